@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.replays import Replay
+from lm_eval_ccat.simulation.judging import Replay
 from lm_eval_ccat.simulation.summary import coverage
 
 Key = tuple[str, str]

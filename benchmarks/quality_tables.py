@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.replays import Replay, quantiles
+from lm_eval_ccat.simulation.judging import Replay, quantiles, z_scores
 from lm_eval_ccat.simulation.summary import coverage
-from lm_eval_ccat.simulation.truth import z_scores
 
 RESAMPLES = 1000
 FEWEST_SETS = 5

@@ -15,9 +15,9 @@ import numpy as np
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.simulation.benchmark import item_units
+from lm_eval_ccat.simulation.folds import drawn_prices
+from lm_eval_ccat.simulation.judging import Replay
 from lm_eval_ccat.simulation.methods import Method
-from lm_eval_ccat.simulation.protocol import drawn_prices
-from lm_eval_ccat.simulation.replays import Replay
 
 from .conformance import discrimination
 from .design import BASELINES, Design

@@ -199,7 +199,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "intervals of differences are covered by normal quantiles",
-        "lm_eval_ccat/simulation/replays",
+        "lm_eval_ccat/simulation/judging",
         "np.where(np.isinf(df), ndtri(p), stdtrit(finite, p))",
         "np.where(finite > 0.0, ndtri(p), stdtrit(finite, p))",
         ("tests/simulation/test_simulate.py::test_pairs_are_covered_by_students_quantiles",),
@@ -437,14 +437,14 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "strata add up with their weights, not their squares",
-        "lm_eval_ccat/simulation/paired",
+        "lm_eval_ccat/simulation/baselines",
         "[w**2 * v for w",
         "[w * v for w",
         ("tests/simulation/test_paired.py",),
     ),
     Bug(
         "a paired test forgets that the benchmark is finite",
-        "lm_eval_ccat/simulation/paired",
+        "lm_eval_ccat/simulation/baselines",
         "spread * (1.0 - n / size) / n",
         "spread / n",
         ("tests/simulation/test_paired.py",),
@@ -465,7 +465,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a model without scores stands at 0",
-        "lm_eval_ccat/simulation/baselines",
+        "lm_eval_ccat/simulation/benchmark",
         "out=np.full(len(count), overall)",
         "out=np.zeros(len(count))",
         ("tests/simulation/test_baselines.py",),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,8 +18,18 @@ from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
-from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
+from .judging import (
+    Claim,
+    Floats,
+    Truth,
+    bootstrap_intervals,
+    full_means,
+    judge,
+    true_ties,
+    z_scores,
+)
 
+Facts = dict[str, Any]  # JSON values
 #: How a key begins that is of several metrics together.
 WEIGHTED_MEAN = "weighted mean"
 
@@ -111,7 +121,14 @@ def all_claims(path: str | Path) -> list[Claims]:
     """
     file = Path(path)
     if file.is_dir():
-        file = _result_in(file)
+        files = [f for f in [file / "result.json"] if f.is_file()] or list(
+            file.rglob("results_*.json")
+        )
+        if len(files) > 1:
+            raise RunError(f"{file}: {len(files)} results files; name one of them")
+        if not files:
+            raise RunError(f"{file}: no result.json; the run has not ended, or this is not a run")
+        file = files[0]
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -156,15 +173,13 @@ def read_claims(path: str | Path, task: str | None = None, metric: str | None = 
     raise RunError(f"{path}: no estimate of {wanted or 'a metric'}; there are {present or 'none'}")
 
 
-def _result_in(folder: Path) -> Path:
-    if (folder / "result.json").is_file():
-        return folder / "result.json"
-    files = sorted(folder.rglob("results_*.json"))
-    if len(files) == 1:
-        return files[0]
-    if not files:
-        raise RunError(f"{folder}: no result.json; the run has not ended, or this is not a run")
-    raise RunError(f"{folder}: {len(files)} results files; name one of them")
+def _claimed(block: Mapping[str, Any], n_items: Any) -> ModelContent:
+    return {
+        "estimate": float(block["estimate"]),
+        "standard_error": float(block["standard_error"]),
+        "interval": [float(v) for v in block["interval"]],
+        "n_items": int(n_items),
+    }
 
 
 def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
@@ -180,6 +195,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
         metric = measured.pop() if len(measured) == 1 else WEIGHTED_MEAN
         filter = "" if str(content["key"]).startswith(WEIGHTED_MEAN) else filter
+    stated = {(p["a"], p["b"]): p for p in content["pairwise"]}
     whole = Claims(
         source=str(file),
         task=task,
@@ -187,20 +203,12 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         filter=filter or parts.get("filter"),
         confidence=float(content["confidence"]),
         items_of_benchmark=int(content["items_of_benchmark"]),
-        models={
-            name: {
-                "estimate": float(one["estimate"]),
-                "standard_error": float(one["standard_error"]),
-                "interval": [float(v) for v in one["interval"]],
-                "n_items": int(one["n_items"]),
-            }
-            for name, one in content["models"].items()
-        },
+        models={name: _claimed(one, one["n_items"]) for name, one in content["models"].items()},
         order=list(content["order"]),
-        pairs={(p["a"], p["b"]): float(p["p"]) for p in content["pairwise"]},
-        needed={(p["a"], p["b"]): float(p.get("needed", 0.5)) for p in content["pairwise"]},
-        decided=_decided(content, "decided"),
-        open=_decided(content, "open"),
+        pairs={pair: float(p["p"]) for pair, p in stated.items()},
+        needed={pair: float(p.get("needed", 0.5)) for pair, p in stated.items()},
+        decided=frozenset(pair for pair, p in stated.items() if p.get("decision") == "decided"),
+        open=frozenset(pair for pair, p in stated.items() if p.get("decision") == "open"),
         weighted=weighted,
     )
     inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
@@ -214,10 +222,6 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     ]
 
 
-def _decided(content: Mapping[str, Any], decision: str) -> frozenset[tuple[str, str]]:
-    return frozenset((p["a"], p["b"]) for p in content["pairwise"] if p.get("decision") == decision)
-
-
 def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     model = str(content.get("model_name") or file.parent.name)
     claims = [
@@ -228,14 +232,7 @@ def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
             filter=one["filter"],
             confidence=float(block["confidence"]),
             items_of_benchmark=int(block["items_total"]),
-            models={
-                model: {
-                    "estimate": float(one["estimate"]),
-                    "standard_error": float(one["standard_error"]),
-                    "interval": [float(v) for v in one["interval"]],
-                    "n_items": int(block["items"]),
-                }
-            },
+            models={model: _claimed(one, block["items"])},
             order=[model],
         )
         for name, block in content["adaptive"].items()
@@ -250,26 +247,6 @@ def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
 def _plain_name(metric: str) -> str | None:
     """The harness's name of a metric whose sentence scores were estimated."""
     return metric.removeprefix("sentence_") or None
-
-
-class AuditedModel(ModelContent, total=False):
-    """What was claimed of a model, its full score, and whether the interval held."""
-
-    truth: float
-    error: float
-    z: float
-    held: bool
-
-
-class AuditedPair(TypedDict):
-    """What was claimed of two models, and whether it held; None where nothing was decided."""
-
-    a: str
-    b: str
-    p: float
-    claim: str
-    truly_tied: bool
-    held: bool | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -294,18 +271,20 @@ class Audit(Shown):
 
     claims: Claims
     scale: str
-    models: dict[str, AuditedModel]
+    models: dict[str, Facts]
     true_order: list[str]
     tau: float | None
-    pairs: list[AuditedPair]
+    pairs: list[Facts]
     n_items: int
     warnings: list[str]
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> Facts:
         """JSON values."""
         held = [one["held"] for one in self.models.values()]
         decided = [pair["held"] for pair in self.pairs if pair["held"] is not None]
         tied = [pair["truly_tied"] for pair in self.pairs if pair["held"] is None]
+        z = [one["z"] for one in self.models.values()]
+        asked = sum(one["n_items"] for one in self.models.values())
         return {
             "run": self.claims.source,
             "task": self.claims.task,
@@ -317,58 +296,58 @@ class Audit(Shown):
             "true_order": self.true_order,
             "tau": self.tau,
             "pairs": self.pairs,
-            "intervals": {"held": sum(held), "of": len(held), "z_rms": self._z_rms()},
+            "intervals": {
+                "held": sum(held),
+                "of": len(held),
+                "z_rms": float(np.sqrt(np.mean(np.square(z)))),
+            },
             "decided": {"held": sum(decided), "of": len(decided)},
             "ties": {"truly_tied": sum(tied), "of": len(tied)},
-            "items": {"administered": self._asked(), "full": len(self.models) * self.n_items},
+            "items": {"administered": asked, "full": len(self.models) * self.n_items},
             "warnings": self.warnings,
         }
 
-    def _z_rms(self) -> float:
-        return float(np.sqrt(np.mean([one["z"] ** 2 for one in self.models.values()])))
-
-    def _asked(self) -> int:
-        return sum(one["n_items"] for one in self.models.values())
-
     def _grid(self) -> Grid:
-        claims = self.claims
-        level = f"{claims.confidence:.0%}"
-        title = f"{claims.metric} ({self.scale}): {level} intervals against full results"
+        claims, sums = self.claims, self.to_dict()
+        title = (
+            f"{claims.metric} ({self.scale}): {claims.confidence:.0%} intervals against full "
+            "results"
+        )
         columns = ("model", "estimate", "interval", "full", "z", "held")
         rows = [
             [name, one["estimate"], "{:.4g} to {:.4g}".format(*one["interval"]), one["truth"],
              f"{one['z']:+.2f}", "yes" if one["held"] else "NO"]
-            for name, one in (
-                (name, self.models[name]) for name in dict.fromkeys([*claims.order, *self.models])
-            )
+            for name, one in self.models.items()
         ]  # fmt: skip
         notes = []
         if len(claims.order) > 1:
             notes += [f"claimed order  {' > '.join(claims.order)}"]
             notes += [f"full order     {' > '.join(self.true_order)}"]
             notes += [f"Kendall's tau  {self.tau:.3f}"] if self.tau is not None else []
-        decided = [pair for pair in self.pairs if pair["held"] is not None]
-        if decided:
-            right = sum(bool(pair["held"]) for pair in decided)
-            notes.append(f"decided pairs  {right} of {len(decided)} in the full order")
+        decided, ties, intervals, items = (
+            sums[k] for k in ("decided", "ties", "intervals", "items")
+        )
+        if decided["of"]:
+            notes.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
         notes += [
             f"  did not hold: {pair['claim']} ({pair['a']} against {pair['b']}, P = "
             f"{pair['p']:.3f}; full {self.models[pair['a']]['truth']:.4g} and "
             f"{self.models[pair['b']]['truth']:.4g})"
-            for pair in decided
-            if not pair["held"]
+            for pair in self.pairs
+            if pair["held"] is False
         ]
-        if tied := [pair["truly_tied"] for pair in self.pairs if pair["held"] is None]:
+        if ties["of"]:
             notes.append(
-                f"pairs left     {len(tied)}, of which {sum(tied)} are ties in the full results, "
-                "too (95% bootstrap intervals overlap)"
+                f"pairs left     {ties['of']}, of which {ties['truly_tied']} are ties in the full "
+                "results, too (95% bootstrap intervals overlap)"
             )
-        held, full = sum(one["held"] for one in self.models.values()), len(rows) * self.n_items
         z = float(ndtri((1.0 + claims.confidence) / 2.0))
         notes += [
-            f"intervals      {held} of {len(rows)} hold the full score; z has RMS "
-            f"{self._z_rms():.2f} (1 if the errors are true; beyond {z:.1f} an interval fails)",
-            f"items          {self._asked()} of {full} ({self._asked() / full:.1%})",
+            f"intervals      {intervals['held']} of {len(rows)} hold the full score; z has RMS "
+            f"{intervals['z_rms']:.2f} (1 if the errors are true; beyond {z:.1f} an interval "
+            "fails)",
+            f"items          {items['administered']} of {items['full']} "
+            f"({items['administered'] / items['full']:.1%})",
         ]
         return Grid(title, columns, rows, tuple(notes))
 
@@ -393,7 +372,8 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     UsageError
         A model of the run is not in the table.
     """
-    called = {name: (names or {}).get(name, name) for name in claims.models}
+    ranked = list(dict.fromkeys([*claims.order, *claims.models]))
+    called = {name: (names or {}).get(name, name) for name in ranked}
     missing = [name for name in called.values() if name not in table.models]
     if missing:
         raise UsageError(
@@ -401,63 +381,70 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
             "say which is which: audit(..., names=) in Python"
         )
     full = table.select(called.values())
-    own_name = {theirs: ours for ours, theirs in called.items()}
-    row = {own_name[m]: n for n, m in enumerate(full.models)}
     scores = full.model_scores()
     means = full_means(scores)
-    tied = true_ties(*bootstrap_intervals(scores))
-    truth = full.scale.restore(means)
-    pairs: list[AuditedPair] = []
-    for a, b in combinations(claims.order, 2):
-        if (p := claims.pairs.get((a, b))) is not None:
-            sure = (a, b) in claims.decided
-            right = bool((means[row[a]] > means[row[b]]) == (p > 0.5))
-            claim = f"{a if p > 0.5 else b} better" if sure else "tied"
-            is_tied, held = bool(tied[row[a], row[b]]), right if sure else None
-            pairs.append(
-                {"a": a, "b": b, "p": p, "claim": claim, "truly_tied": is_tied, "held": held}
-            )
-    # What is best comes first: a place in the order falls as the score rises.
-    tau = kendall_tau(-np.arange(len(claims.order)), [means[row[name]] for name in claims.order])
+    tied, truth = true_ties(*bootstrap_intervals(scores)), full.scale.restore(means)
+    pairs = {
+        (a, b): (i, j)
+        for (i, a), (j, b) in combinations(enumerate(claims.order), 2)
+        if (a, b) in claims.pairs
+    }
+    ahead = np.zeros(tied.shape, dtype=np.int8)
+    for pair in claims.decided & pairs.keys():
+        ahead[pairs[pair]] = 1 if claims.pairs[pair] > 0.5 else -1
+    claim = Claim(
+        estimates=np.array([claims.models[name]["estimate"] for name in ranked]),
+        location=-np.arange(float(len(ranked))),
+        intervals=np.array([sorted(claims.models[name]["interval"]) for name in ranked]),
+        ahead=ahead,
+    )
+    judged = judge(claim, Truth(means, np.asarray(truth), tied))
+    assert judged.covered is not None and judged.right is not None
+    z = z_scores(
+        judged.errors, np.array([claims.models[name]["standard_error"] for name in ranked])
+    )
     return Audit(
         claims,
         full.scale.describe(),
-        {name: _judge(one, truth[row[name]]) for name, one in claims.models.items()},
-        sorted(claims.order, key=lambda name: -means[row[name]]),
-        None if np.isnan(tau) else tau,
-        pairs,
+        {
+            name: {
+                **claims.models[name],
+                "truth": float(truth[i]),
+                "error": float(judged.errors[i]),
+                "z": float(z[i]),
+                "held": bool(judged.covered[i]),
+            }
+            for i, name in enumerate(ranked)
+        },
+        [ranked[i] for i in np.argsort(-means, kind="stable")],
+        judged.tau,
+        [
+            {
+                "a": a,
+                "b": b,
+                "p": claims.pairs[a, b],
+                "claim": f"{a if ahead[at] > 0 else b} better" if ahead[at] else "tied",
+                "truly_tied": bool(tied[at]),
+                "held": bool(judged.right[at] > 0) if ahead[at] else None,
+            }
+            for (a, b), at in pairs.items()
+        ],
         full.n_items,
-        [*table.warnings, *_doubts(claims, full, own_name)],
+        [*table.warnings, *_doubts(claims, ranked, scores)],
     )
 
 
-def _judge(one: ModelContent, full: float) -> AuditedModel:
-    truth = float(full)
-    error, se = one["estimate"] - truth, one["standard_error"]
-    low, high = sorted(one["interval"])
-    exact = abs(error) < 1e-9
-    return {
-        **one,
-        "truth": truth,
-        "error": error,
-        "z": 0.0 if exact else error / max(se, 1e-12),
-        "held": bool(exact or low <= truth <= high),
-    }
-
-
-def _doubts(claims: Claims, full: ScoreTable, own_name: Mapping[str, str]) -> list[str]:
+def _doubts(claims: Claims, ranked: list[str], scores: Floats) -> list[str]:
     """Return reasons why the full results may not be the truth about the run."""
+    size = scores.shape[1]
     doubts = []
-    if claims.items_of_benchmark not in (None, full.n_items):
+    if claims.items_of_benchmark not in (None, size):
         doubts.append(
             f"the run's benchmark has {claims.items_of_benchmark} items, the full results have "
-            f"{full.n_items}: they are not of the same documents"
+            f"{size}: they are not of the same documents"
         )
-    for model, scores in zip(full.models, full.model_scores()):
-        gaps = int((~np.isfinite(scores)).sum())
-        if gaps:
-            doubts.append(
-                f"{own_name[model]}: {gaps} of {full.n_items} full scores are missing; the truth "
-                "is the mean of the others"
-            )
-    return doubts
+    return doubts + [
+        f"{model}: {gaps} of {size} full scores are missing; the truth is the mean of the others"
+        for model, gaps in zip(ranked, (~np.isfinite(scores)).sum(axis=1).tolist())
+        if gaps
+    ]

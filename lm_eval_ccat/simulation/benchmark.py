@@ -14,7 +14,6 @@ from ..errors import UsageError
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
-from .baselines import mean_of_seen
 
 Floats = NDArray[np.float64]
 
@@ -131,6 +130,18 @@ class Benchmark:
         of_models = {task: table.select(models) for task, table in self.tables.items()}
         seen = {task: np.isfinite(table.raw).any(axis=0) for task, table in of_models.items()}
         return {task: table.take(np.flatnonzero(seen[task])) for task, table in of_models.items()}
+
+
+def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
+    """Mean score of each model over the items it was given.
+
+    A model without any stands at the mean of all scores seen: nothing is known of it.
+    """
+    count = administered.sum(axis=1)
+    total = np.where(administered, scores, 0.0).sum(axis=1)
+    overall = total.sum() / count.sum() if count.sum() else 0.5
+    means: Floats = np.divide(total, count, out=np.full(len(count), overall), where=count > 0)
+    return means
 
 
 def _shares(

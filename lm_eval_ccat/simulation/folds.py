@@ -1,8 +1,9 @@
-"""Which models are held out together, and which of the others calibrate."""
+"""The protocol of a replay: which models are held out, what they cost, what may be spent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -10,12 +11,20 @@ from numpy.typing import NDArray
 
 from ..bank.names import family_of
 from ..errors import ScoreTableError, UsageError
+from .methods import Method
 
 #: Ways of holding models out.
 KINDS = ("random", "frontier", "family")
 
 #: Partitions without a new hold-out set after which no more are looked for.
 _PATIENCE = 200
+
+LOWEST_PRICE, HIGHEST_PRICE = 0.1, 3.2
+#: Numbers of items per model at which ``spend="fixed"`` looks.
+FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
+SPENDS = ("budget", "fixed")
+
+Prices = Mapping[str, float] | None
 
 HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -178,3 +187,122 @@ def calibration_set(
         raise UsageError(f"calibration_models {most}: at least 2 are needed")
     drawn = np.random.default_rng([seed, fold, 11]).choice(len(others), most, replace=False)
     return tuple(others[i] for i in sorted(drawn))
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Settings of a replay that are the same for every fold.
+
+    Attributes
+    ----------
+    methods : tuple of Method
+    levels : tuple of float or None
+        Items per model to replay with: the budget is so many times the held-out models' mean item
+        prices. None for no budget.
+    units : ndarray of shape (n_items,)
+        Size of each item.
+    confidence : float
+        Two-sided confidence of pairs and intervals.
+    item_scaling : bool
+        Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
+    spend : {"budget", "fixed"}
+        With "fixed" every method gives every model the same number of items, at equal prices,
+        stops nothing early and looks once.
+    """
+
+    methods: tuple[Method, ...]
+    levels: tuple[float | None, ...]
+    units: NDArray[np.float64]
+    confidence: float = 0.95
+    item_scaling: bool = False
+    spend: str = "budget"
+
+    def first_items(self, level: float | None, n_tasks: int) -> int:
+        """Items of each task that every model gets first: 10 of one, a third of an even share."""
+        if n_tasks == 1:
+            return 10
+        return 5 if level is None else max(2, int(level / n_tasks / 3))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One hold-out set; with the scores everything that is needed to replay it.
+
+    Attributes
+    ----------
+    number : int
+    holdout : tuple of str
+    calibration : tuple of str
+        Models to calibrate on, none of them held out.
+    prices : tuple of dict
+        For each seed the price of one unit of each held-out model.
+    """
+
+    number: int
+    holdout: tuple[str, ...]
+    calibration: tuple[str, ...]
+    prices: tuple[Mapping[str, float], ...]
+
+
+def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:
+    """Draw a price for every model, log-uniform from 0.1 to 3.2."""
+    rng = np.random.default_rng([seed, 7])
+    logs = rng.uniform(np.log(LOWEST_PRICE), np.log(HIGHEST_PRICE), len(models))
+    return dict(zip(models, np.exp(logs).tolist()))
+
+
+def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[dict[str, float]]:
+    """Prices of one unit of every model: stated, or drawn for each seed.
+
+    Raises
+    ------
+    UsageError
+        A model's price is missing or not positive.
+    """
+    if prices is None:
+        return [drawn_prices(models, s) for s in range(seeds)]
+    for model in models:
+        price = prices.get(model)
+        if price is None or not 0 < price < float("inf"):
+            raise UsageError(f"prices: no positive price of model {model!r} (found {price!r})")
+    return [{model: float(prices[model]) for model in models}] * seeds
+
+
+def spending_levels(
+    levels: Sequence[float] | None,
+    items_per_model: float | None,
+    n_items: int,
+    spend: str,
+    n_tasks: int = 1,
+) -> tuple[float | None, ...]:
+    """The levels of spending to replay, the asked one among them.
+
+    Raises
+    ------
+    UsageError
+        A number that is not positive, less than two items of each of several tasks, or not whole
+        where numbers of items are fixed.
+    """
+    if spend not in SPENDS:
+        raise UsageError(f"spend {spend!r}: choose one of {', '.join(SPENDS)}")
+    if items_per_model is None:
+        if spend == "fixed":
+            raise UsageError("spend 'fixed' needs a number of items per model")
+        return (None,)
+    fewest = 0 if n_tasks == 1 else 2 * n_tasks
+    if levels is None:
+        usual = [items_per_model * share for share in (0.5, 1, 2, 4)]
+        levels = FIXED_LEVELS if spend == "fixed" else [n for n in usual if n <= n_items]
+        levels = [n for n in levels if n >= fewest]
+    asked = {*map(float, levels), float(items_per_model)}
+    if bad := [n for n in asked if not 0 < n < float("inf")]:
+        raise UsageError(f"items_per_model {bad[0]:g}: a positive number is needed")
+    if spend == "fixed":
+        if bad := [n for n in asked if n != int(n)]:
+            raise UsageError(f"items_per_model {bad[0]}: a whole number is needed")
+        asked = {n for n in asked if n <= n_items or n == items_per_model}
+    if min(asked) < fewest:
+        raise UsageError(
+            f"{min(asked):g} items per model of {n_tasks} tasks: at least 2 of each are needed"
+        )
+    return tuple(sorted(asked))

@@ -17,17 +17,27 @@ from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from .benchmark import Benchmark, item_units
-from .folds import calibration_set, hold_outs, own_sets
+from .folds import (
+    Fold,
+    Prices,
+    Protocol,
+    calibration_set,
+    hold_outs,
+    own_sets,
+    prices_by_seed,
+    spending_levels,
+)
+from .judging import Replay
 from .methods import Method, chosen_methods
-from .protocol import Fold, Prices, Protocol, prices_by_seed, spending_levels
-from .replays import Replay
 from .stage import replay_fold
-from .summary import Figures, advice, run_record, summarise, sweep_of
+from .summary import Figures, advice, run_record, summarise
 
 #: The agreement with the true order that the advice aims at.
 WANTED_TAU = 0.9
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
 
+#: Prices that nobody states, in words.
+DRAWN = "log-uniform from 0.1 to 3.2"
 #: Figures of the table, of those that a summary holds.
 _SHOWN = (
     "tau", "tau_se", "tau_minus_paper", "tau_minus_paper_se", "items_per_model", "share_of_items",
@@ -240,25 +250,9 @@ def simulate(
         if set(whole.models) - set(judged.models) or judged.items != whole.items:
             raise ScoreTableError("the scores to test by are not of the same models and items")
     n_items, tasks = len(whole.items), list(whole.tables)
-    all_levels = spending_levels(levels, items_per_model, n_items, spend)
-    fewest = 0 if len(tasks) == 1 else 2 * len(tasks)
-    if levels is None:
-        all_levels = tuple(
-            n for n in all_levels if n is None or n >= fewest or n == items_per_model
-        )
-    if all_levels[0] is not None and all_levels[0] < fewest:
-        raise UsageError(
-            f"{all_levels[0]:g} items per model of {len(tasks)} tasks: at least 2 of each are "
-            "needed"
-        )
-    protocol = Protocol(
-        chosen,
-        all_levels,
-        item_units(whole.items, units),
-        confidence,
-        item_scaling,
-        spend,
-    )
+    all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
+    sizes = item_units(whole.items, units)
+    protocol = Protocol(chosen, all_levels, sizes, confidence, item_scaling, spend)
     least = MIN_MODELS if any(m.calibrates for m in chosen) else 0
     if holdouts is None:
         seen = np.isfinite(whole.scores)
@@ -292,7 +286,11 @@ def simulate(
         for text, count in fold_warnings.items()
     ]
     base = [o for o in outcomes if o.items_per_model == items_per_model]
-    sweep = sweep_of(outcomes, all_levels, n_items, confidence)
+    sweep: dict[str, list[Figures]] = {}  # each method's summaries at the levels of spending
+    for level in all_levels:
+        at_level = [o for o in outcomes if o.items_per_model == level]
+        for method, pooled in summarise(at_level, n_items, confidence).items():
+            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
     several = {"tasks": tasks, "weights": dict(whole.share)} if len(tasks) > 1 else {}
     tables = whole.tables.values()
     return Simulation(
@@ -318,7 +316,7 @@ def simulate(
             "item_scaling": item_scaling,
             "spend": spend,
             "kind": "given" if holdouts is not None else kind,
-            "prices": _prices_in_words(prices, spend),
+            "prices": "equal" if spend == "fixed" else "given" if prices else DRAWN,
             "units": "1 each" if units is None or spend == "fixed" else "given",
             "seed": seed,
             "calibration_seconds": {m: float(np.mean(s)) for m, s in calibration.items()},
@@ -332,9 +330,3 @@ def simulate(
 def _together(names: Iterable[str | None]) -> str | None:
     """Join the distinct names; None if there are none."""
     return ", ".join(dict.fromkeys(n for n in names if n)) or None
-
-
-def _prices_in_words(prices: object, spend: str) -> str:
-    if spend == "fixed":
-        return "equal"
-    return "given" if prices is not None else "log-uniform from 0.1 to 3.2"

@@ -17,11 +17,11 @@ from ..methods.registry import method as registered
 from ..ranker import Ranker
 from ..scores import ScoreTable
 from . import baselines
+from .baselines import Stratum, paired
 from .benchmark import Benchmark
+from .folds import Fold, Protocol
+from .judging import Claim, Floats, Replay, Truth, replay_of
 from .methods import Method
-from .paired import Stratum, paired
-from .protocol import Fold, Protocol
-from .replays import Claim, Floats, Replay, Truth, judge
 
 Banks = Mapping[str, ItemBank]
 #: From a claim, its cost and its number of items to a judged run.
@@ -332,6 +332,6 @@ class Stage:
 
         def judged(claim: Claim, cost: float, items: int, **more: Any) -> Replay:
             facts = {**run, "cost": float(cost), "items": items, **more}
-            return judge(claim, truth, seconds=time.perf_counter() - start, **facts)
+            return replay_of(claim, truth, seconds=time.perf_counter() - start, **facts)
 
         return judged

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .replays import Replay, quantiles
-from .truth import z_scores
+from .judging import Replay, quantiles, z_scores
 
 #: Figures of a method by name; None for those that it does not state.
 Figures = dict[str, float | None]
@@ -145,18 +144,6 @@ def _standard_error(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def sweep_of(
-    outcomes: Sequence[Replay], levels: Sequence[float | None], n_items: int, confidence: float
-) -> dict[str, list[Figures]]:
-    """Each method's summaries at the levels of spending."""
-    sweep: dict[str, list[Figures]] = {}
-    for level in levels:
-        at_level = [o for o in outcomes if o.items_per_model == level]
-        for method, pooled in summarise(at_level, n_items, confidence).items():
-            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
-    return sweep
-
-
 def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float | None:
     """Items per model at which a method's mean tau reaches a value.
 
@@ -233,20 +220,15 @@ def advice(
             f"no method reaches a mean tau of {wanted_tau:g} with up to {most:.0f} items per model"
         )
     for method, points in sweep.items():
-        sentences.append(f"{method}: {'; '.join(_step(p, confidence) for p in points)}")
-        sentences[-1] += _accuracy([p for p in points if p["tied_share"] is not None])
+        steps, pairs, right = [], 0.0, 0.0
+        for p in points:
+            parts = [] if p["tau"] is None else [f"tau {p['tau']:.3f}"]
+            if p["tied_share"] is not None:
+                decided = f"{1 - p['tied_share']:.0%}"
+                parts.append(f"{decided} of the pairs decided at {confidence:.0%}")
+                pairs += p["confident_pairs"]
+                right += (p["confident_accuracy"] or 0.0) * p["confident_pairs"]
+            steps.append(f"{', '.join(parts)} with {p['items_per_model']:.0f} items per model")
+        share = f" ({right / pairs:.1%} of the decided ones in the true order)" if pairs else ""
+        sentences.append(f"{method}: {'; '.join(steps)}{share}")
     return sentences
-
-
-def _step(point: Mapping[str, Any], confidence: float) -> str:
-    """Return what a method reaches at one level of spending."""
-    reached = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
-    if point["tied_share"] is not None:
-        reached.append(f"{1 - point['tied_share']:.0%} of the pairs decided at {confidence:.0%}")
-    return f"{', '.join(reached)} with {point['items_per_model']:.0f} items per model"
-
-
-def _accuracy(points: Sequence[Mapping[str, Any]]) -> str:
-    pairs = sum(p["confident_pairs"] for p in points)
-    right = sum((p["confident_accuracy"] or 0.0) * p["confident_pairs"] for p in points)
-    return f" ({right / pairs:.1%} of the decided ones in the true order)" if pairs else ""

@@ -26,8 +26,8 @@ from benchmarks.paper.studies import (
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.simulation import Method
-from lm_eval_ccat.simulation.protocol import drawn_prices
-from lm_eval_ccat.simulation.replays import Replay
+from lm_eval_ccat.simulation.folds import drawn_prices
+from lm_eval_ccat.simulation.judging import Replay
 
 DESIGN = Design(methods=("paper",), folds=3, seeds=1, items_per_model=15, levels=(5.0, 15.0))
 

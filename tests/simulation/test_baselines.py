@@ -7,12 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat.simulation.baselines import (
-    discriminating_order,
-    items_for_all,
-    mean_of_seen,
-    random_items,
-)
+from lm_eval_ccat.simulation.baselines import discriminating_order, items_for_all, random_items
+from lm_eval_ccat.simulation.benchmark import mean_of_seen
 
 
 @settings(max_examples=40, deadline=None)

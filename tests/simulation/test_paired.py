@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t, ttest_rel
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.simulation.paired import Stratum, paired
+from lm_eval_ccat.simulation.baselines import Stratum, paired
 
 
 def only(y, items):

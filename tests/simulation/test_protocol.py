@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat.bank.names import family_of
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.simulation.benchmark import item_units
-from lm_eval_ccat.simulation.folds import hold_out_sets, hold_outs
-from lm_eval_ccat.simulation.protocol import drawn_prices, prices_by_seed
+from lm_eval_ccat.simulation.folds import drawn_prices, hold_out_sets, hold_outs, prices_by_seed
 
 
 @given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))

@@ -12,7 +12,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.simulation import Method
-from lm_eval_ccat.simulation.replays import quantiles
+from lm_eval_ccat.simulation.judging import quantiles
 from lm_eval_ccat.simulation.summary import items_for_tau
 
 BASELINES = ["random", "common", "limit", "static"]
@@ -71,7 +71,7 @@ def test_the_papers_runs_are_those_of_the_ranker(found):
     table = made()
     run = next(r for r in found.runs if r["method"] == "paper" and r["fold"] == 2)
     held = table.select(run["holdout"])
-    from lm_eval_ccat.simulation.protocol import drawn_prices
+    from lm_eval_ccat.simulation.folds import drawn_prices
 
     prices = drawn_prices(table.models, 0)
     prices = {m: prices[m] for m in run["holdout"]}

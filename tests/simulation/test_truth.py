@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat.simulation.truth import bootstrap_intervals, full_means, kendall_tau, true_ties
+from lm_eval_ccat.simulation.judging import bootstrap_intervals, full_means, kendall_tau, true_ties
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,11 +38,11 @@ def test_intervals_agree_with_resampling_item_by_item():
 
 
 def test_intervals_do_not_depend_on_how_the_resamples_are_cut(monkeypatch):
-    from lm_eval_ccat.simulation import truth
+    from lm_eval_ccat.simulation import judging
 
     scores = np.random.default_rng(0).random((4, 50))
     once = bootstrap_intervals(scores)
-    monkeypatch.setattr(truth, "_BLOCK_CELLS", 500)
+    monkeypatch.setattr(judging, "_BLOCK_CELLS", 500)
     np.testing.assert_allclose(bootstrap_intervals(scores), once, atol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""A method's claims about the held-out models, judged by their full scores."""
+"""Whether what is claimed of models is right, by their full scores."""
 
 from __future__ import annotations
 
@@ -7,16 +7,106 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from ..ranker import Ranker, Ranking
 from .benchmark import Benchmark
-from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
 
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9  # of a mean: an interval of a model with all items is a point
+_COUNTS = ("ties", "tie_hits", "confident", "confident_right")
+RESAMPLES = 1000
+BOOTSTRAP_SEED = 0
+INTERVAL = 0.95
+_BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn piece by piece
+
+
+def full_means(scores: Floats) -> Floats:
+    """Mean score of each model over the items it has.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models, n_items)
+        NaN where missing.
+
+    Returns
+    -------
+    ndarray of shape (n_models,)
+    """
+    seen = np.isfinite(scores)
+    return np.asarray(np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1))
+
+
+def bootstrap_intervals(
+    scores: Floats, resamples: int = RESAMPLES, seed: int = BOOTSTRAP_SEED
+) -> tuple[Floats, Floats]:
+    """95% percentile bootstrap interval of each model's mean over items.
+
+    A resample of N items with replacement is a multinomial count of each item, so that all models'
+    resampled means are one matrix product. Every model sees the same resamples.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models, n_items)
+        NaN where missing; such items weigh nothing.
+    resamples : int
+    seed : int
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_models,)
+    """
+    n_models, n_items = scores.shape
+    rng = np.random.default_rng(seed)
+    seen = np.isfinite(scores)
+    filled, present = np.where(seen, scores, 0.0).T, seen.T.astype(np.float64)
+    means = np.empty((resamples, n_models))
+    block = max(1, _BLOCK_CELLS // n_items)
+    for start in range(0, resamples, block):
+        rows = slice(start, min(start + block, resamples))
+        counts = rng.multinomial(n_items, np.full(n_items, 1.0 / n_items), rows.stop - rows.start)
+        weight = counts.astype(np.float64)
+        total = n_items if seen.all() else np.maximum(weight @ present, 1e-300)
+        means[rows] = weight @ filled / total
+    tail = (1.0 - INTERVAL) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    return low, high
+
+
+def true_ties(low: Floats, high: Floats) -> NDArray[np.bool_]:
+    """Which pairs of models have overlapping intervals; symmetric, shape (n_models, n_models)."""
+    return np.asarray((low[:, None] <= high[None, :]) & (low[None, :] <= high[:, None]))
+
+
+def kendall_tau(a: ArrayLike, b: ArrayLike) -> float:
+    """Kendall's tau-b of two vectors; NaN where one of them is constant.
+
+    Examples
+    --------
+    >>> kendall_tau([1, 2, 3, 4], [1, 2, 4, 3])
+    0.6666666666666666
+    """
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    upper = np.triu_indices(len(x), 1)
+    dx = np.sign(x[:, None] - x[None, :])[upper]
+    dy = np.sign(y[:, None] - y[None, :])[upper]
+    scale = np.sqrt((dx**2).sum() * (dy**2).sum())
+    return float((dx * dy).sum() / scale) if scale > 0 else float("nan")
+
+
+def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
+    """Errors in standard errors; 0 where a model's every item was administered."""
+    exact = (np.abs(errors) < 1e-9) & (standard_errors < 1e-9)
+    return np.where(exact, 0.0, errors / np.maximum(standard_errors, 1e-9))
+
+
+def quantiles(confidence: float, df: Floats) -> Floats:
+    """Two-sided quantiles of Student's distribution, normal where `df` is infinite."""
+    p = (1.0 + confidence) / 2.0
+    finite = np.minimum(df, 1e9)
+    return np.asarray(np.where(np.isinf(df), ndtri(p), stdtrit(finite, p)))
 
 
 @dataclass(frozen=True)
@@ -156,60 +246,74 @@ class Truth:
     @classmethod
     def of(cls, held: Benchmark) -> Truth:
         """Compute the truth from the full scores of the held-out models."""
-        raw, scores = held.signed, held.scores
-        tied = true_ties(*bootstrap_intervals(raw))
-        if len(held.tables) == 1:
-            return cls(full_means(raw), full_means(scores), tied)
-        means = held.mean(scores, np.isfinite(scores))
-        return cls(means, means, tied)
+        tied = true_ties(*bootstrap_intervals(held.signed))
+        means = held.mean(held.scores, np.isfinite(held.scores))
+        return cls(full_means(held.signed) if len(held.tables) == 1 else means, means, tied)
 
 
-def judge(claim: Claim, truth: Truth, **run: Any) -> Replay:
-    """Compare what was claimed with what is true; `run` has the other fields of the outcome."""
+@dataclass(frozen=True)
+class Judgement:
+    """What a claim is worth by the truth.
+
+    Attributes
+    ----------
+    tau : float or None
+        Kendall's tau-b with the true order; None where all true means are equal.
+    errors : ndarray of shape (n_models,)
+    covered : ndarray of bool, shape (n_models,), or None
+        Whether the stated interval holds the truth.
+    right : ndarray of int, shape (n_models, n_models), or None
+        1 where a decided pair is in the true order, -1 where it is not, 0 where none is decided.
+    """
+
+    tau: float | None
+    errors: Floats
+    covered: NDArray[np.bool_] | None
+    right: NDArray[np.int_] | None
+
+
+def judge(claim: Claim, truth: Truth) -> Judgement:
+    """Compare what was claimed with what is true."""
     location = claim.estimates if claim.location is None else claim.location
-    upper = np.triu_indices(len(location), 1)
-    tied = truth.tied[upper]
-    ahead = np.sign(truth.raw[:, None] - truth.raw[None, :])[upper]
-    tau: float | None = None
+    ahead = np.sign(truth.raw[:, None] - truth.raw[None, :])
+    tau = covered = right = None
     if ahead.any():
         tau = kendall_tau(location, truth.raw) if np.ptp(location) > 0 else 0.0
-    ties = hits = confident = right = None
     if claim.ahead is not None:
-        claimed = claim.ahead[upper]
-        ties, hits = int((claimed == 0).sum()), int(((claimed == 0) & tied).sum())
-        confident = len(claimed) - ties
-        right = int(((claimed == ahead) & (claimed != 0)).sum())
-    errors = claim.estimates - truth.means
-    covered = None
+        right = np.where(claim.ahead == 0, 0, np.where(claim.ahead == ahead, 1, -1))
     if claim.intervals is not None:
         low, high = claim.intervals.T
         covered = (low <= truth.means + _ROUNDING) & (truth.means - _ROUNDING <= high)
+    return Judgement(tau, claim.estimates - truth.means, covered, right)
+
+
+def replay_of(claim: Claim, truth: Truth, **run: Any) -> Replay:
+    """What a run reached; `run` has the fields that say which it is, and what it spent."""
+    judged, upper = judge(claim, truth), np.triu_indices(len(truth.means), 1)
+    location = claim.estimates if claim.location is None else claim.location
+    tied = truth.tied[upper]
+    counts: dict[str, Any] = dict.fromkeys(_COUNTS)
+    if judged.right is not None:
+        right = judged.right[upper]
+        left = right == 0
+        sums = (left.sum(), (left & tied).sum(), (~left).sum(), (right > 0).sum())
+        counts = dict(zip(_COUNTS, map(int, sums)))
     of_pairs: dict[str, Any] = {}
     if claim.variance is not None and claim.df is not None:
         of_pairs = {
-            "difference_errors": (errors[:, None] - errors[None, :])[upper],
+            "difference_errors": (judged.errors[:, None] - judged.errors[None, :])[upper],
             "difference_standard_errors": np.sqrt(claim.variance[upper]),
             "difference_df": claim.df[upper],
         }
     return Replay(
-        tau=tau,
+        tau=judged.tau,
         pairs=len(tied),
         true_ties=int(tied.sum()),
-        ties=ties,
-        tie_hits=hits,
-        confident=confident,
-        confident_right=right,
-        errors=errors,
+        errors=judged.errors,
         standard_errors=claim.standard_errors,
-        covered=covered,
+        covered=judged.covered,
         order=tuple(run["holdout"][i] for i in np.argsort(-location, kind="stable")),
+        **counts,
         **of_pairs,
         **run,
     )
-
-
-def quantiles(confidence: float, df: Floats) -> Floats:
-    """Two-sided quantiles of Student's distribution, normal where `df` is infinite."""
-    p = (1.0 + confidence) / 2.0
-    finite = np.minimum(df, 1e9)
-    return np.asarray(np.where(np.isinf(df), ndtri(p), stdtrit(finite, p)))
