@@ -17,8 +17,8 @@ from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..metrics import Scale, find_metric
-from ..metrics.declared import metric_name
 from ..metrics.pairs import parts_of
+from ..metrics.registry import metric_name
 from ..plugins import did_you_mean
 from ..wording import short
 from . import internals

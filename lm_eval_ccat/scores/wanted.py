@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,7 +146,7 @@ class Logged:
         return replace(wanted, metric=self.metric, task=self.task, filter=self.filter)
 
 
-def one_of(path: Path, what: str, wanted: str | None, names: Iterable[str]) -> str:
+def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> Any:
     """The value of `what` that is wanted, or the only one that there is.
 
     Raises
@@ -153,8 +154,10 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[str]) -> s
     ScoreTableError
         There is no such value, or there are several and none is named.
     """
-    known = sorted(dict.fromkeys(names))
-    shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+    known = sorted(set(names), key=str)
+    shown = ", ".join(map(str, known[:12])) + (
+        f" and {len(known) - 12} more" if len(known) > 12 else ""
+    )
     if wanted is None:
         if len(known) != 1:
             raise ScoreTableError(f"{path}: {len(known)} {what}s ({shown}); name one (--{what})")

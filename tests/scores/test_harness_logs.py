@@ -104,13 +104,13 @@ def test_filters_metrics_and_tasks_are_the_only_ones_or_must_be_named(tmp_path):
     with pytest.raises(ScoreTableError, match=r"2 tasks \(demo, other_task\); name one"):
         ScoreTable.read(tmp_path, metric="acc")
     for wanted, words in (
-        ({}, "reports acc, f1; name one"),
-        ({"metric": "bleu"}, "no metric 'bleu'; it reports acc, f1"),
+        ({}, r"2 metrics \(acc, f1\); name one"),
+        ({"metric": "bleu"}, "no scores of metric 'bleu'; it has acc, f1"),
         ({"metric": "accc"}, "did you mean acc"),
     ):
         with pytest.raises(ScoreTableError, match=words):
             ScoreTable.read(tmp_path, task="other_task", **wanted)
-    with pytest.raises(ScoreTableError, match="no samples of task third; there are demo"):
+    with pytest.raises(ScoreTableError, match="no scores of task 'third'; it has demo"):
         ScoreTable.read(tmp_path, task="third")
     assert ScoreTable.read(tmp_path, "f1", "other_task").raw.tolist() == [[0.25, 1.0]]
 

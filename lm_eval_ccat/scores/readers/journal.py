@@ -16,7 +16,7 @@ from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
 from ..table import Progress, Reader, ScoreTable
-from ..wanted import Logged, Wanted
+from ..wanted import Logged, Wanted, one_of
 from .bounded import lines
 
 _NAME = "journal.jsonl"
@@ -39,9 +39,8 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         raise ScoreTableError(f"{path}: {len(runs)} runs; name one, such as {runs[0].parent}")
     header = header_of(runs[0])
     task, metric, filter = (header["task"].get(k) for k in ("name", "metric", "filter"))
-    for wish, have in ((wanted.task, task), (wanted.metric, metric), (wanted.filter, filter)):
-        if wish is not None and wish != have:
-            raise ScoreTableError(f"{path}: no scores of {wish!r}; the run is of {have}")
+    for what, have in (("task", task), ("metric", metric), ("filter", filter)):
+        one_of(path, what, getattr(wanted, what), [have])
     try:
         scale = Scale.from_dict(header["report"]["scale"])
     except (KeyError, TypeError, ScaleError) as e:

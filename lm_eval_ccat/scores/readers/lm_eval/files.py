@@ -24,6 +24,7 @@ from typing import Any
 
 from ....errors import ScoreTableError
 from ....wording import plural, short, some
+from ...wanted import one_of
 from ..bounded import json_value
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
@@ -269,20 +270,15 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
         raise ScoreTableError(
             f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
-    tasks = sorted({name for _, name, _ in files})
-    if task is None:
-        if len(tasks) > 1:
-            raise ScoreTableError(
-                f"{path}: logs of {len(tasks)} tasks ({some(tasks, 8)}); name one with --task"
-            )
-        task = tasks[0]
-    wanted = {task, re.sub(r"\W", "_", task)}
-    chosen = [file for file in files if file[1] in wanted]
-    if not chosen:
-        raise ScoreTableError(f"{path}: no samples of task {task}; there are {some(tasks, 8)}")
+    names = {task, re.sub(r"\W", "_", task or "")}
+    if not names & {name for _, name, _ in files}:
+        task = one_of(path, "task", task, (name for _, name, _ in files))
+        names = {task}
     runs, warnings = [], []
     alone: list[Path] = []
-    for samples, _, date in chosen:
+    for samples, name, date in files:
+        if name not in names:
+            continue
         results: dict[str, object] = {}
         beside = _results_beside(samples, date)
         if beside is None:
@@ -295,7 +291,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
         folder = samples.parent
         # The harness files a model object that has no name under "None".
         directory = folder.parent.name if folder.name == "None" else folder.name
-        runs.append(Run(samples, task, date, _model_name(results, directory), results))
+        runs.append(Run(samples, task or name, date, _model_name(results, directory), results))
     if alone:
         warnings.append(
             f"no results_<date>.json beside {some(alone, 3)}: the model is "

@@ -16,13 +16,12 @@ from typing import Any
 
 from ....errors import MetricError, ScoreTableError
 from ....metrics import Metric, Scale, find_metric, known_scale
-from ....metrics.declared import MEANS, read_declaration
 from ....metrics.pairs import parts_of, script_warning
+from ....metrics.registry import MEANS, read_declaration
 from ....metrics.table import refusal
-from ....plugins import did_you_mean
 from ...grid import Grid
 from ...table import Progress, Reader, ScoreTable
-from ...wanted import Logged, Wanted
+from ...wanted import Logged, Wanted, one_of
 from .files import (
     Run,
     comparable_runs,
@@ -112,10 +111,8 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     if unusable and not grid.placed:
         raise MetricError(unusable)
     warnings += [*partial, *differing, *troubles]
-    if len(filters) > 1:
-        raise ScoreTableError(
-            f"task {task} has {len(filters)} filters ({', '.join(filters)}); name one (--filter)"
-        )
+    if filters:
+        filter = one_of(path, "filter", None, filters)
     newest = max(runs, key=lambda run: run.date)
     first_rows = islice(sound_rows(newest.samples), _LOOKED_AT)
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
@@ -127,7 +124,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         wanted,
         name,
         task=task,
-        filter=next(iter(filters), filter),
+        filter=filter,
         stated=None if unknown else metric.scale,
         lower_is_better=None if direction is None else not direction,
         warnings=warnings,
@@ -152,30 +149,16 @@ def _choose_metric(
     firsts = (next(sound_rows(run.samples), {}) for run in runs)
     reported = next((row["metrics"] for row in firsts if row.get("metrics")), None)
     reported = list(dict.fromkeys(reported or (m for m, _ in keys)))
-    if metric is None:
-        if not reported:
-            raise ScoreTableError(f"{path}: no readable rows in the logs of {task}")
-        if len(reported) > 1:
-            names = ", ".join(reported)
-            raise ScoreTableError(f"{path}: {task} reports {names}; name one (--metric)")
-        metric = reported[0]
-    name, (base, _) = metric, parts_of(metric)
-    if base not in reported and base.removeprefix("sentence_") in reported:
-        name = metric.removeprefix("sentence_")
-        base = parts_of(name)[0]
+    if metric is None and not reported:
+        raise ScoreTableError(f"{path}: no readable rows in the logs of {task}")
+    name = metric or one_of(path, "metric", None, reported)
+    if parts_of(name)[0] not in reported:
+        name = name.removeprefix("sentence_")
+    base, _ = parts_of(name)
     if reported and base not in reported:
-        near = did_you_mean(base, reported, listing=False)
-        raise ScoreTableError(
-            f"{path}: task {task} reports no metric {metric!r}; it reports "
-            f"{', '.join(reported)}{near}"
-        )
-    filters = list(dict.fromkeys(f for m, f in keys if m == base))
-    if filter is None and len(filters) > 1:
-        raise ScoreTableError(
-            f"{path}: metric {name} of task {task} has {len(filters)} filters "
-            f"({', '.join(filters)}); name one (--filter)"
-        )
-    return name, filters[0] if filter is None and filters else filter
+        one_of(path, "metric", metric, reported)
+    filters = dict.fromkeys(f for m, f in keys if m == base)
+    return name, one_of(path, "filter", None, filters) if filter is None and filters else filter
 
 
 def _metric(
