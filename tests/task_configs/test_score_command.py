@@ -114,7 +114,7 @@ def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path, metric):
 
 def test_mistakes_are_named(logs, tmp_path, capsys):
     assert main(["score", "rougeL", str(logs), "-o", str(tmp_path / "x.parquet")]) == 1
-    assert "name one with --task" in capsys.readouterr().err
+    assert "name one (--task)" in capsys.readouterr().err
     assert main(["score", "rougeL", str(logs), "--task", "ccat_govreport", "-o", "x.txt"]) == 2
     assert ".parquet or a .csv" in capsys.readouterr().err
     assert main(["score", "blue", str(logs), "-o", str(tmp_path / "x.parquet")]) == 2
