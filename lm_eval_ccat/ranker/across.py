@@ -48,8 +48,8 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
     Examples
     --------
     >>> x = {f"m{i}": float(i) for i in range(12)}
-    >>> found = correlation([x, {m: 2.0 * a for m, a in x.items()}])
-    >>> found.round(3).tolist()
+    >>> r = correlation([x, {m: 2.0 * a for m, a in x.items()}])
+    >>> r.round(3).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     >>> correlation([x, {"m1": 0.0}]) is None
     True
@@ -64,12 +64,12 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
     if not (np.isfinite(size).all() and (size > 0.0).all()):
         return None
     x /= size
-    found = x @ x.T
+    r = x @ x.T
     apart = ~np.eye(len(x), dtype=bool)
-    uncertain = float(((1.0 - found**2) ** 2)[apart].sum()) / (len(shared) - 1)
-    share = min(uncertain / max(float((found**2)[apart].sum()), 1e-12), 1.0)
+    uncertain = float(((1.0 - r**2) ** 2)[apart].sum()) / (len(shared) - 1)
+    share = min(uncertain / max(float((r**2)[apart].sum()), 1e-12), 1.0)
     # Never a matrix without inverse, however few models there are.
-    return np.where(apart, (1.0 - max(share, 1e-4)) * found, 1.0)
+    return np.where(apart, (1.0 - max(share, 1e-4)) * r, 1.0)
 
 
 class Across:
@@ -109,8 +109,8 @@ class Across:
             if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
                 tasks.append(t)
                 known.append(abilities)
-        found = correlation(known) if len(tasks) > 1 else None
-        return None if found is None else cls(outcomes, tasks, found)
+        r = correlation(known) if len(tasks) > 1 else None
+        return None if r is None else cls(outcomes, tasks, r)
 
     @property
     def _n_models(self) -> int:

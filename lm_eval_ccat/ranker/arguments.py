@@ -11,7 +11,6 @@ import numpy as np
 
 from ..errors import UsageError
 from ..methods.method import Method
-from .stopping import AllDecided, Budget, MaxItems, StoppingRule, rule_of
 
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
@@ -112,27 +111,3 @@ def price_of(name: Any, price: Any) -> float:
     if not isinstance(name, str):
         raise UsageError(f"model {name!r} is not a name")
     return number(price, f"price of model {name!r}:", 0.0)
-
-
-def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
-    """The rule that stops a ranking, beside its limits, from words or from a rule."""
-    if stop is None:
-        return AllDecided()
-    if isinstance(stop, str):
-        return rule_of(stop)
-    if not isinstance(stop, StoppingRule):
-        raise UsageError(f"stop {stop!r} is not a stopping rule")
-    return stop
-
-
-def limits(
-    rule: StoppingRule, budget: float | None, max_items: int | None
-) -> tuple[float, int | None]:
-    """Budget and items per model, the tighter of those given and those of the rule."""
-    budgets = [r.amount for r in rule.limits() if isinstance(r, Budget)]
-    if budget is not None and budget != math.inf:
-        budgets.append(number(budget, "budget", 0.0, above=True))
-    items = [r.n for r in rule.limits() if isinstance(r, MaxItems)]
-    if max_items is not None:
-        items.append(whole(max_items, "max_items", 1))
-    return float(min(budgets, default=math.inf)), min(items, default=None)

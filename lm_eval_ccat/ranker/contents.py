@@ -98,7 +98,7 @@ class Contents:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
-        self.starts = [t.start for t in self.tasks]
+        self._starts = [t.start for t in self.tasks]
         self.kept = np.concatenate([t.kept for t in self.tasks])
         self.n_kept = np.array([int(t.kept.sum()) for t in self.tasks])
 
@@ -118,8 +118,8 @@ class Contents:
         if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
             name, doc_id = item
             if name not in self.of_task:
-                there = ", ".join(map(str, self.of_task))
-                raise UsageError(f"unknown task {name!r}; this ranking has {there}")
+                known = ", ".join(map(str, self.of_task))
+                raise UsageError(f"unknown task {name!r}; this ranking has {known}")
             task = self.tasks[self.of_task[name]]
         elif len(self.tasks) == 1:
             task, doc_id = self.tasks[0], item
@@ -133,9 +133,7 @@ class Contents:
 
     def task_at(self, position: int) -> int:
         """Number of the task in which an item lies."""
-        if len(self.tasks) == 1:
-            return 0
-        return bisect_right(self.starts, position) - 1
+        return bisect_right(self._starts, position) - 1
 
     def doc_id(self, position: int) -> Any:
         """An item as its task names it."""
@@ -147,11 +145,11 @@ class Contents:
         doc_id = self.doc_id(position)
         return doc_id if self.bare else (self.tasks[self.task_at(position)].name, doc_id)
 
-    def units(self, given: Any) -> Floats:
-        """Units of all items: 1 each, or as given (by task, where there are several)."""
+    def units(self, stated: Any) -> Floats:
+        """Units of all items: 1 each, or as stated (by task, where there are several)."""
         if self.bare:
-            return _units(self.tasks[0].leader.bank, given)
-        by_task = {} if given is None else given
+            return _units(self.tasks[0].leader.bank, stated)
+        by_task = {} if stated is None else stated
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
         unknown = sorted(set(by_task) - set(self.of_task))
@@ -160,17 +158,17 @@ class Contents:
         return np.concatenate([_units(t.leader.bank, by_task.get(t.name)) for t in self.tasks])
 
 
-def _units(bank: ItemBank, given: Mapping[Any, float] | ArrayLike | None) -> Floats:
-    """Units in bank order: 1 each, or as given by doc_id or position."""
-    if given is None:
+def _units(bank: ItemBank, stated: Mapping[Any, float] | ArrayLike | None) -> Floats:
+    """Units in bank order: 1 each, or as stated by doc_id or position."""
+    if stated is None:
         return np.ones(bank.n_items)
-    if isinstance(given, Mapping):
-        missing = [d for d in bank.doc_ids if d not in given]
+    if isinstance(stated, Mapping):
+        missing = [d for d in bank.doc_ids if d not in stated]
         if missing:
             raise UsageError(f"units has no value for doc_id {missing[0]!r}")
-        given = [given[d] for d in bank.doc_ids]
+        stated = [stated[d] for d in bank.doc_ids]
     try:
-        array = np.asarray(given, dtype=np.float64)
+        array = np.asarray(stated, dtype=np.float64)
     except (TypeError, ValueError):
         raise UsageError("units must be numbers above 0") from None
     if array.shape != (bank.n_items,):
@@ -182,83 +180,75 @@ def _units(bank: ItemBank, given: Mapping[Any, float] | ArrayLike | None) -> Flo
 
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     """The outcomes of every task, checked."""
-    found: dict[str, list[Outcome]] = {}
-    for outcome in _outcomes(banks):
-        found.setdefault(outcome.task, []).append(outcome)
-    if not found:
-        raise UsageError("a ranking needs the bank of at least one task")
-    for task, outcomes in found.items():
-        if any(o.bank.doc_ids != outcomes[0].bank.doc_ids for o in outcomes):
-            raise UsageError(f"the outcomes of task {task!r} are of other items")
-    return found
-
-
-def _outcomes(banks: Banks) -> list[Outcome]:
     if isinstance(banks, ItemBank):
-        return [Outcome(banks)]
-    if isinstance(banks, Mapping):
+        outcomes: Sequence[Any] = [Outcome(banks)]
+    elif isinstance(banks, Mapping):
         if not all(banks.values()):
             raise UsageError(f"task {next(t for t, b in banks.items() if not b)!r} has no bank")
-        return [
+        outcomes = [
             Outcome(bank, task, name)
             for task, of in banks.items()
             for name, bank in (of.items() if isinstance(of, Mapping) else [("", of)])
         ]
-    if not (isinstance(banks, Sequence) and all(isinstance(o, Outcome) for o in banks)):
-        raise UsageError(
-            f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task; read a bank by "
-            "ItemBank.load(path), or rank without one by ItemBank.blank(doc_ids)"
-        )
-    return list(banks)
+    else:
+        outcomes = banks if isinstance(banks, Sequence) else [banks]
+    out: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        if not isinstance(one, Outcome):
+            raise UsageError(
+                f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task; read a bank "
+                "by ItemBank.load(path), or rank without one by ItemBank.blank(doc_ids)"
+            )
+        out.setdefault(one.task, []).append(one)
+    if not out:
+        raise UsageError("a ranking needs the bank of at least one task")
+    for task, of_task in out.items():
+        if any(o.bank.doc_ids != of_task[0].bank.doc_ids for o in of_task):
+            raise UsageError(f"the outcomes of task {task!r} are of other items")
+    return out
 
 
 def _shares(
-    of_task: Mapping[str, Sequence[Outcome]], given: Weights
+    of_task: Mapping[str, Sequence[Outcome]], stated: Weights
 ) -> dict[str, dict[str, float]]:
     """Weights of all outcomes by task and name, summing to 1."""
     metrics = {o.name for outcomes in of_task.values() for o in outcomes}
     weights: Mapping[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
     inner = {t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()}
-    if given == "equal":
+    if stated == "equal":
         weights = dict.fromkeys(of_task, 1.0)
-    elif isinstance(given, str) and given != "documents":
+    elif isinstance(stated, str) and stated != "documents":
         raise UsageError(
-            f"weights {given!r} is neither 'documents' nor 'equal', nor a weight per task"
+            f"weights {stated!r} is neither 'documents' nor 'equal', nor a weight per task"
         )
-    elif isinstance(given, Mapping) and set(given) == set(of_task):
-        weights = given
-        if any(isinstance(w, Mapping) for w in given.values()):
-            return _nested(inner, given)
-        _check_weights(given.values(), zero=False)
-    elif isinstance(given, Mapping) and set(given) == metrics:
-        of_name: Mapping[str, Any] = given
+    elif isinstance(stated, Mapping) and set(stated) == set(of_task):
+        by_task: Mapping[str, Any] = stated
+        weights = by_task
+        if any(isinstance(w, Mapping) for w in stated.values()):
+            for task, of in by_task.items():
+                if not isinstance(of, Mapping) or set(of) != set(inner[task]):
+                    raise UsageError(f"weights of task {task!r} are not one per outcome: {of!r}")
+                _check_weights(of.values(), zero=True)
+            inner = {t: {k: by_task[t][k] for k in names} for t, names in inner.items()}
+            weights = {t: sum(of.values()) for t, of in inner.items()}
+        _check_weights(weights.values(), zero=False)
+    elif isinstance(stated, Mapping) and set(stated) == metrics:
+        of_name: Mapping[str, Any] = stated
         inner = {t: {k: of_name[k] for k in names} for t, names in inner.items()}
-    elif isinstance(given, Mapping):
+    elif isinstance(stated, Mapping):
         names = [*of_task, *(metrics if metrics != set(of_task) else ())]
         raise UsageError(
-            f"weights are of {', '.join(map(str, given))}, the banks of "
+            f"weights are of {', '.join(map(str, stated))}, the banks of "
             f"{', '.join(map(str, names))}"
         )
-    elif given is not None and not isinstance(given, str):
-        raise UsageError(f"weights {given!r} is not a weight per task or outcome")
+    elif stated is not None and not isinstance(stated, str):
+        raise UsageError(f"weights {stated!r} is not a weight per task or outcome")
     total, out = sum(weights.values()), {}
     for task, of_outcome in inner.items():
         _check_weights(of_outcome.values(), zero=True)
         share = sum(of_outcome.values())
         out[task] = {k: weights[task] / total * (w / share) for k, w in of_outcome.items()}
     return out
-
-
-def _nested(
-    inner: Mapping[str, Mapping[str, float]], given: Mapping[str, Any]
-) -> dict[str, dict[str, float]]:
-    for task, names in inner.items():
-        weights = given[task]
-        if not isinstance(weights, Mapping) or set(weights) != set(names):
-            raise UsageError(f"weights of task {task!r} are not one per outcome: {weights!r}")
-        _check_weights(weights.values(), zero=True)
-    total = sum(w for weights in given.values() for w in weights.values())
-    return {t: {k: given[t][k] / total for k in names} for t, names in inner.items()}
 
 
 def _check_weights(weights: Any, zero: bool) -> None:
@@ -274,9 +264,9 @@ def groups_of(
     contents: Contents, groups: Mapping[str, Mapping[str, float] | Sequence[str]]
 ) -> dict[str, dict[int, float]]:
     """What the weight of each task is multiplied by in each group, by task number."""
-    found: dict[str, dict[int, float]] = {}
-    for name, given in groups.items():
-        of = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, 1.0)
+    out: dict[str, dict[int, float]] = {}
+    for name, stated in groups.items():
+        of = dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, 1.0)
         unknown = [t for t in of if t not in contents.of_task]
         if unknown or not of:
             raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
@@ -284,5 +274,5 @@ def groups_of(
         if not total > 0.0 or min(of.values()) < 0.0:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
         at = {contents.of_task[task]: w / total for task, w in of.items()}
-        found[name] = {t: w / contents.tasks[t].weight for t, w in at.items()}
-    return found
+        out[name] = {t: w / contents.tasks[t].weight for t, w in at.items()}
+    return out

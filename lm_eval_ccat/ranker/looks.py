@@ -179,27 +179,23 @@ class Looks:
         at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
         gap, variance, df, n = belief.pairs_at(i, j)
         least = self.boundary(level, n, belief.n_items)
-        slack, sure = None, np.abs(gap)
+        slack, sure = np.zeros(gap.shape), np.abs(gap)
         if belief.slack is not None and (of := belief.on_scores.slack) is not None:
             slack, sure = np.maximum(of[0][at], of[1][at]), belief.surely[at]
         size = self._evidence(sure, variance, df, n, belief.n_items, least)
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
-        own = j < m
+        # Where failures may explain a part of the gap, what they cannot has to be enough, too.
+        tested, leans = j < m, slack[j < m] > 0.0
         if belief.evidence is not None and not self.once:
-            # Where failures may explain a part of the gap, what they cannot has to be enough, too.
-            least_of = np.inf if slack is None else np.where(slack[own] > 0.0, now[:2, own], np.inf)
-            both = np.array([belief.evidence[i[own], j[own]], belief.evidence[j[own], i[own]]])
-            now[:2, own] = np.minimum(both, least_of)
+            both = [belief.evidence[i[tested], j[tested]], belief.evidence[j[tested], i[tested]]]
+            now[:2, tested] = np.minimum(both, np.where(leans, now[:2, tested], np.inf))
         if min_difference > 0.0:
             gap, variance, df, n = belief.on_scores.pairs_at(i, j)
-            room = min_difference - np.abs(gap) - (0.0 if slack is None else slack)
-            room = np.maximum(room, 0.0)
+            room = np.maximum(min_difference - np.abs(gap) - slack, 0.0)
             now[2] = self._evidence(room, variance, df, n, belief.n_items, least)
             if belief.closeness is not None and belief.close_by == min_difference:
-                least_of = (
-                    np.inf if slack is None else np.where(slack[own] > 0.0, now[2, own], np.inf)
-                )
-                now[2, own] = np.minimum(belief.closeness[i[own], j[own]], least_of)
+                close = belief.closeness[i[tested], j[tested]]
+                now[2, tested] = np.minimum(close, np.where(leans, now[2, tested], np.inf))
         seen, counts = self.seen, self.counts
         if seen is None or self.once:
             seen = np.zeros((3, *differs.shape))

@@ -22,12 +22,10 @@ from .allocation import Turn, Turns
 from .arguments import (
     checked_options,
     flag,
-    limits,
     number,
     one_of,
     price_of,
     prices_of,
-    stopping_rule,
     whole,
 )
 from .audit import Audits
@@ -38,7 +36,7 @@ from .outcomes import Outcomes
 from .references import Known, references_of, refuse_known
 from .result import Brief, Ranking
 from .standing import Standing
-from .stopping import StoppingRule, has_goal
+from .stopping import StoppingRule, has_goal, limits, stopping_rule
 from .summary import Summary
 from .verdicts import Verdicts
 from .weighted import WeightedSum

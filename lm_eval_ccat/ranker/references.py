@@ -15,7 +15,7 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from ..methods.belief import Floats, References
+from ..methods.belief import References
 from ..scores.table import ScoreTable
 from .outcomes import OutcomeState
 
@@ -97,8 +97,10 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
         )
 
 
-def scores_of_known(table: ScoreTable, bank: ItemBank) -> Floats:
-    """Scores of known models in bank order; shape (n_models, n_items), NaN where there is none.
+def means_of_known(
+    table: ScoreTable, bank: ItemBank, sampled: bool = False
+) -> dict[str, KnownMean]:
+    """Mean scores of models with (almost) full results; `sampled` as `references_of` has it.
 
     Raises
     ------
@@ -116,20 +118,6 @@ def scores_of_known(table: ScoreTable, bank: ItemBank) -> Floats:
     of, to = np.array(columns).T
     scores = np.full((len(table.models), bank.n_items), np.nan)
     scores[:, to] = table.model_scores()[:, of]
-    return scores
-
-
-def means_of_known(
-    table: ScoreTable, bank: ItemBank, sampled: bool = False
-) -> dict[str, KnownMean]:
-    """Mean scores of models with (almost) full results; `sampled` as `references_of` has it.
-
-    Raises
-    ------
-    UsageError
-        The table is on another scale, or of none of the bank's items.
-    """
-    scores = scores_of_known(table, bank)
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [m for m, r in zip(table.models, rows) if r]
     scores = scores[rows]

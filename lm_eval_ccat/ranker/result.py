@@ -140,7 +140,7 @@ class Ranking(Shown):
     def looks(self) -> str:
         """At which looks intervals hold: "every", or "one", at a number of items fixed before."""
         each = (m.estimate for m in self.models if not m.known)
-        return "one" if all(one.looks.once and one.own is None for one in each) else "every"
+        return "one" if all(one.looks.once and one.of_method is None for one in each) else "every"
 
     @cached_property
     def abilities(self) -> dict[str, tuple[float, float]]:

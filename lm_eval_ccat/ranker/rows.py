@@ -30,7 +30,7 @@ class Estimate:
         By how much it may be too high (below 0: too low) because some answers failed.
     looks : Looks
         By which intervals hold.
-    own : callable, optional
+    of_method : callable, optional
         ``confidence -> (low, high)``, where the method has an interval of its own.
     """
 
@@ -41,12 +41,12 @@ class Estimate:
     n_items: float = np.inf
     lean: float = 0.0
     looks: Looks = field(default=Looks(once=True), compare=False)
-    own: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
+    of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Two-sided interval, cut to [0, 1]."""
-        if self.own is not None:
-            low, high = self.own(confidence)
+        if self.of_method is not None:
+            low, high = self.of_method(confidence)
         else:
             n = min((self.n, *self.looks.horizons))  # a model alone may get beyond what a pair can
             at = np.array([self.df]), np.array([n]), self.n_items

@@ -7,6 +7,7 @@ Your own rule is a subclass of `StoppingRule` with `wants` and `why`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from .arguments import number, whole
 from .standing import Standing
 from .verdicts import EQUIVALENT, OPEN
 
@@ -107,7 +109,7 @@ class TargetError(StoppingRule):
     looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _above(self.se, "target_se", 0.0)
+        number(self.se, "target_se", 0.0, above=True)
 
     def wants(self, standing: Standing) -> Mask:
         return np.asarray(standing.errors > self.se)
@@ -139,7 +141,7 @@ class TopDecided(_ByVerdicts):
     k: int
 
     def __post_init__(self) -> None:
-        _above(self.k, "k of TopDecided", 0, whole=True)
+        whole(self.k, "k of TopDecided", 1)
 
     def misses(self, standing: Standing) -> Mask:
         v, out = standing.verdicts, standing.nobody
@@ -162,7 +164,7 @@ class RankWidth(_ByVerdicts):
     w: int
 
     def __post_init__(self) -> None:
-        _above(self.w, "w of RankWidth", 0, whole=True)
+        whole(self.w, "w of RankWidth", 1)
 
     def misses(self, standing: Standing) -> Mask:
         return _spans(standing) + 1 > self.w
@@ -178,7 +180,7 @@ class Percentile(_ByVerdicts):
     p: float
 
     def __post_init__(self) -> None:
-        _above(self.p, "p of Percentile", 0.0)
+        number(self.p, "p of Percentile", 0.0, above=True)
 
     def misses(self, standing: Standing) -> Mask:
         return 100.0 * _spans(standing) > self.p * len(standing.verdicts.names)
@@ -196,35 +198,34 @@ def _spans(standing: Standing) -> NDArray[np.int64]:
 def budget_used_up(amount: float, left: float) -> str:
     """Why a budget ends a ranking, in words."""
     left = 0.0 if left < 1e-9 * amount else left  # what the rounding of a sum leaves
-    return f"the budget is used up ({_plain(left)} of {amount:.6g} left)"
+    # Hundredths of a cent without powers of ten.
+    plain = f"{left:.7f}" if 1e-6 <= left < 1e-4 else f"{left:.4g}"
+    return f"the budget is used up ({plain} of {amount:.6g} left)"
 
 
-def _plain(amount: float) -> str:
-    """An amount of any unit; hundredths of a cent without powers of ten."""
-    return f"{amount:.7f}" if 1e-6 <= amount < 1e-4 else f"{amount:.4g}"
+class _Limit(StoppingRule):
+    """What a ranking may take: reaching it is no success, and says nothing of what is decided."""
+
+    goal = False
+    looks = False
 
 
 @dataclass(frozen=True)
-class Unlimited(StoppingRule):
+class Unlimited(_Limit):
     """A rule that never stops: the ranking goes on to its limits."""
-
-    goal: ClassVar[bool] = False
-    looks: ClassVar[bool] = False
 
     def wants(self, standing: Standing) -> Mask:
         return ~standing.nobody
 
 
 @dataclass(frozen=True)
-class Budget(StoppingRule):
+class Budget(_Limit):
     """No item that is left fits into `amount`, the sum of price x units."""
 
     amount: float
-    goal: ClassVar[bool] = False
-    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _above(self.amount, "budget", 0.0)
+        number(self.amount, "budget", 0.0, above=True)
 
     def wants(self, standing: Standing) -> Mask:
         return standing.affordable(self.amount)
@@ -234,15 +235,13 @@ class Budget(StoppingRule):
 
 
 @dataclass(frozen=True)
-class MaxItems(StoppingRule):
+class MaxItems(_Limit):
     """Every model has `n` items."""
 
     n: int
-    goal: ClassVar[bool] = False
-    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _above(self.n, "max_items", 0, whole=True)
+        whole(self.n, "max_items", 1)
 
     def wants(self, standing: Standing) -> Mask:
         return np.asarray(standing.items < self.n)
@@ -252,15 +251,13 @@ class MaxItems(StoppingRule):
 
 
 @dataclass(frozen=True)
-class Time(StoppingRule):
+class Time(_Limit):
     """The run has taken `seconds`, as ``Ranker.change(elapsed=...)`` tells it."""
 
     seconds: float
-    goal: ClassVar[bool] = False
-    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _above(self.seconds, "seconds", 0.0)
+        number(self.seconds, "seconds", 0.0, above=True)
 
     def wants(self, standing: Standing) -> Mask:
         return standing.nobody | (standing.elapsed < self.seconds)
@@ -284,7 +281,7 @@ class _Several(StoppingRule):
         return f" {self.sign} ".join(inner)
 
     def parts(self) -> tuple[StoppingRule, ...]:
-        return tuple(found for r in self.rules for found in r.parts())
+        return tuple(part for r in self.rules for part in r.parts())
 
     def _goals(self) -> list[StoppingRule]:
         return [r for r in self.rules if has_goal(r)]
@@ -311,11 +308,11 @@ class _Any(_Several):
 
     def _wanted(self, standing: Standing) -> Mask:
         """Models that the goals want more items for; all where there is no goal."""
-        found = [r.wants(standing) for r in self._goals()]
-        if not found:
+        each = [r.wants(standing) for r in self._goals()]
+        if not each:
             return ~standing.nobody
-        reached = any(not wants.any() for wants in found)
-        return standing.nobody if reached else np.asarray(np.logical_or.reduce(found))
+        reached = any(not wants.any() for wants in each)
+        return standing.nobody if reached else np.asarray(np.logical_or.reduce(each))
 
     def wants(self, standing: Standing) -> Mask:
         out = self._wanted(standing)
@@ -325,7 +322,7 @@ class _Any(_Several):
         return out
 
     def limits(self) -> tuple[StoppingRule, ...]:
-        return tuple(found for r in self.rules for found in r.limits())
+        return tuple(limit for r in self.rules for limit in r.limits())
 
     def why(self, standing: Standing) -> str:
         reached = [r for r in self._goals() if r.met(standing)]
@@ -406,8 +403,8 @@ def _single(text: str, words: str) -> StoppingRule:
     if name in ("decided", "limits") and not amount:
         return AllDecided() if name == "decided" else Unlimited()
     try:
-        rule, number = kinds[name]
-        value = number(amount)
+        rule, read = kinds[name]
+        value = read(amount)
     except (KeyError, ValueError):
         raise UsageError(
             f"stop {words!r} is not in the words decided, top K, se X, ranks W, percentile P and "
@@ -425,8 +422,25 @@ def _parts(kind: type[_Several], rule: StoppingRule) -> tuple[StoppingRule, ...]
     return rule.rules if isinstance(rule, kind) else (rule,)
 
 
-def _above(value: float, what: str, low: float, whole: bool = False) -> None:
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not value > low:
-        kind = "whole number" if whole else "number"
-        raise UsageError(f"{what} {value!r} is not a {kind} above {low:g}")
+def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
+    """The rule that stops a ranking, beside its limits, from words or from a rule."""
+    if stop is None:
+        return AllDecided()
+    if isinstance(stop, str):
+        return rule_of(stop)
+    if not isinstance(stop, StoppingRule):
+        raise UsageError(f"stop {stop!r} is not a stopping rule")
+    return stop
+
+
+def limits(
+    rule: StoppingRule, budget: float | None, max_items: int | None
+) -> tuple[float, int | None]:
+    """Budget and items per model, the tighter of those given and those of the rule."""
+    budgets = [r.amount for r in rule.limits() if isinstance(r, Budget)]
+    if budget is not None and budget != math.inf:
+        budgets.append(number(budget, "budget", 0.0, above=True))
+    items = [r.n for r in rule.limits() if isinstance(r, MaxItems)]
+    if max_items is not None:
+        items.append(whole(max_items, "max_items", 1))
+    return float(min(budgets, default=math.inf)), min(items, default=None)

@@ -309,12 +309,12 @@ class Verdicts:
             over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
             under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
         above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
-        own = self.rows[self.rows < m]
-        for i in own[::-1]:  # the worst first: what it is above is known
+        tested = self.rows[self.rows < m]
+        for i in tested[::-1]:  # the worst first: what it is above is kntested
             less = above[i].nonzero()[0]
             above[i] |= above[less].any(axis=0)
             over[i] |= over[less].any(axis=0)
-        for i in own:
+        for i in tested:
             under[i] |= under[above[:, i]].any(axis=0)
         better = np.r_[above.sum(axis=0) + under.sum(axis=1), over.sum(axis=0)]
         worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
@@ -348,12 +348,12 @@ class Verdicts:
             best = (chance, 1.0 - chance)
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
         v = b.variance[np.ix_(o, o)]
-        own, off = v.diagonal(), v * (1.0 - np.eye(m))
+        alone, off = v.diagonal(), v * (1.0 - np.eye(m))
         if r is None:  # the common level moves no rank
             centre = np.eye(m) - 1.0 / max(m, 1)
             covariance = -0.5 * centre @ off @ centre
         else:
-            covariance = 0.5 * (own[:, None] + own - off)
+            covariance = 0.5 * (alone[:, None] + alone - off)
         value, vector = np.linalg.eigh(covariance)
         rng = np.random.default_rng(_SEED)
         noise = rng.standard_normal((_DRAWS // 2, m)) @ (vector * np.sqrt(np.maximum(value, 0.0))).T
@@ -394,8 +394,8 @@ class Verdicts:
         out: list[OpenPairContent] = []
         _, variance, df, n = b.pairs
         # Evidence of a method's own grows about as the mixture's does.
-        own = b.evidence is not None and not self.looks.once
-        looks = Looks() if own else self.looks
+        lasting = b.evidence is not None and not self.looks.once
+        looks = Looks() if lasting else self.looks
         level = math.log((1.0 - self.confidence) / self._family[1])
         for at in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[at : at + 2].tolist())
@@ -404,7 +404,7 @@ class Verdicts:
             grid = np.arange(n[i, j] + 1.0, min(b.n_items, n[i, j] + _FAR) + 1.0)
             now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
             v = variance[i, j] * then / max(now, 1e-300)
-            far = np.full(len(grid), np.inf if own else df[i, j])
+            far = np.full(len(grid), np.inf if lasting else df[i, j])
             tails = tail(np.full(len(grid), max(b.surely[i, j], 1e-6)), v, far)
             enough = (looks.log_p(tails, grid, b.n_items) <= level) | (v <= 0.0)
             least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)

@@ -143,12 +143,6 @@ def test_answers_in_one_task_tell_of_another_and_not_of_one_that_stands_apart(wo
     assert lent.estimates["strong"] == pytest.approx(average, abs=1e-9)
 
 
-def test_errors_of_tasks_that_lend_are_correlated(world):
-    lent = told(world, True, ("a", "b", "apart"), 4).result()
-    alone = math.hypot(*(lent.tasks[t].standard_errors["strong"] / 3.0 for t in world[0]))
-    assert lent.standard_errors["strong"] > alone
-
-
 def test_errors_and_what_they_share_make_the_error_of_the_mean(world):
     ranker = told(world, True, ("a", "b", "apart"), 4)
     found, shared = ranker.result(), ranker.shared_errors("strong")

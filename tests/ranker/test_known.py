@@ -60,29 +60,26 @@ def test_a_new_model_finds_its_place(method, known):
     json.dumps(result.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_model_far_from_all_needs_the_warm_up_only(method):
+def test_a_model_far_from_all_needs_the_warm_up_only():
     scores = {"new": np.full(N_ITEMS, 0.999)}
-    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=MEANS, warmup=10), scores)
+    result = drive(Ranker(bank_of("default"), {"new": 1.0}, known=MEANS, warmup=10), scores)
     assert len(result.items["new"]) <= 15
     assert result.places["new"].in_words() == f"rank 1 of {N_KNOWN + 1} (decided), above k14"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_known_pairs_hold_nothing_open(method):
+def test_known_pairs_hold_nothing_open():
     # Two known models with the very same mean, far from the new one.
     known = {"x": 0.9, "y": 0.9, "z": 0.2}
     scores = {"new": draw(0.0, 8)[0]}
-    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known), scores)
+    result = drive(Ranker(bank_of("default"), {"new": 1.0}, known=known), scores)
     assert result.goal_met and result.ties == [("x", "y")]  # known to be equal
     place = result.places["new"]
     assert (place.best, place.worst, place.above, place.below) == (3, 3, "y", "z")
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_twin_is_reported_as_tied(method):
+def test_a_twin_is_reported_as_tied():
     scores = {"new": KNOWN.scores[7]}
-    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=MEANS, max_items=25), scores)
+    result = drive(Ranker(bank_of("default"), {"new": 1.0}, known=MEANS, max_items=25), scores)
     place = result.places["new"]
     assert "k07" in place.tied_with and "tied with" in place.in_words()
     assert place.best < place.worst
@@ -90,11 +87,10 @@ def test_a_twin_is_reported_as_tied(method):
     assert "25 items" in result.stopped_because
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_several_new_models_share_a_budget_and_find_their_places(method):
+def test_several_new_models_share_a_budget_and_find_their_places():
     skills = {"a": -1.0, "b": 0.0, "c": 1.0}
     scores = {m: draw(s, 20 + i)[0] for i, (m, s) in enumerate(skills.items())}
-    ranker = Ranker(bank_of(method), dict.fromkeys(skills, 1.0), known=MEANS, budget=150)
+    ranker = Ranker(bank_of("default"), dict.fromkeys(skills, 1.0), known=MEANS, budget=150)
     result = drive(ranker, scores, n=4)
     assert [m for m in result.order if m in skills] == ["c", "b", "a"]
     assert sum(len(v) for v in result.items.values()) <= 150
@@ -164,11 +160,10 @@ def test_known_models_out_of_range_are_refused(known, says):
         Ranker(bank_of("paper"), {"new": 1.0}, known=known)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_large_board_stays_readable(method):
+def test_a_large_board_stays_readable():
     known = {f"k{i:04d}": m for i, m in enumerate(np.linspace(0.05, 0.95, 3000))}
     scores = {"new": draw(0.0, 2)[0]}
-    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known, max_items=12), scores)
+    result = drive(Ranker(bank_of("default"), {"new": 1.0}, known=known, max_items=12), scores)
     place = result.places["new"]
     assert len(place.tied_with) > 20
     words = place.in_words()

@@ -91,7 +91,7 @@ def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
         assert np.flatnonzero(ledger.choosable(account, limit)).tolist() == slow.choosable(limit)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), by_mean=st.booleans())
 def test_the_books_agree_with_what_happened(seed, by_mean):
     rng = np.random.default_rng(seed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from boards import bank_of, draw, drive, of
@@ -11,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.errors import ScaleError, UsageError
 
 METHODS = ["paper", "default"]
 NAMES = ["a", "b", "c", "d"]
@@ -32,23 +29,7 @@ def test_ranks_models_that_differ(bank):
     assert all(len(set(items)) == len(items) >= 10 for items in result.items.values())
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "says"),
-    [
-        (lambda r: r.tell("a", 0, 1.5), ScaleError, "1.5"),
-        (lambda r: r.tell("a", 0, math.nan), ScaleError, "nan"),
-        (lambda r: r.tell("nobody", 0, 0.5), UsageError, "nobody"),
-        (lambda r: r.tell("a", 10**6, 0.5), UsageError, "1000000"),
-        (lambda r: r.release("a", 0), UsageError, "not in flight"),
-        (lambda r: (r.tell("a", 1, 0.5), r.tell("a", 1, 0.5)), UsageError, "already"),
-    ],
-)
-def test_mistakes_are_named(bank, call, error, says):
-    with pytest.raises(error, match=says):
-        call(Ranker(bank, models={"a": 1.0, "b": 1.0}))
-
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     method=st.sampled_from(METHODS),
     seed=st.integers(0, 1000),
@@ -75,11 +56,3 @@ def test_the_budget_is_never_passed_by_more_than_the_last_items(method, seed, pr
         assert result.cost[model] == pytest.approx(
             sum(models[model] * units[bank.index[i]] for i in told)
         )
-
-
-@pytest.mark.parametrize("price, budget", [(0.001, 0.01), (0.1, 1.0)])
-def test_the_rounding_of_a_sum_of_prices_costs_no_item(bank, price, budget):
-    # In floating point ten times 0.001 is a little above 0.01, ten times 0.1 a little below 1.
-    ranker = Ranker(bank, {"a": price}, budget=budget, warmup=1)
-    assert len(drive(ranker, TELL).items["a"]) == 10
-    assert f"(0 of {budget} left)" in ranker.result().stopped_because.replace("of 1 ", "of 1.0 ")

@@ -119,15 +119,3 @@ def test_rules_are_values():
 def test_what_is_no_rule_is_refused(make, says):
     with pytest.raises(UsageError, match=says):
         make()
-
-
-def test_the_goals_of_a_board_may_be_given_in_words():
-    """Words, unlike rules, stand in a journal; they do as their rules do."""
-    known = {f"k{n:02}": 0.3 + 0.01 * n for n in range(40)}
-    one = {"a": 1.0}
-    by_name = run("ranks 8", one, known=known)
-    assert by_name.items == run(RankWidth(8), one, known=known).items
-    share = run("percentile 10 and se 0.03", one, known=known)
-    assert share.items == run(Percentile(10.0) & TargetError(0.03), one, known=known).items
-    # Without a goal in words the place itself is what is waited for.
-    assert n_items(by_name) < n_items(run(None, one, known=known))

@@ -17,7 +17,7 @@ SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     warmup=st.integers(0, 4),
@@ -46,12 +46,6 @@ def test_the_warm_up_goes_round_and_limits_hold(seed, warmup, cap, at_once, meth
     assert ranker.spent <= budget * (1 + 1e-9)
 
 
-def test_the_warm_up_is_of_so_many_items_for_each():
-    ranker = Ranker(bank_of("default"), dict.fromkeys("abc", 1.0), warmup=4)
-    found = [model for model, _ in ranker.ask(12)]
-    assert found == list("abc") * 4  # whatever would tell more
-
-
 def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget():
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, budget=12, warmup=5)
     assert len(ranker.ask(5, model="a")) == 5 and len(ranker.ask(3, model="b")) == 3
@@ -60,18 +54,6 @@ def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget(
     # 12 less 5 of its own, 3 of b, and 2 that b has yet to get.
     assert len(ranker.ask(100, model="a")) == 2
     assert len(ranker.ask(100, model="b")) == 2
-
-
-def test_a_dear_model_leaves_its_turn_where_the_budget_is_too_small_for_all():
-    for budget, n in ((400.0, 0), (1e5, 1)):
-        ranker = Ranker(
-            bank_of("default"), {"a": 1.0, "b": 50.0}, budget=budget, warmup=2,
-            stop="limits",
-        )  # fmt: skip
-        for pair in ranker.ask(4):
-            ranker.tell(*pair, TELL(*pair))
-        assert len(ranker.ask(1, model="b")) == n
-        assert len(ranker.ask(1, model="a")) == 1
 
 
 @pytest.mark.parametrize(("price", "n"), [(4.0, 1), (4.01, 0)])
