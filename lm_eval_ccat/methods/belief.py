@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,20 +192,12 @@ class Belief:
         if list(models) == list(range(len(self.location))):
             return self
         at = np.asarray(models, dtype=np.intp)
-        pairs = np.ix_(at, at)
-        return replace(
-            self,
-            location=self.location[at],
-            variance=self.variance[pairs],
-            df=self.df[pairs],
-            n=self.n[pairs],
-            score=None if self.score is None else self.score[at],
-            slope=None if self.slope is None else self.slope[at],
-            evidence=None if self.evidence is None else self.evidence[pairs],
-            closeness=None if self.closeness is None else self.closeness[pairs],
-            lean=None if self.lean is None else self.lean[at],
-            counts=None,
-        )
+        places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), at)
+        of_pairs = ("variance", "df", "n", "evidence", "closeness")
+        places |= dict.fromkeys(of_pairs, np.ix_(at, at))
+        parts: dict[str, Any] = {name: getattr(self, name) for name in places}
+        chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
+        return replace(self, **chosen, counts=None)
 
     @classmethod
     def sum(
@@ -294,10 +287,10 @@ class Belief:
         variance.flat[:: m + 1] = 0.0
         if (r := self.references) is None:
             return gap, variance, self.df, self.n
-        own, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
-        v = own + r.variance
+        alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
+        v = alone + r.variance
         with np.errstate(divide="ignore", invalid="ignore"):
-            welch = df if r.exact else np.where(own > 0.0, df * (v / own) ** 2, np.inf)
+            welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)
         n = np.repeat(self.n.diagonal()[:, None], len(r.names), axis=1)
         more = (self.location[:, None] - r.location, v, np.broadcast_to(welch, v.shape), n)
         a, b, c, d = (

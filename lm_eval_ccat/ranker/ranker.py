@@ -13,8 +13,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
-from ..methods.beside import BesidePolicy
-from ..methods.policy import Choice, Policy
+from ..methods.policy import BesidePolicy, Choice, Policy
 from ..methods.registry import method_of
 from ..wording import plural, some
 from .across import Across, Replays

@@ -40,6 +40,7 @@ def example_table(n_models: int = 12, n_items: int = 40, seed: int = 0) -> Score
 
 
 Step = tuple[int, int, "float | None"]
+_BANKS: dict[tuple[type, tuple[str, ...]], ItemBank] = {}
 
 
 def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
@@ -78,8 +79,11 @@ class MethodSuite:
         return example_table()
 
     def bank(self, leave_out: Sequence[str] = ("m02", "m06", "m09")) -> ItemBank:
-        """A bank of all models but some."""
-        return calibrate(self.table().without(leave_out), self.method.name)
+        """A bank of all models but some, calibrated once for a suite."""
+        key = type(self), tuple(leave_out)
+        if key not in _BANKS:
+            _BANKS[key] = calibrate(self.table().without(leave_out), self.method.name)
+        return _BANKS[key]
 
     def new_scores(self) -> Floats:
         """Scores of the models left out of the bank."""

@@ -29,8 +29,8 @@ from scipy.special import expit, logit
 from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
+from ..methods.calibration import twins
 from ..methods.sample.means import EASE
-from ..methods.trust import twins
 from ..scores import ScoreTable
 from ..scores.wanted import ANY, Wanted
 from ..wording import plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lm_eval_ccat.methods.trust import table_warnings
+from lm_eval_ccat.methods.calibration import table_warnings
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 

@@ -9,7 +9,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.outcome import Outcome
-from lm_eval_ccat.methods.beside import BesidePolicy
+from lm_eval_ccat.methods.policy import BesidePolicy
 
 
 def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
@@ -27,14 +27,6 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
         assert belief.location[0] == pytest.approx(np.clip(values[-1], 0.0, 1.0))
         assert belief.n[0, 0] == 2 and belief.n_items == 5
     assert np.mean(values) == pytest.approx(y.mean())
-
-
-def test_what_is_chosen_alone_gives_no_estimate():
-    policy = BesidePolicy(ItemBank.blank(range(5)), 2)
-    for item in (0, 1, 2):
-        policy.placed(0, item)
-        policy.told(0, item, 0.5)
-    assert policy.belief().n[0, 0] == 0 and policy.belief().variance[0, 1] == 0.25
 
 
 def test_it_is_reported_and_moves_nothing():

@@ -44,17 +44,6 @@ def test_the_command_line_takes_a_method_from_outside(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "method" in out and "toy" in out and "its ranking is not tested" in out
     assert ItemBank.load(bank).method == "toy"
-    assert main(["bank", "show", bank]) == 0
-    assert main(["bank", "check", bank, "--scores", table]) in (0, 3)
-    assert "11 calibration models" in capsys.readouterr().out
-    more = str(tmp_path / "m.csv")
-    example_table().select(["m03"]).write(more)
-    updated = str(tmp_path / "u.bank.json")
-    assert main(["bank", "update", bank, "--scores", more, "-o", updated]) == 1
-    assert "give those it was calibrated on as well (--calibrated_on)" in capsys.readouterr().err
-    both = ["--scores", more, "--calibrated_on", table, "-o", updated]
-    assert main(["bank", "update", bank, *both]) == 0
-    assert len(ItemBank.load(updated).models) == 12
     sim = ["simulate", "--scores", table, "--methods", "toy,common", "--folds", "2"]
     assert main([*sim, "--json", str(tmp_path / "s.json"), *scale]) == 0
     assert set(json.loads((tmp_path / "s.json").read_text())["summary"]) == {"toy", "common"}

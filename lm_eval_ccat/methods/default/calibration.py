@@ -14,9 +14,9 @@ from ...bank.names import family_of
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
 from ..belief import Floats
+from ..calibration import FEW_MODELS
 from ..curves import AbilityBasis
 from ..method import LARGEST, Fitted, require_parts, require_scores
-from ..trust import FEW_MODELS
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
 from .items import MANY, factors_for, fit_table, places

@@ -16,8 +16,7 @@ from ..belief import Floats
 from ..policy import Items, Mask, largest
 from .departures import FIRST, DefaultModel, Departures, spread
 from .joint import Joint, Look, Result
-from .member import Member
-from .posterior import solved
+from .member import Member, solved
 
 #: Least share of draws after the first items, found by replays: long tests end as samples.
 SHARE = 0.5

@@ -7,7 +7,21 @@ asked is estimated by
     rbar = ( sum over draws of w r / p  -  sum over items j seen of W_j r_j ) / norm,
 
 ``norm`` being the same with all ``r = 1``: the weighted mean of what each draw says of the items
-that were left when it fell, less what of them was seen since (`sequence`).
+that were left when it fell, less what of them was seen since (`field.Sequence`).
+
+*What a few scores of one model say about its full-benchmark mean* is a Laplace posterior
+(`ScorePosterior`). With ``A`` the items seen, ``U`` the others and ``N`` of both, the estimand and
+its variance are
+
+    t     = ( sum over A of y_i  +  sum over U of mu_i ) / N
+    Var t = ( g' S g  +  sum over U of kappa_i w_i ) / N^2,      g = sum over U of w_i l_i,
+
+where ``S`` is the posterior covariance of ability and factors, ``l_i`` the gradient of item i's
+linear predictor, ``w = mu (1 - mu)`` and ``kappa_i = k_i (s(x) + w_i v_i(x))`` its noise: the
+item's own, and what calibration leaves open of its curve at this ability (``k_i v_i``). Seeing item
+i is expected to lower the sum of squares by ``c_i^2 / p_i``, with ``c_i = w_i l_i' S g + kappa_i
+w_i`` the covariance of its score with the unseen sum and ``p_i = kappa_i w_i + w_i^2 l_i' S l_i``
+its variance.
 """
 
 from __future__ import annotations
@@ -16,14 +30,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
+from ..belief import Floats, Places
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
-from .posterior import ScorePosterior
+from .fractional import FractionalItems
 
 #: Draws that the residual covariance found by calibration counts as.
 NU0 = 6.0
 #: Residuals are enlarged by 1 / (1 - leverage), as if the fit had not seen them, up to this.
 _MOST_LEVERAGE = 0.8
+_STEPS = 30
+_LONGEST_STEP = 1.0
+_TOLERANCE = 2e-4  # of a Newton step; what is left after it is far smaller
 
 
 class Step(NamedTuple):
@@ -205,3 +224,194 @@ class Member:
             return float("nan"), float("nan"), 0
         error = float(T.std(ddof=1) / len(T) ** 0.5) if len(T) > 1 else float("nan")
         return float(T.mean()), error, len(T)
+
+
+class ScorePosterior:
+    """Posterior of one model, given scores on some items.
+
+    Parameters
+    ----------
+    items : FractionalItems
+
+    Attributes
+    ----------
+    z : ndarray of shape (1 + q,)
+        Mode: the ability, then residual factors.
+    covariance : ndarray of shape (1 + q, 1 + q)
+        Of `z`.
+    mu, w : ndarray of shape (n_items,)
+        Expected scores and their slopes at the mode.
+    kappa : ndarray of shape (n_items,)
+        Noise of a score on each item.
+    estimate, variance : float
+        ``t`` and ``Var t``.
+    unseen_noise : float
+        Mean variance ``kappa w`` of the scores not seen.
+    """
+
+    def __init__(self, items: FractionalItems) -> None:
+        self.items = items
+        self.seen: list[int] = []
+        self.scores: list[float] = []
+        self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
+        self._score = np.zeros(items.n_items)
+        self._rows = items.rows[:, :0]  # of the items seen
+        self._prior = items.prior_precision
+        # Gradients of the linear predictors; only that in the ability ever changes.
+        self._slopes = np.empty((items.n_dimensions, items.n_items))
+        self._slopes[1:] = items.loadings.T
+        self._slope: float | None = None
+        self._profile = items.profile.prior.copy()
+        self.z = np.zeros(items.n_dimensions)
+        self.covariance = np.diag(1.0 / self._prior)
+        self._predict()
+
+    @property
+    def n_items(self) -> int:
+        """Items of the benchmark."""
+        return self.items.n_items
+
+    @property
+    def slope(self) -> float:
+        """What the estimate moves by when the ability moves by 1, and the factors with it."""
+        if self._slope is None:
+            along = float(self._gradient.dot(self.covariance[:, 0]))
+            self._slope = along / (float(self.covariance[0, 0]) * self.n_items)
+        return self._slope
+
+    @property
+    def variance(self) -> float:
+        g = self._gradient
+        return float(g.dot(self.covariance).dot(g) + self._own) / self.n_items**2
+
+    def is_seen(self, item: int) -> bool:
+        """Whether an item has a score."""
+        return not self._unseen[item]
+
+    def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
+        """Take in scores, on [0, 1], of items not seen before."""
+        self.seen.extend(items)
+        self.scores.extend(scores)
+        at = np.array(items, dtype=np.intp)
+        self._rows = np.concatenate([self._rows, self.items.rows.take(at, 1)], 1)
+        self._unseen[at] = 0.0
+        self._score[at] = scores
+        self._profile += self.items.profile.of(at, np.array(scores))
+        self._fit()
+        self._predict()
+
+    def gains(self, pending: Sequence[int] = ()) -> Floats:
+        """Expected fall of the variance of ``N t`` for each item; shape (n_items,).
+
+        Parameters
+        ----------
+        pending : sequence of int
+            Items whose scores are on their way; taken as known.
+        """
+        covariance, g = self.covariance, self._gradient
+        if len(pending):
+            covariance, g = self._after(pending)
+        slopes, w, kappa = self._slopes, self.w, self.kappa
+        # ``c^2 / p`` of above, both divided by w.
+        with_sum = covariance.dot(g).dot(slopes)
+        with_sum += kappa
+        along = covariance.dot(slopes)
+        along *= slopes
+        total = np.add.reduce(along, 0)
+        total *= w
+        total += kappa
+        with_sum *= with_sum
+        with_sum *= w
+        with_sum /= total
+        return np.asarray(with_sum)
+
+    def residuals(self, at: Places, most_leverage: float) -> Floats:
+        """Scores less expectations of items seen, about as if the fit had not known them."""
+        g = self._slopes.take(at, 1)
+        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[at] / self.kappa[at]
+        residual = self._score[at] - self.mu[at]
+        return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
+
+    def open_after(self, items: Sequence[int]) -> float:
+        """Variance of the mean expected score of the items not seen, if only `items` were."""
+        at = np.array(items, dtype=np.intp)
+        along = self._gradient / max(self.n_items - len(self.seen), 1)
+        return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
+
+    @property
+    def elsewhere(self) -> float:
+        """Mean squared distance of mean expected scores from that at the mode, over all abilities.
+
+        The covariance is that of the mode alone: where scores fit a model of another ability nearly
+        as well (one that guesses and was lucky), it knows nothing of it.
+        """
+        profile = self.items.profile
+        weight = np.exp(self._profile - self._profile.max())
+        off = profile.mean - np.interp(self.z[0], profile.x, profile.mean)
+        return float(weight.dot(off * off) / weight.sum())
+
+    def predictive_variances(self) -> Floats:
+        """Variance that the score of each item is expected to have; shape (n_items,)."""
+        along = self.w * self._slopes
+        return np.asarray(self.kappa * self.w + (self.covariance.dot(along) * along).sum(axis=0))
+
+    def _fit(self) -> None:
+        """Newton steps to the mode, from the last one.
+
+        The noise of a score depends on the ability, which a step takes as fixed, so that steps can
+        go to and fro between two abilities. Once one turns back they are halved.
+        """
+        items, prior, z = self.items, self._prior, self.z
+        share, before = 1.0, np.zeros(len(z))
+        at = np.array(self.seen, dtype=np.intp)
+        rows, noise, y = self._rows, items.noise[at], self._score[at]
+        # Where the last fit ended, everything is known already.
+        mu, w, kappa = self.mu[at], self.w[at], self.kappa[at]
+        g, every = self._slopes.take(at, 1), np.eye(len(z))
+        for _ in range(_STEPS):
+            prior[0] = items.prior_precision_at(float(z[0]))
+            precision = (g * (w / kappa)).dot(g.T)
+            precision.flat[:: len(z) + 1] += prior
+            covariance = solved(precision, every)
+            step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
+            longest = max(map(abs, step.tolist()))
+            if step.dot(before) < -0.25 * before.dot(before):
+                share *= 0.5
+            before = step
+            z = z + step * (share if longest < _LONGEST_STEP else share * _LONGEST_STEP / longest)
+            if longest < _TOLERANCE:
+                break
+            mu, w, kappa, g[0] = items.curves(z.tolist(), rows, noise)
+        self.z, self.covariance = z, covariance
+
+    def _predict(self) -> None:
+        items = self.items
+        self.mu, self.w, self.kappa, self._slopes[0] = items.curves(
+            self.z.tolist(), items.rows, items.noise
+        )
+        left = self._unseen * self.w
+        self._gradient = self._slopes.dot(left)
+        self._own = float(self.kappa.dot(left))
+        self._slope = None
+        n = self.n_items
+        self.estimate = (sum(self.scores) + float(self._unseen.dot(self.mu))) / n
+        self.unseen_noise = self._own / max(n - len(self.seen), 1)
+
+    def _told_by(self, at: Places) -> Floats:
+        """The precision that scores on some items add to that of `z`, at the present mode."""
+        g = self._slopes.take(at, 1)
+        return np.asarray((g * (self.w[at] / self.kappa[at])).dot(g.T))
+
+    def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
+        """Covariance and gradient once `pending` are in, at the present mode."""
+        at = np.array(pending, dtype=np.intp)
+        every = np.eye(len(self.z))
+        covariance = solved(solved(self.covariance, every) + self._told_by(at), every)
+        left = self._unseen[at] * self.w[at]
+        return covariance, self._gradient - self._slopes.take(at, 1).dot(left)
+
+
+def solved(matrix: Floats, right: Floats) -> Floats:
+    """``matrix^-1 right`` for a positive definite matrix; numpy's checks cost ten times as much."""
+    _, solution, failed = dposv(matrix, right)
+    return np.asarray(np.linalg.solve(matrix, right) if failed else solution)

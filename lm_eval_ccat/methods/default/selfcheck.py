@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..belief import Floats, Places
+from ..calibration import FEW_MODELS
 from ..policy import Mask
-from ..trust import FEW_MODELS
 from .departures import (
     FIRST,
     PRIOR_DF,
@@ -34,7 +34,7 @@ from .departures import (
 from .field import Field
 from .items import fit_items
 from .joint import Look, Result
-from .posterior import ScorePosterior
+from .member import ScorePosterior
 
 CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
 FINE, BLOCK = FIRST, 5  # items are told one at a time at first, then in blocks

@@ -19,8 +19,7 @@ from .calibration import (
     stretched_curves,
     unstretched_curves,
 )
-from .misfit import Misfit, calibrated
-from .test import PaperTest
+from .test import Misfit, PaperTest, calibrated
 
 
 class PaperPolicy(Policy):
@@ -43,7 +42,7 @@ class PaperPolicy(Policy):
         As :class:`~.test.PaperTest` has it.
     looks : {"every", "one"}, optional
         Under "one" errors are the paper's; else they are widened by what models left out of the
-        calibration showed (:class:`~.misfit.Misfit`).
+        calibration showed (:class:`~.test.Misfit`).
     """
 
     warmup_ignores_budget = True

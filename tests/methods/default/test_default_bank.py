@@ -18,16 +18,6 @@ def table_of(scores: np.ndarray, **kwargs) -> Table:
     return ScoreTable.from_arrays(scores, models=[f"m{i}" for i in range(len(scores))], **kwargs)
 
 
-def test_finds_the_items_that_discriminate():
-    rng = np.random.default_rng(0)
-    skill = rng.normal(size=(40, 1))
-    slope = np.r_[np.full(30, 0.2), np.full(30, 2.0)]
-    mu = 1.0 / (1.0 + np.exp(-slope * skill))
-    bank = calibrate(table_of(rng.beta(20 * mu, 20 * (1 - mu))))
-    found = bank.parameters["slope"]
-    assert found[30:].min() > found[:30].max()
-
-
 def test_finds_the_items_that_are_noisy():
     rng = np.random.default_rng(1)
     mu = 1.0 / (1.0 + np.exp(-rng.normal(size=(40, 1)) - rng.normal(size=60)))
@@ -37,11 +27,6 @@ def test_finds_the_items_that_are_noisy():
     # The variance of a beta score is mu (1 - mu) / (size + 1).
     assert np.median(noise[:30]) == pytest.approx(1 / 4.0, rel=0.3)
     assert np.median(noise[30:]) < np.median(noise[:30]) / 3
-
-
-def test_for_0_1_scores_the_noise_is_that_of_a_coin():
-    bank = calibrate(world(60, 150, binary=True, second_skill=0.0))
-    assert np.median(bank.parameters["noise"]) == pytest.approx(1.0, abs=0.15)
 
 
 def test_the_order_of_models_and_items_does_not_matter():
@@ -54,14 +39,8 @@ def test_the_order_of_models_and_items_does_not_matter():
 
 
 def test_missing_scores_are_used_as_missing():
-    scores = world(24, 120, seed=4).raw
+    scores = world(14, 120, seed=4).raw
     full = calibrate(table_of(scores))
-    holes = scores.copy()
-    holes[np.random.default_rng(0).random(scores.shape) < 0.25] = np.nan
-    bank = calibrate(table_of(holes))
-    assert bank.n_items == 120 and bank.kept.all()
-    r = np.corrcoef(bank.parameters["intercept"], full.parameters["intercept"])[0, 1]
-    assert r > 0.95
     # A model that lacks the hard items is not taken for a strong one.
     hard = np.argsort(full.parameters["intercept"])[:40]
     partial = scores.copy()
@@ -71,7 +50,7 @@ def test_missing_scores_are_used_as_missing():
     assert ability["m5"] == pytest.approx(usual["m5"], abs=0.3)
 
 
-@pytest.mark.parametrize("n_models", [2, 3, 4, 5, 8, 12])
+@pytest.mark.parametrize("n_models", [2, 4, 8])
 def test_few_models_still_give_a_bank_that_says_so(n_models):
     bank = calibrate(world(n_models, 30))
     assert all(np.isfinite(v).all() for v in bank.parameters.values())
@@ -93,17 +72,6 @@ def test_says_in_words_whether_it_can_be_trusted():
     assert poor.self_check["trust"] in poor.warnings
 
 
-def test_configs_of_a_model_add_noise_not_models():
-    rng = np.random.default_rng(0)
-    base = world(12, 80).raw
-    rows = np.clip(np.repeat(base, 3, axis=0) + 0.1 * rng.normal(size=(36, 80)), 0, 1)
-    names = [f"m{i}" for i in range(12) for _ in range(3)]
-    configs = [str(c) for _ in range(12) for c in range(3)]
-    bank = calibrate(ScoreTable.from_arrays(rows, models=names, configs=configs))
-    assert bank.self_check["models_left_out"] == 12
-    assert bank.parameters["noise"].mean() > calibrate(table_of(base)).parameters["noise"].mean()
-
-
 @pytest.mark.parametrize(
     "scores",
     [
@@ -118,14 +86,7 @@ def test_refuses_what_cannot_be_calibrated(scores):
         calibrate(table_of(scores))
 
 
-def test_options_are_checked_and_recorded():
-    with pytest.raises(CcatError, match="factors"):
-        calibrate(world(8, 20), factors=9)
-    bank = calibrate(world(20, 60), factors=0)
-    assert "loading" not in bank.parameters and bank.provenance["options"] == {"factors": 0}
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(2, 9),
     st.integers(1, 12),

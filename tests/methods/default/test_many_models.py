@@ -50,8 +50,6 @@ def test_their_bank_says_so_and_keeps_it(tmp_path):
     path = tmp_path / "b.json"
     many_bank().save(path)
     assert ItemBank.load(path).constants == many_bank().constants
-    fewer = calibrate(TABLE.select(many_bank().models[: MANY - 1]))
-    assert "draws" not in fewer.constants
     damaged = replace(many_bank(), constants={**many_bank().constants, "draws": 3.0})
     with pytest.raises(BankError, match="share of draws"):
         Ranker(damaged, {"a": 1.0})
@@ -59,14 +57,14 @@ def test_their_bank_says_so_and_keeps_it(tmp_path):
 
 def test_the_share_of_draws_is_an_option():
     """Of all draws, if it is 1: what no model left out has confirmed chooses no item."""
-    for bank in (calibrate(world(20, 60), draws=1.0), calibrate(world(3, 60))):
+    for bank in (calibrate(world(8, 30), draws=1.0), calibrate(world(3, 30))):
         ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=12, stop="limits")
         while not ranker.done:
             for model, item in ranker.ask():
                 ranker.tell(model, item, 0.5)
         assert [len(draws) for draws in ranker.result().draws.values()] == [12, 12]
     with pytest.raises(CcatError, match="draws"):
-        calibrate(world(20, 60), draws=1.5)
+        calibrate(world(8, 30), draws=1.5)
 
 
 def test_departures_of_many_are_a_multiple_of_what_is_open():

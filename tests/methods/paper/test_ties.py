@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.paper.method import PaperPolicy
 from lm_eval_ccat.methods.paper.test import JITTER, PaperTest
+from lm_eval_ccat.methods.policy import largest
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +69,32 @@ def test_jitter_moves_difficulties_by_next_to_nothing(bank, table):
     near = np.abs(bank.parameters["difficulty"] - moved.ability)[free].min()
     assert far <= near + 2 * JITTER
     assert asked(bank, table, jitter=True, seed=1) == asked(bank, table, jitter=True, seed=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.floats(-5, 5) | st.just(-np.inf), min_size=1, max_size=30).filter(
+        lambda v: max(v) > -np.inf
+    ),
+    k=st.integers(1, 40),
+)
+def test_largest_is_what_sorting_gives(values, k):
+    array = np.array(values)
+    order = [i for i in np.argsort(-array, kind="stable") if np.isfinite(array[i])]
+    assert largest(array, k) == order[:k]
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 100])
+def test_the_best_items_are_repeated_selection(bank, k):
+    policy = PaperPolicy(bank, 1)
+    available, price = bank.kept.copy(), np.ones(bank.n_items)
+    for item in (3, 8, 21):
+        policy.told(0, item, 0.7)
+        available[item] = False
+    found = [choice.item for choice in policy.next(0, available, (), price, k)]
+    one_by_one, left = [], available.copy()
+    for _ in range(min(k, int(available.sum()))):
+        [choice] = policy.next(0, left, (), price)
+        one_by_one.append(choice.item)
+        left[choice.item] = False
+    assert found == one_by_one

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat import ItemBank
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods import evidence
 from lm_eval_ccat.methods.evidence import betting_interval
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import LEAST, SharedSequence, Sums
 from lm_eval_ccat.ranker.looks import Looks
-from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
 
 
 def policy(n_items: int, n_models: int, **options) -> SamplePolicy:
@@ -52,35 +52,7 @@ def answers(seed: int, n_models: int, n_items: int, kind: str = "binary") -> np.
     return np.clip(skill + ease + rng.normal(0.0, 0.1, (n_models, n_items)), 0.0, 1.0)
 
 
-def test_all_models_get_the_same_items_in_the_same_order():
-    y = answers(0, 3, 50)
-    ranker = Ranker(
-        ItemBank.blank(range(50), task="t", metric="acc"),
-        {"a": 1.0, "b": 1.0, "c": 3.0},
-        budget=80,
-        seed=4,
-    )
-    while not ranker.done:
-        for model, item in ranker.ask(4):
-            ranker.tell(model, item, y["abc".index(model), item])
-    items = sorted(ranker.result().items.values(), key=len)
-    assert items[0] == items[-1][: len(items[0])]
-    assert items[1] == items[-1][: len(items[1])]
-    assert len(items[0]) >= 10
-
-
-def test_probability_of_a_draw_is_one_over_the_items_left():
-    p = policy(5, 2)
-    y = answers(1, 2, 5)
-    seen = []
-    for _ in range(5):
-        seen.append(p.next(0, ~p.pairs.done[0], (), np.ones(5))[0].probability)
-        give(p, y, 0)
-    assert seen == pytest.approx([1 / 5, 1 / 4, 1 / 3, 1 / 2, 1])
-    assert p.next(1, ~p.pairs.done[1], (), np.ones(5))[0].probability == pytest.approx(1 / 5)
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n_items=st.integers(2, 40),
@@ -103,7 +75,7 @@ def test_seen_in_full_everything_is_known(seed, n_items, kind, guarantee):
             assert found.better[i, j] == (0.5 if tied else float(mean[i] > mean[j]))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6), guarantee=st.sampled_from(["asymptotic", "finite"]))
 def test_the_order_of_the_models_does_not_matter(seed, guarantee):
     y, turn = answers(seed, 4, 90), np.random.default_rng(seed).permutation(4)
@@ -142,19 +114,6 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     assert belief.n.tolist() == [[40, 30, 40], [30, 30, 30], [40, 30, 40]]
     assert belief.variance[0, 2] == 0.0 < min(belief.variance[0, 1], belief.variance[1, 1])
     assert verdicts(p).state[0, 2] == DECIDED
-
-
-def test_equal_models_end_as_equivalent_only_where_a_difference_is_named():
-    y = np.repeat(answers(7, 1, 800), 2, axis=0)
-    rng = np.random.default_rng(0)
-    for value in (0.0, 1.0):  # as many to the one side as to the other
-        y[1, rng.choice(np.flatnonzero(y[0] == value), 8, replace=False)] = 1.0 - value
-    p = policy(800, 2)
-    for _ in range(300):
-        give(p, y, 0)
-        give(p, y, 1)
-    assert verdicts(p).state[0, 1] == OPEN
-    assert verdicts(p, d=0.1).state[0, 1] == EQUIVALENT
 
 
 def test_a_model_that_joins_later_starts_at_the_beginning_of_the_sequence():
@@ -209,70 +168,31 @@ def ever_missed(y: np.ndarray, seeds: int, strata=None) -> float:
     return float(missed.mean())
 
 
-@pytest.mark.parametrize("kind", ["binary", "skewed", "continuous"])
+@pytest.mark.parametrize("kind", ["binary", "skewed"])
 def test_intervals_hold_at_every_look_together(kind):
     rng = np.random.default_rng(5)
-    y = answers(10, 2, 400, "continuous" if kind == "continuous" else "binary")
+    y = answers(10, 2, 400, "binary")
     if kind == "skewed":
         y = (rng.random((2, 400)) < np.array([[0.97], [0.93]])).astype(float)
-    # 10% is allowed, by an asymptotic argument; 2,000 sequences tell that to 0.7%.
-    assert ever_missed(y, 2000) <= 0.12
+    # 10% is allowed, by an asymptotic argument; 800 sequences tell that to 1%.
+    assert ever_missed(y, 800) <= 0.12
     label = ["x" if e else "y" for e in rng.random(400) < 0.3]
-    assert ever_missed(y, 2000, strata=label) <= 0.12
+    assert ever_missed(y, 800, strata=label) <= 0.12
 
 
 def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     y = (np.random.default_rng(2).random((2, 120)) < np.array([[0.9], [0.8]])).astype(float)
     missed = 0
-    for seed in range(40):
+    for seed in range(20):
         x = 0.5 + 0.5 * (y[0] - y[1])[np.random.default_rng(seed).permutation(120)]
         low, high = betting_interval(x[:80], 120, 0.1, grid=201)
         missed += not low <= x.mean() <= high
-    assert missed <= 4
+    assert missed <= 2
     y[0, :10] = np.nan
     p = policy(120, 2, guarantee="finite")
     for model in (0, 1):
         give(p, y, model, 120)
     assert np.isfinite(p.belief().location).all()
-
-
-def test_the_interval_of_one_model_by_betting_narrows_around_its_mean():
-    y = answers(11, 1, 500)
-    p = policy(500, 1, guarantee="finite")
-    assert policy(500, 1).describe(0).interval is None
-    assert p.describe(0).interval(0.95) == (0.0, 1.0)
-    widths = []
-    for _ in range(3):
-        give(p, y, 0, 80)
-        low, high = p.describe(0).interval(0.95)
-        assert low <= y.mean() <= high
-        widths.append(high - low)
-    assert widths[0] > widths[-1] > 0.02
-
-
-def test_a_model_with_fewer_items_is_judged_as_if_it_had_them_all():
-    """What the others found easy beyond its own items is not held against it."""
-    ease = np.linspace(0.1, 0.9, 60)
-    y = np.stack([ease, ease - 0.05, ease + 0.05])
-    p = policy(60, 3, seed=2)
-    give(p, y, 0, 60)
-    give(p, y, 1, 60)
-    give(p, y, 2, 12)
-    at = p.belief().location
-    assert at[2] == pytest.approx(y[2].mean(), abs=1e-9) and at[2] > at[0] > at[1]
-
-
-def test_misuse_is_refused_by_name():
-    with pytest.raises(UsageError, match="guarantee 'exact'"):
-        policy(10, 2, guarantee="exact")
-    with pytest.raises(UsageError, match="3 groups for 10 items"):
-        policy(10, 2, strata=["a", "b", "c"])
-    p = policy(10, 2)
-    with pytest.raises(ValueError, match="not in"):
-        p.told(0, 1, 1.5)
-    p.told(0, 1, 0.5)
-    with pytest.raises(ValueError, match="administered before"):
-        p.told(0, 1, 0.5)
 
 
 def crowding(seed: int, end: float) -> np.ndarray:
@@ -284,11 +204,10 @@ def crowding(seed: int, end: float) -> np.ndarray:
     return y if end == 0.0 else 1.0 - y
 
 
-@pytest.mark.parametrize("end", [0.0, 1.0])
-@pytest.mark.parametrize("n", [10, 25])
+@pytest.mark.parametrize(("n", "end"), [(10, 0.0), (25, 1.0)])
 def test_scores_that_crowd_an_end_leave_room_for_those_that_do_not(n, end):
     z = []
-    for seed in range(50):
+    for seed in range(25):
         y = crowding(seed, end)
         p = policy(1000, 2, seed=seed)
         give(p, y, 0, n), give(p, y, 1, n)
@@ -298,13 +217,6 @@ def test_scores_that_crowd_an_end_leave_room_for_those_that_do_not(n, end):
         z.append([*error / np.sqrt(b.variance.diagonal()), gap])
     rms = np.sqrt(np.mean(np.square(z), axis=0))
     assert (rms > 0.3).all() and (rms < 1.3).all()  # 25 and more without room for them
-
-
-def test_narrow_scores_within_the_scale_are_taken_at_their_word():
-    rng = np.random.default_rng(1)
-    p, y = policy(1000, 2), np.clip(rng.normal(0.93, 0.01, (2, 1000)), 0.0, 1.0)
-    give(p, y, 0, 10), give(p, y, 1, 10)
-    assert p.belief().variance[0, 0] ** 0.5 < 0.006
 
 
 def test_evidence_is_that_of_the_sequence_alone():
@@ -325,7 +237,7 @@ def test_evidence_is_that_of_the_sequence_alone():
     assert b.variance[0, 1] > 100 * of_mean
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_probabilities_of_stratified_draws_are_those_of_all_orders(seed):
     """Within strata every order is as likely: 2! 4! of them in all."""
     items, stratum = np.arange(6), np.array([0, 1, 1, 0, 1, 1])
