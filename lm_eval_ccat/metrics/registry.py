@@ -111,7 +111,8 @@ def read_declaration(config: Mapping[str, Any] | None, metric: str) -> Declarati
     # A metric function may return several keys (pass@1 ...); they inherit its entry.
     sources = [e for e in entries if (metric_name(e.get("metric")), metric) in HF_SCALES]
     entry = (named or sources or (entries if len(entries) == 1 else []) or [{}])[0]
-    direction = _flag(entry, "higher_is_better")
+    direction = entry.get("higher_is_better")
+    direction = direction if isinstance(direction, bool) else None
     scale = _scale_of(entry, direction, metric) if named else None
     metadata = config.get("metadata")
     scales = metadata.get("ccat_scales") if isinstance(metadata, Mapping) else None
@@ -169,16 +170,11 @@ def _aggregation(value: Any) -> str | None:
     return text if text in (*MEANS, *_OTHERS) else "custom"
 
 
-def _flag(entry: Mapping[str, Any], name: str) -> bool | None:
-    value = entry.get(name)
-    return value if isinstance(value, bool) else None
-
-
 def _scale_of(entry: Mapping[str, Any], direction: bool | None, metric: str) -> Scale | None:
     if entry.get("lower_is_better") is not None:
         direction = not entry["lower_is_better"]
-    elif (higher := _flag(entry, "higher_is_better")) is not None:
-        direction = higher
+    elif isinstance(entry.get("higher_is_better"), bool):
+        direction = entry["higher_is_better"]
     if entry.get("cap") is not None:
         return Scale(cap=entry["cap"])
     ends = entry.get("range")
@@ -368,7 +364,11 @@ def find_metric(
     if stated is None and (reason := refusal(base)):
         raise MetricError(f"{where} cannot be used adaptively: {reason[0]}; {reason[1]}")
     _refuse_corpus_statistic(base, where, declared, stated)
-    scale = stated or _table_scale(base, task, declared)
+    scale = stated or lookup(base, task)
+    if stated is None and declared.hf_evaluate:
+        scale = HF_SCALES.get((declared.source, base), scale)
+    if stated is None:
+        scale = _directed(scale, declared.higher_is_better)
     if scale is None:
         raise MetricError(
             f"the scale of {where} is not known; {_DECLARE.format(name=name)}"
@@ -470,13 +470,6 @@ def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | Non
     if scale is None or higher_is_better is None or scale.cap is not None:
         return scale
     return replace(scale, higher_is_better=higher_is_better)
-
-
-def _table_scale(name: str, task: str, declared: Declaration) -> Scale | None:
-    scale = lookup(name, task)
-    if declared.hf_evaluate:
-        scale = HF_SCALES.get((declared.source, name), scale)
-    return _directed(scale, declared.higher_is_better)
 
 
 def _listed(name: str, config: Mapping[str, Any] | None) -> str:

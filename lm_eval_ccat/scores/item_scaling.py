@@ -17,11 +17,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
 from .table import ScoreTable
+from .wanted import Floats
 
 SUFFIX = "_item_scaled"
 CONSTANT = "item_scaling"
@@ -50,8 +50,8 @@ class ItemScaling:
     """
 
     doc_ids: tuple[Any, ...]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: Floats
+    high: Floats
     metric: str
     scale: Scale
     rows: int
@@ -68,13 +68,10 @@ class ItemScaling:
         if calibration.metric.endswith(SUFFIX):
             raise ScoreTableError(f"the scores of {calibration.metric} are scaled already")
         scores = calibration.scores
-        empty = np.isnan(scores).all(axis=0)
-        low = np.where(empty, np.nan, np.min(scores, axis=0, where=~np.isnan(scores), initial=1.0))
-        high = np.where(empty, np.nan, np.max(scores, axis=0, where=~np.isnan(scores), initial=0.0))
         return cls(
-            tuple(calibration.doc_ids),
-            low,
-            high,
+            calibration.doc_ids,
+            np.fmin.reduce(scores, axis=0),
+            np.fmax.reduce(scores, axis=0),
             calibration.metric,
             calibration.scale,
             len(scores),
@@ -108,12 +105,8 @@ class ItemScaling:
             raise ScoreTableError(
                 f"none of the {len(at)} documents is among those the scaling was made of"
             )
-        low = np.where(at < 0, np.nan, self.low[at])
-        span = np.where(at < 0, np.nan, self.high[at]) - low
-        flat = span == 0
-        scores = table.scores
-        scaled = np.clip((scores - low) / np.where(flat, 1.0, span), 0.0, 1.0)
-        scaled = np.where(flat & ~np.isnan(scores), 0.5, scaled)
+        ends = (np.where(at < 0, np.nan, end[at]) for end in (self.low, self.high))
+        scaled = _spread(table.scores, *ends)
         unknown = int((at < 0).sum())
         warnings = (f"{unknown} documents have no item scaling",) if unknown else ()
         return replace(
@@ -129,9 +122,7 @@ class ItemScaling:
         n = self._position.get(doc_id)
         if n is None:
             return float("nan")
-        low, high = self.low[n], self.high[n]
-        score = float(self.scale.normalise(raw))
-        return 0.5 if low == high else float(np.clip((score - low) / (high - low), 0.0, 1.0))
+        return float(_spread(self.scale.normalise(raw), self.low[n], self.high[n]))
 
     @cached_property
     def _position(self) -> dict[Any, int]:
@@ -169,3 +160,9 @@ class ItemScaling:
             return cls(doc_ids, low, high, content["metric"], scale, content["rows"])
         except (KeyError, TypeError, ValueError) as error:
             raise ScoreTableError(f"the bank's item scaling is damaged ({error})") from error
+
+
+def _spread(scores: Floats, low: Any, high: Any) -> Floats:
+    flat = low == high
+    scaled = np.clip((scores - low) / np.where(flat, 1.0, high - low), 0.0, 1.0)
+    return np.where(flat & ~np.isnan(scores), 0.5, scaled)

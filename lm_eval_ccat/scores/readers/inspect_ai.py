@@ -15,22 +15,14 @@ import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from .bounded import MAX_LINE, MAX_VALUE, json_value
 from .rows import Row, files_at, reader_of_rows
 
 _ZSTD = 93
 _JSON_HEAD = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
-_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-
-
-class Header(TypedDict, total=False):
-    """What was run, and how it ended."""
-
-    eval: dict[str, object]
-    status: str
+_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def logs(path: Path) -> Iterator[Path]:
@@ -46,7 +38,13 @@ def logs(path: Path) -> Iterator[Path]:
 
 def rows(log: Path, notes: list[str]) -> list[Row]:
     """Every score of a log; see `reader_of_rows`."""
-    header, samples = _unpacked(log) if log.suffix == ".eval" else _plain(log)
+    header: Any
+    samples: Iterable[Any]
+    if log.suffix == ".eval":
+        header, samples = _unpacked(log)
+    else:
+        header = json_value(log)
+        samples = header.get("samples") or []
     run = header["eval"]
     model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
     scores = [row for sample in samples for row in _scores(sample, model, task, date)]
@@ -57,12 +55,7 @@ def rows(log: Path, notes: list[str]) -> list[Row]:
     return scores
 
 
-def _plain(log: Path) -> tuple[Header, Iterable[Any]]:
-    content = json_value(log)
-    return content, content.get("samples") or []
-
-
-def _unpacked(log: Path) -> tuple[Header, Iterable[Any]]:
+def _unpacked(log: Path) -> tuple[Any, Iterable[Any]]:
     with zipfile.ZipFile(log) as archive:
         names = set(archive.namelist())
         # A run that was cut off has only what it started with.
@@ -120,17 +113,11 @@ def _scores(sample: Any, model: str, task: str, date: str) -> Iterator[Row]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, (bool, int, float)):
-        return float(value)
-    if not isinstance(value, str):
-        return None
-    if value in _LETTERS:
-        return _LETTERS[value]
-    if value.lower() in _WORDS:
-        return _WORDS[value.lower()]
+    if isinstance(value, str):
+        value = _WORDS.get(value, _WORDS.get(value.lower(), value))
     try:
         return float(value)
-    except ValueError:
+    except (TypeError, ValueError):
         return None
 
 

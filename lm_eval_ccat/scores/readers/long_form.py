@@ -133,7 +133,9 @@ class Source:
             for n, text in enumerate(texts):
                 stated = dict(zip(stating, text))
                 key = tuple(stated.get(name) or None for name in _NAMES)
-                part = batch if len(texts) == 1 else batch.take(_indices(code == n))
+                part = (
+                    batch if len(texts) == 1 else batch.take(_of_numpy(np.flatnonzero(code == n)))
+                )
                 yield (key[0] or alone, *key[1:]), part
 
     def _parquet(self, **options: Any) -> Any:
@@ -338,15 +340,11 @@ def _flat(array: Any) -> NDArray[Any]:
     return np.frombuffer(array.buffers()[1], dtype=kind, count=size, offset=offset * kind.itemsize)
 
 
-def _of_numpy(numbers: NDArray[np.int64]) -> Any:
+def _of_numpy(numbers: NDArray[np.integer[Any]]) -> Any:
     import pyarrow as pa
 
-    data = pa.py_buffer(np.ascontiguousarray(numbers))
+    data = pa.py_buffer(numbers.astype(np.int64, copy=False))
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
-
-
-def _indices(chosen: NDArray[np.bool_]) -> Any:
-    return _of_numpy(np.flatnonzero(chosen).astype(np.int64))
 
 
 READER = Reader(
