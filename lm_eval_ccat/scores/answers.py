@@ -89,8 +89,12 @@ class Answers:
             If a score lies outside the scale.
         """
         grid = Grid()
-        for a, score in zip(self.answers, scores, strict=True):
-            grid.add(a.model, a.config, [a.doc_id], [score], [a.doc_hash])
+        grid.lay(
+            [(a.model, a.config) for a in self.answers],
+            [a.doc_id for a in self.answers],
+            scores,
+            [a.doc_hash for a in self.answers],
+        )
         return grid.finish(
             Path(self.task),
             Wanted(scale=scale),

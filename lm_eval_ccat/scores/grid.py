@@ -28,8 +28,8 @@ class Grid:
     Examples
     --------
     >>> grid = Grid()
-    >>> grid.add("a", "", [1, 0], [0.5, 1.0])
-    >>> grid.add("b", "", [0], [0.25])
+    >>> grid.lay([("a", "")], [1, 0], [0.5, 1.0])
+    >>> grid.lay([("b", "")], [0], [0.25])
     >>> grid.finish(Path("x"), Wanted(), "acc").raw.tolist()
     [[1.0, 0.5], [0.25, nan]]
     """
@@ -57,17 +57,17 @@ class Grid:
             [-1 if h is None else known.setdefault(h, len(known)) for h in hashes], dtype=np.int32
         )
 
-    def add(
+    def lay(
         self,
-        model: str,
-        config: str,
+        labels: Sequence[tuple[str, str]],
         doc_ids: Sequence[Any],
-        scores: Sequence[float],
+        scores: Sequence[float] | Floats,
         hashes: Sequence[str | None] | None = None,
     ) -> None:
-        """Take in scores of one model."""
+        """Take in scores, each with its (model, config); one label may stand for all."""
         columns = self.columns(doc_ids)
-        rows = np.full(len(columns), self.row(model, config), dtype=np.int32)
+        rows = np.array([self.row(*label) for label in labels], dtype=np.int32)
+        rows = np.broadcast_to(rows, columns.shape) if len(rows) == 1 else rows
         versions = None if hashes is None else self.versions(hashes)
         self.place(rows, columns, np.asarray(scores, dtype=np.float64), versions)
 

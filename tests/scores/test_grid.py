@@ -68,19 +68,19 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
 
 def test_what_is_missing_is_said_and_what_cannot_be_is_refused():
     grid = Grid()
-    grid.add("a", "", [1, 0], [0.5, 1.0])
-    grid.add("b", "t=1", [0], [np.nan])
-    grid.add("c", "t=1", [0], [0.0])
+    grid.lay([("a", "")], [1, 0], [0.5, 1.0])
+    grid.lay([("b", "t=1")], [0], [np.nan])
+    grid.lay([("c", "t=1")], [0], [0.0])
     made = grid.finish(Path("x"), Wanted(), "acc", say_missing=True)
     assert made.models == ("a", "c")
     assert list(made.warnings) == [
         "no usable score of b; left out", "not all of the 2 documents are scored for: c (t=1) 1"
     ]  # fmt: skip
     mixed = Grid()
-    mixed.add("a", "", [0, "x"], [0.0, 1.0])
+    mixed.lay([("a", "")], [0, "x"], [0.0, 1.0])
     with pytest.raises(ScoreTableError, match="integers and strings"):
         mixed.finish(Path("x"), Wanted(), "acc")
     empty = Grid()
-    empty.add("a", "", [0], [np.nan])
+    empty.lay([("a", "")], [0], [np.nan])
     with pytest.raises(ScoreTableError, match="every score of metric 'acc' is missing"):
         empty.finish(Path("x"), Wanted(), "acc")

@@ -49,10 +49,12 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     if not scores:
         raise ScoreTableError(f"{runs[0]}: no scores in it")
     grid = Grid()
-    models = list(dict.fromkeys(model for model, _ in scores))
-    for model in models:
-        of_model = {item: score for (name, item), score in scores.items() if name == model}
-        grid.add(model, "", list(of_model), scale.restore(list(of_model.values())).tolist())
+    grid.lay(
+        [(model, "") for model, _ in scores],
+        [item for _, item in scores],
+        scale.restore(list(scores.values())),
+    )
+    adaptive = {model for model, item in scores if (model, item) not in drawn}
     return grid.finish(
         path,
         replace(wanted, scale=scale),
@@ -61,10 +63,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         filter=filter,
         settings=dict(header["task"].get("settings") or {}),
         sources=(str(runs[0]),),
-        chosen=tuple(
-            "drawn" if all(pair in drawn for pair in scores if pair[0] == model) else "adaptive"
-            for model in models
-        ),
+        chosen=tuple("adaptive" if model in adaptive else "drawn" for model, _ in grid.rows),
     )
 
 

@@ -119,18 +119,13 @@ def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> Sco
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
-    runs: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        runs.setdefault((row.date, row.model, row.config if several else ""), []).append(row)
     grid = Grid()
-    for (_, model, config), of_run in runs.items():
-        grid.add(
-            model,
-            config,
-            [str(row.doc_id) if as_text else row.doc_id for row in of_run],
-            [row.score for row in of_run],
-            [row.doc_hash for row in of_run],
-        )
+    grid.lay(
+        [(row.model, row.config if several else "") for row in rows],
+        [str(row.doc_id) if as_text else row.doc_id for row in rows],
+        [row.score for row in rows],
+        [row.doc_hash for row in rows],
+    )
     return grid.finish(
         path,
         wanted,

@@ -107,7 +107,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         troubles += rows.notes
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
-        grid.add(*label, rows.doc_ids, rows.scores, rows.hashes)
+        grid.lay([label], rows.doc_ids, rows.scores, rows.hashes)
     if unusable and not grid.placed:
         raise MetricError(unusable)
     warnings += [*partial, *differing, *troubles]
