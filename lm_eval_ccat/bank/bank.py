@@ -18,19 +18,7 @@ from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
 from ..wording import short
-from .file import (
-    FORMAT,
-    HEAD,
-    PARTS,
-    VERSION,
-    checksum,
-    fields_of,
-    file_text,
-    located,
-    plain,
-    read_json,
-    require_sound,
-)
+from . import file as bank_file
 from .observations import Observation
 
 
@@ -128,7 +116,7 @@ class ItemBank:
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the bank's content; two banks that act alike in every way have the same."""
-        return checksum(self._content())
+        return bank_file.checksum(self._content())
 
     @property
     def short_hash(self) -> str:
@@ -241,11 +229,11 @@ class ItemBank:
         """
         path = Path(path)
         content = self._content()
-        self.__dict__["sha256"] = checksum(content)
-        head = {"format": FORMAT, "version": VERSION, "sha256": self.sha256}
+        self.__dict__["sha256"] = bank_file.checksum(content)
+        head = {"format": bank_file.FORMAT, "version": bank_file.VERSION, "sha256": self.sha256}
         if self.made is not None:
             head["made"] = self.made
-        text = file_text(head | content)
+        text = bank_file.file_text(head | content)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_text(path, text)
@@ -272,9 +260,9 @@ class ItemBank:
         >>> ItemBank.load("blank.bank.json").doc_ids
         (0, 1, 2)
         """
-        path = located(path)
+        path = bank_file.located(path)
         try:
-            document = read_json(path)
+            document = bank_file.read_json(path)
         except FileNotFoundError:
             raise BankError(
                 f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
@@ -306,32 +294,25 @@ class ItemBank:
         ...     ItemBank.from_dict(json.load(file)).n_items
         3
         """
-        require_sound(document, where)
-        now = document["version"] == VERSION
+        bank_file.require_sound(document, where)
+        now = document["version"] == bank_file.VERSION
         try:
-            bank = cls(**fields_of(document), notes=() if now else (_OLDER,))
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            OverflowError,
-            ScaleError,
-            ScoreTableError,
-        ) as e:
+            bank = cls(**bank_file.fields_of(document), notes=() if now else (_OLDER,))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError,
+                ScaleError, ScoreTableError) as e:  # fmt: skip
             what = (
                 f"{e.args[0]!r} is missing"
                 if isinstance(e, KeyError)
                 else short(e, 200) or type(e).__name__
             )
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        if document.keys() <= {*HEAD, *PARTS, "observations", "items"}:
+        if document.keys() <= {*bank_file.HEAD, *bank_file.PARTS, "observations", "items"}:
             bank.__dict__["sha256"] = document["sha256"]
         return bank
 
     def _content(self) -> dict[str, object]:
         """The content as JSON values."""
-        content = {name: plain(getattr(self, name)) for name in PARTS}
+        content = {name: bank_file.plain(getattr(self, name)) for name in bank_file.PARTS}
         content["scale"] = self.scale.to_dict()
         if self.observations:  # else left out, so that a bank of format 1 keeps its checksum
             content["observations"] = [o.to_dict() for o in self.observations]
@@ -339,7 +320,7 @@ class ItemBank:
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
             "kept": self.kept.tolist(),
-            "parameters": {k: plain(v) for k, v in self.parameters.items()},
+            "parameters": {k: bank_file.plain(v) for k, v in self.parameters.items()},
         }
         return content
 

@@ -22,17 +22,8 @@ from ....metrics.table import refusal
 from ...grid import Grid
 from ...table import Progress, Reader, ScoreTable
 from ...wanted import Logged, Wanted, one_of
-from .files import (
-    Run,
-    comparable_runs,
-    config_labels,
-    find_runs,
-    full_runs,
-    groups_of,
-    is_log_file,
-    shared_settings,
-    tasks_of,
-)
+from . import files
+from .files import Run
 from .rows import Asked, read_files, sound_rows
 
 _ANY_NUMBER = Scale(-1e300, 1e300)
@@ -42,15 +33,15 @@ _LOOKED_AT = 20  # rows, for what the targets look like
 def can_read(path: Path) -> bool:
     """Whether a path is a log of the harness, or a directory with one in it."""
     if path.is_file():
-        return is_log_file(path)
-    return any(is_log_file(file) for file in path.rglob("samples_*.json*"))
+        return files.is_log_file(path)
+    return any(files.is_log_file(file) for file in path.rglob("samples_*.json*"))
 
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
     logged: dict[Logged, None] = {}
-    for task in tasks_of(path):
-        runs, _ = find_runs(path, task)
+    for task in files.tasks_of(path):
+        runs, _ = files.find_runs(path, task)
         for run in runs:
             logged |= dict.fromkeys(Logged(task, m, f) for m, f in run.metric_keys)
     return list(logged)
@@ -85,15 +76,15 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     ends, lower_is_better = wanted.range, wanted.lower_is_better
     if wanted.scale is not None and wanted.scale.cap is None:
         ends, lower_is_better = wanted.scale.ends, not wanted.scale.higher_is_better
-    runs, warnings = find_runs(path, wanted.task)
-    runs, partial = full_runs(runs, wanted.partial)
-    runs, differing = comparable_runs(runs)
+    runs, warnings = files.find_runs(path, wanted.task)
+    runs, partial = files.full_runs(runs, wanted.partial)
+    runs, differing = files.comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
     metric = _metric(name, task, ends, lower_is_better, config)
     unknown = metric.scale is _ANY_NUMBER
-    labels = [(run.model, label) for run, label in zip(runs, config_labels(runs), strict=True)]
+    labels = [(run.model, label) for run, label in zip(runs, files.config_labels(runs))]
     grid = Grid()
     for label in labels:
         grid.row(*label)
@@ -129,7 +120,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         lower_is_better=None if direction is None else not direction,
         warnings=warnings,
         say_missing=True,
-        settings=shared_settings(runs),
+        settings=files.shared_settings(runs),
         sources=tuple(str(run.samples) for run in runs),
     )
     if chosen:
@@ -182,5 +173,5 @@ READER = Reader(
     can_read=can_read,
     read=read,
     outcomes=outcomes,
-    groups=groups_of,
+    groups=files.groups_of,
 )
