@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     checks = check_tasks(names, include_path=folders, metric=args.metric, probe=args.probe)
     emit(args.json, [check.to_dict() for check in checks], [report(checks)])
     if args.write_variants:
-        from ..harness.variants import write_variants
+        from ..harness.check import write_variants
 
         variants = write_variants(Path(args.write_variants), names, folders)
         for task, reason in variants.in_full.items():

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..harness import internals
+from ..harness.assembly import save_results
 from . import MODEL_TYPE, register_models
 
 TASK_NAME = "ccat_demo"
@@ -45,7 +46,7 @@ def evaluate_in_full(task_folder: Path, logs: Path, systems: Sequence[str]) -> d
                 bootstrap_iters=0,
             )
             scores[system] = float(results["results"][TASK_NAME]["rougeL,none"])
-            internals.save_results(str(logs), system, results, results.pop("samples"), {})
+            save_results(str(logs), system, results, results.pop("samples"), {})
     return scores
 
 

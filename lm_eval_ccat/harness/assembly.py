@@ -10,6 +10,7 @@ printed name says that it is an estimate.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..bank.outcome import Outcome
+from ..errors import HarnessError
 from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
@@ -29,6 +31,10 @@ from .session import Administered, TaskSession
 
 #: Results of the harness's shape.
 Results = dict[str, Any]
+
+
+class NotPushed(HarnessError):
+    """The results files were written, but pushing them to the hub failed."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ def assemble(
         As `evaluate` returns it, with ``adaptive: {task: block}`` added.
     """
     collected = {name: _collect(run, bootstrap_iters) for name, run in runs.items()}
-    everything = internals.new_accumulator()
+    everything = internals.resolve("lm_eval.evaluator_utils:EvalAcc|_EvalAcc")()
     everything.groups = dict(groups)
     for name in order:
         for part, key in _PARTS.items():
@@ -146,7 +152,7 @@ def assemble(
     for name, run in partial.items():
         # Groups weigh tasks by size; an estimate stands for all documents of its task.
         everything.metrics[name]["sample_len"] = len(run.session.doc_ids)
-    internals.aggregate_groups(everything)
+    internals.resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(everything)
     for name, run in partial.items():
         everything.metrics[name]["sample_len"] = len(run.administered)
     blocks = {name: describe(run) for name, run in runs.items()}
@@ -154,9 +160,11 @@ def assemble(
         block = _correct_group(everything.metrics, group, partial)
         if block is not None:
             blocks[group.name] = block
-    results: Results = internals.to_results(everything, lm, log_samples)
-    results["adaptive"] = blocks
-    return results
+    samples = everything.samples if log_samples else None
+    if samples and internals.resolve("lm_eval.defaults:LMEVAL_HASHMM"):
+        if hasattr(lm, "MULTIMODAL"):
+            samples = internals.resolve("lm_eval.utils:hash_dict_images")(samples)
+    return {**everything._to_eval_results(samples=samples), "adaptive": blocks}
 
 
 def describe(run: TaskRun) -> dict[str, object]:
@@ -268,8 +276,22 @@ def _collect(run: TaskRun, bootstrap_iters: int | None) -> Any:
     name, session = run.session.name, run.session
     answers = [run.administered[d] for d in sorted(run.administered)]
     samples = [answer.samples[flt] for flt in session.filters for answer in answers]
-    reported = {answer.doc_id: answer.values for answer in answers} if run.complete else {}
-    accumulator = internals.collect(session.task, reported, samples, bootstrap_iters)
+    raw: dict[tuple[str, str], list[object]] = {}
+    for pipeline in internals.pipelines(session.task):
+        filter = pipeline.name
+        reduced = {
+            answer.doc_id: {metric: v for (metric, of), v in answer.values.items() if of == filter}
+            for answer in answers
+            if run.complete
+        }
+        if hasattr(pipeline, "import_reduced"):
+            pipeline.import_reduced(reduced)
+        for metrics in reduced.values():
+            for metric, value in metrics.items():
+                raw.setdefault((metric, filter), []).append(value)
+    acc = {"task": session.task, "logged_samples": samples, "raw_metrics": raw}
+    collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
+    accumulator = collect({name: acc}, {}, bootstrap_iters)
     values = accumulator.metrics[name]
     if not run.complete:
         n, total = len(answers), len(session.doc_ids)
@@ -437,4 +459,47 @@ def save_model(
     results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
     add_scorers(results)
     samples = results.pop("samples")
-    internals.save_results(str(folder), name, results, samples, session.options, hub)
+    save_results(str(folder), name, results, samples, session.options, hub)
+
+
+def save_results(
+    folder: str,
+    name: str,
+    results: Mapping[str, Any],
+    samples: Mapping[str, Any],
+    options: Mapping[str, Any],
+    hub: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does.
+
+    Its own tracker pushes them, where ``hub`` (its ``hf_hub_log_args``) asks for that.
+
+    Raises
+    ------
+    NotPushed
+        The files are written and could not be pushed.
+    """
+    make = internals.resolve("lm_eval.loggers:EvaluationTracker")
+    token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
+    trouble: Exception | None = None
+    try:
+        tracker = make(**{**(hub or {}), "output_path": folder, **token})
+    except (OSError, ValueError, TypeError) as error:  # no network, no token, no such argument
+        tracker, trouble = make(output_path=folder), error
+    tracker.general_config_tracker.log_experiment_args(
+        model_source=str(results.get("config", {}).get("model", "")),
+        model_args={"model": name},
+        system_instruction=options.get("system_instruction"),
+        chat_template=None,
+        fewshot_as_multiturn=bool(options.get("fewshot_as_multiturn")),
+    )
+    tracker.save_results_aggregated(results=results, samples=dict(samples))
+    for task, rows in samples.items():
+        tracker.save_results_samples(task_name=task, samples=rows)
+    try:
+        if tracker.push_results_to_hub or tracker.push_samples_to_hub:
+            tracker.recreate_metadata_card()
+    except Exception as error:
+        trouble = error
+    if trouble is not None:
+        raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import HarnessError, RunError, UsageError
 from ..harness import internals
-from ..harness.assembly import save_model
+from ..harness.assembly import NotPushed, save_model
 from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
@@ -248,7 +248,7 @@ class Run:
                 save_model(self.directory.path, name, runs, of_harness, kind, arguments, hub)
             except OSError as error:
                 self.observer.warn(f"no results files for {name}: {error}")
-            except internals.NotPushed as error:
+            except NotPushed as error:
                 self.observer.warn(f"the results files of {name} are not on the hub: {error}")
 
     # -- how it begins and is taken up ---------------------------------------------------------

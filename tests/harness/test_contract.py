@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 import asyncio
 import dataclasses
+import datetime
 import functools
+import hashlib
 import importlib
 import inspect
+import io
 import logging
 import random
 import re
+import string
+import subprocess
 import threading
 import types
 import urllib.parse
@@ -19,18 +24,27 @@ import weakref
 from pathlib import Path
 
 import aiohttp
+import numpy
 import pytest
+import yaml
 from packaging.specifiers import SpecifierSet
 
 import lm_eval_ccat
+from lm_eval_ccat import ItemBank
 from lm_eval_ccat.errors import HarnessError
-from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.internals import names
+from lm_eval_ccat.harness import Administered, TaskSession, internals
+from lm_eval_ccat.harness.internals import Listed, names
+from lm_eval_ccat.harness.judge import JudgeSettings
+from lm_eval_ccat.harness.served import Served
+from lm_eval_ccat.harness.transport import ServerCall, ServerError
+from lm_eval_ccat.metrics import Metric, Scale
+from lm_eval_ccat.ranker import Ranking
+from lm_eval_ccat.ranker.headline import Place
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 HARNESS = ROOT / "harness"
-#: What reads the harness's objects; the rest of the package asks these.
-READERS = {*(HARNESS / "internals").glob("*.py"), HARNESS / "session.py", HARNESS / "transport.py"}
+#: What may read the harness's objects; the rest of the package asks these modules.
+READERS = {*HARNESS.rglob("*.py")} - {HARNESS / "comet_worker.py"}
 
 
 @functools.cache
@@ -98,7 +112,8 @@ def test_every_name_that_is_resolved_is_listed():
         node.args[0].value
         for node in ours()
         if isinstance(node, ast.Call)
-        and getattr(node.func, "id", "") == "resolve"
+        and getattr(node.func, "attr", getattr(node.func, "id", "")) == "resolve"
+        and node.args
         and isinstance(node.args[0], ast.Constant)
     ]
     assert set(asked) <= set(names.NAMES)
@@ -117,39 +132,42 @@ def test_every_attribute_that_is_read_is_listed():
         str, bytes, dict, list, set, int, float, type, property(), ImportError(), re.Pattern,
         re.Match, logging.Logger, logging.LogRecord, random.Random, inspect.Signature,
         inspect.BoundArguments, inspect.Parameter, threading.Thread, dataclasses.Field,
-        asyncio.AbstractEventLoop, asyncio.Future, aiohttp.ClientSession, aiohttp.ClientResponse,
-        aiohttp, aiohttp.StreamReader, aiohttp.TraceConfig, urllib.parse.SplitResult,
-        urllib.request, weakref.finalize, types.MethodType, types.FunctionType, types.CodeType,
+        asyncio.AbstractEventLoop, asyncio.Future, aiohttp, aiohttp.ClientSession, io.StringIO,
+        aiohttp.ClientResponse, aiohttp.StreamReader, aiohttp.TraceConfig, weakref.finalize,
+        urllib.parse.SplitResult, urllib.request, types.MethodType, types.FunctionType,
+        types.CodeType, subprocess.Popen, subprocess.CompletedProcess, numpy.ndarray, Ranking,
+        ItemBank, Metric, Scale, OSError(), hashlib.sha256(), string.Template(""),
+        Place, Listed, internals.Requests, JudgeSettings, TaskSession, Administered, Served,
+        ServerCall, ServerError("", ""), datetime.timedelta, yaml,
     ]  # fmt: skip
+    listed = set(" ".join([*names.ATTRIBUTES.values(), *names.STOCK.values()]).split())
+    listed |= {name.split(":")[1] for name in (*names.NAMES, *names.PATCHED)}
+    listed = {part.strip("?") for name in listed for part in re.split(r"[|.]", name)}
+    # A mark of ours, then what transformers, aiohttp and a process that ended name so.
+    listed |= {"_ccat", "_name_or_path", "trace_request_ctx", "returncode"}
+    unlisted = set()
     for path in READERS:
         module = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
         imported = vars(importlib.import_module(module.removesuffix(".__init__"))).values()
         homes = [str(getattr(thing, "__module__", "")) for thing in imported]
-        python += [t for t, home in zip(imported, homes) if not home.startswith("lm_eval.")]
-    known = {attribute for thing in python for attribute in dir(thing)}
-    known |= {f for thing in python for f in getattr(thing, "__dataclass_fields__", ())}
-    known |= {"_ccat", "_name_or_path", "trace_request_ctx"}  # ours, transformers', aiohttp's
-    for node in ours():
-        if isinstance(node, ast.Module | ast.ClassDef):
-            for part in node.body:
-                known |= {getattr(part, "name", "")}
-                known |= {getattr(t, "id", "") for t in getattr(part, "targets", ())}
-                known |= {getattr(getattr(part, "target", None), "id", "")}
-        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
-            known.add(node.attr)
-    listed = set(" ".join([*names.ATTRIBUTES.values(), *names.STOCK.values()]).split())
-    listed |= {name.split(":")[1] for name in (*names.NAMES, *names.PATCHED)}
-    listed = {part.strip("?") for name in listed for part in re.split(r"[|.]", name)}
-    read = {node.attr for node in ours() if isinstance(node, ast.Attribute)}
-    for node in ours():
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
-            "getattr", "hasattr", "setattr", "attribute"
-        ):  # fmt: skip
-            read |= {
-                one for a in node.args[1:2] if isinstance(a, ast.Constant)
-                for one in str(a.value).split("|")
-            }  # fmt: skip
-    assert sorted(read - known - listed) == []
+        known = {attribute for thing in python for attribute in dir(thing)}
+        known |= {f for thing in python for f in getattr(thing, "__dataclass_fields__", ())}
+        for thing, home in zip(imported, homes):
+            if not home.startswith("lm_eval."):
+                known |= {*dir(thing), *getattr(thing, "__dataclass_fields__", ())}
+        read = set()
+        for node in ast.walk(trees()[path]):
+            if isinstance(node, ast.Attribute):
+                (known if ast.unparse(node.value) == "self" else read).add(node.attr)
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+                "getattr", "hasattr", "setattr", "attribute"
+            ):  # fmt: skip
+                read |= {
+                    one for a in node.args[1:2] if isinstance(a, ast.Constant)
+                    for one in str(a.value).split("|")
+                }  # fmt: skip
+        unlisted |= {(path.name, name) for name in read - known - listed}
+    assert not unlisted, sorted(unlisted)
 
 
 def test_no_other_module_imports_the_harness():
@@ -184,7 +202,7 @@ def test_the_requirement_is_the_range_we_know():
     assert SpecifierSet(specifier).contains(low) and not SpecifierSet(specifier).contains(high)
 
 
-@pytest.mark.parametrize("version", ["0.4.11", "0.5", "0.5.1", "1.0", "not installed"])
+@pytest.mark.parametrize("version", ["0.4.11", "0.5", "not installed"])
 def test_another_version_is_refused_unless_it_is_to_be_tried(version, monkeypatch, caplog):
     monkeypatch.delenv(names.ANY_VERSION, raising=False)
     monkeypatch.setattr(names, "harness_version", lambda: version)
@@ -196,23 +214,17 @@ def test_another_version_is_refused_unless_it_is_to_be_tried(version, monkeypatc
         assert f"lm-eval {version}" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["check {task}", "run --model dummy --tasks {task}", "bank check {bank} --documents_of {task}"],
-)
+@pytest.mark.parametrize("command", ["check {task}", "run --model dummy --tasks {task}"])
 def test_every_command_that_needs_the_harness_refuses_another_version(
     command, monkeypatch, bench, capsys
 ):
     from lm_eval_ccat.cli.main import main
 
     monkeypatch.delenv(names.ANY_VERSION, raising=False)
-    bank, task = bench.folder / "version.bank.json", bench.tasks / "texts.yaml"
-    bench.bank("texts", "bleu").save(bank)
-    capsys.readouterr()
     monkeypatch.setattr(names, "harness_version", lambda: "0.4.10")
     names._require_once.cache_clear()
     try:
-        code = main(command.format(task=task, bank=bank).split())
+        code = main(command.format(task=bench.tasks / "texts.yaml").split())
     finally:
         names._require_once.cache_clear()
     error = capsys.readouterr().err

@@ -41,13 +41,6 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(bench):
         assert session(bench, task, Plain()).prompts(0)
 
 
-def test_asking_a_document_again_replaces_its_answer(bench):
-    opened = session(bench, "sums")
-    [first], [second] = opened.administer([4]), opened.administer([4])
-    assert first.samples["strict"]["resps"] == second.samples["strict"]["resps"]
-    assert len(second.responses) == opened.n_requests(4) == 3
-
-
 def test_several_threads_may_use_one_session_and_sessions_may_share_a_task(bench):
     quiet = [a.values for a in session(bench).administer(range(N_DOCS))]
     opened = session(bench)

@@ -59,7 +59,6 @@ JUDGE = {"judges": [{"model": "a", "temperature": 0.0}], "rubric_sha": "1", "rep
         ({}, [], []),
         ({"judges": [{"model": "b", "temperature": 0.0}]}, ["judges"], []),
         ({"rubric_sha": "2"}, ["rubric_sha is '2', the bank has '1'"], []),
-        ({"repeats": 3}, ["repeats"], []),
         ({"judges": [{"model": "a", "temperature": 0.7}]}, [], ["'temperature': 0.7"]),
     ],
 )
@@ -69,20 +68,6 @@ def test_another_judge_is_refused_and_its_sampling_warned_of(change, refused, wa
     for expected, given in zip((refused, warned), found):
         assert len(given) == len(expected)
         assert all(part in text for part, text in zip(expected, given))
-
-
-def test_a_scorer_that_only_one_side_records_is_warned_of():
-    [warning] = compare_scorers(None, {"comet": {"checkpoint": "x"}}, "comet")[1]
-    assert "only the run records what scores comet" in warning
-    signed = [
-        {"bleu": {"sacrebleu": text}}
-        for text in ("case:lc|version:2.5", "case:lc|version:2.6", "case:mixed|version:2.5")
-    ]
-    assert compare_scorers(None, signed[0], "bleu") == ([], [])
-    refused, warned = compare_scorers(signed[0], signed[1], "bleu")
-    assert not refused and len(warned) == 1
-    refused, warned = compare_scorers(signed[0], signed[2], "bleu")
-    assert len(refused) == 1 and not warned
 
 
 def test_logs_carry_the_scorer_into_the_bank_and_a_run_with_another_is_refused(

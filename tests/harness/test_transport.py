@@ -68,7 +68,7 @@ def sent(server):
     return sorted(rows)
 
 
-@pytest.mark.parametrize("at_once, batch", [(1, 1), (4, 1), (1, 3), (4, 2)])
+@pytest.mark.parametrize("at_once, batch", [(1, 1), (4, 2)])
 @pytest.mark.parametrize(
     "kind, words", [("generate_until", False), ("generate_until", True), ("loglikelihood", True)]
 )
@@ -174,11 +174,8 @@ def speaks(raw):
     "raw",
     [
         b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"HTTP/1.1 banana\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
     ],
 )
 def test_what_is_no_http_is_a_broken_connection(raw):
@@ -340,15 +337,6 @@ def test_the_response_cache_stays_in_front(tmp_path):
         [request] = instances("generate_until", ["another text"])
         internals.send(lm, [request])  # closed, the model sends as it did
         assert request.resps == ["another text"]
-
-
-def test_nothing_waits_on_the_loop_for_a_server_that_tokenizes(bench):
-    with CompletionsServer({}) as server:
-        lm = make(server)
-        session = open_session("texts", lm, include_path=str(bench.tasks))
-        assert session.sends_texts
-        lm.tokenizer_backend = "remote"
-        assert not session.sends_texts
 
 
 def test_models_with_a_loop_of_their_own_are_left_alone():

@@ -100,15 +100,14 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     assert main(command) == 2 and "--judge FILE" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("metric", ["rougeL", "bertscore"])
-def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path, metric):
+def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
+    metric = "rougeL"
     out = tmp_path / "table.parquet"
     command = ["score", metric, str(logs), "--task", "ccat_biolaysumm_plos", "-o", str(out)]
     assert main(command) == 0
     again = ScoreTable.read(out, metric=metric)
     task = ScoreTable.read(logs, task="ccat_biolaysumm_plos", metric=metric)
-    # bert-score itself gives bad texts a slightly different score within a batch.
-    np.testing.assert_allclose(again.raw, task.raw, atol=2e-3 if metric == "bertscore" else 1e-9)
+    np.testing.assert_allclose(again.raw, task.raw, atol=1e-9)
     assert again.scale == task.scale and again.doc_hashes == task.doc_hashes
 
 
