@@ -12,14 +12,14 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ..errors import CcatError, HarnessError, UsageError
+from ..errors import CcatError, HarnessError, MetricError, UsageError
 from ..metrics import Scale, find_metric
 from ..metrics.pairs import parts_of
 from ..metrics.registry import metric_name
@@ -110,23 +110,6 @@ class TaskCheck:
         return {**asdict(self), "usable": self.usable, "notes": [*self.notes], "metrics": metrics}
 
 
-@dataclass
-class _Seen:
-    """Facts about a task that its metrics are checked against."""
-
-    name: str
-    config: Mapping[str, Any]
-    output_type: str | None
-    metrics: list[str]
-    filters: list[str]
-    documents: int | None = None
-    notes: list[str] = field(default_factory=list)
-    several_targets: bool = False
-    missing: set[str] = field(default_factory=set)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    note_of: Callable[[str], str] = lambda metric: ""
-
-
 def check_tasks(
     names: Sequence[str],
     *,
@@ -157,6 +140,16 @@ def check_tasks(
     configs: dict[str, dict[str, object]] = {}
     loaded: dict[str, object] = {}
     troubles: dict[str, str] = {}
+
+    def load(name: str, tasks: Iterable[str]) -> bool:
+        try:
+            with _quiet():
+                loaded.update(internals.load_from(manager, [name])[0])
+        except Exception as error:  # of a data set, a metric's library, a task's code
+            troubles.update(dict.fromkeys(tasks, short(error, 160) or type(error).__name__))
+            return False
+        return True
+
     for name in internals.expand_names(manager, names):
         try:
             of_name = internals.static_configs(manager, name)
@@ -166,16 +159,11 @@ def check_tasks(
                 "--include_path adds a folder"
             ) from None
         configs.update(of_name)
-        tasks, trouble = _load(manager, name)
-        if tasks is None and len(of_name) > 1:
+        if not load(name, of_name) and len(of_name) > 1:
             for task in of_name:
-                some, troubles[task] = _load(manager, task)
-                loaded.update(some or {})
-        else:
-            loaded.update(tasks or {})
-            troubles.update(dict.fromkeys(of_name, trouble))
+                load(task, [task])
     return [
-        _checked(_loaded(loaded[name], probe), metric)
+        _check_loaded(loaded[name], metric, probe)
         if name in loaded
         else check_config(name, config, metric, troubles.get(name, ""))
         for name, config in configs.items()
@@ -216,72 +204,81 @@ def check_config(
             "if its documents have several targets, metrics other than exact_match become 0 or 1 "
             "and cannot be used"
         )
-    return _checked(_Seen(name, config, output_type, names, filters, notes=notes), metric)
+    return _checked(name, config, output_type, names, filters, metric, notes)
 
 
-def _loaded(task: Any, probe: bool) -> _Seen:
+def _check_loaded(task: Any, wanted: str | None, probe: bool) -> TaskCheck:
     config, kind = metric_config(task), internals.output_type(task)
-    seen = _Seen(
+    names = _reported_names(config, list(map(metric_name, internals.metric_names(task))))
+    values, notes = _probe(task) if probe else ({}, [])
+    check = _checked(
         internals.task_name(task),
         config,
         kind,
-        _reported_names(config, list(map(metric_name, internals.metric_names(task)))),
+        list(values) or names,
         internals.filter_names(task),
-        len(internals.documents(task)),
-        several_targets=internals.has_several_targets(task),
+        wanted,
+        notes,
+        several=internals.has_several_targets(task),
         missing=set(map(metric_name, internals.missing_metrics(task))),
+        values=values,
     )
     if kind == "generate_until":
-        seen.note_of = lambda metric: script_note(task, metric)
-    if probe:
-        seen.values, note = _probe(task)
-        seen.notes += [note] if note else []
-        seen.metrics = list(seen.values) or seen.metrics
-    return seen
+        notes += [n for one in check.metrics if (n := script_note(task, one.metric))]
+    return replace(check, documents=len(task.eval_docs), notes=tuple(notes))
 
 
-def _checked(seen: _Seen, wanted: str | None) -> TaskCheck:
+def _checked(
+    task: str,
+    config: Mapping[str, Any],
+    output_type: str | None,
+    names: Sequence[str],
+    filters: Sequence[str],
+    wanted: str | None,
+    notes: Sequence[str],
+    *,
+    several: bool = False,
+    missing: Container[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> TaskCheck:
+    """Check the metrics that a task reports, or the one that is wanted."""
+    checks = []
     # A metric that is wanted may be named with its tokenizer.
-    names = seen.metrics
-    if wanted is not None:
-        names = [wanted for name in names if name == parts_of(wanted)[0]]
-    checks = [_check_metric(name, flt, seen) for name in names for flt in seen.filters]
+    fitting = [wanted or name for name in names if wanted is None or name == parts_of(wanted)[0]]
+    for name in fitting:
+        metric, why = None, ""
+        try:
+            if name in missing:
+                raise MetricError(
+                    f"metric {name} of task {task} could not be loaded: neither lm-eval nor the "
+                    "installed HF evaluate has it; install or download it, or correct its name"
+                )
+            metric = find_metric(name, task=task, config=config, multiple_targets=several)
+            if values and metric.source in values:
+                metric.score(values[metric.source], task=task)
+        except CcatError as error:
+            metric, why = None, str(error)
+        if metric is None:
+            checks += [MetricCheck(name, filter, False, reason=why) for filter in filters]
+            continue
+        estimand = f"{metric.in_words} over all documents"
+        if metric.label.startswith("sentence_"):
+            estimand += f"; corpus {metric.source} appears only when every document was run"
+        checks += [
+            MetricCheck(name, filter, True, metric.scale, metric.key(filter), estimand)
+            for filter in filters
+        ]
     if wanted is not None and not checks:
-        reason = f"the task has no metric {wanted}; it has {', '.join(seen.metrics)}"
-        reason += did_you_mean(wanted, seen.metrics, listing=False)
-        checks = [MetricCheck(wanted, flt, False, reason=reason) for flt in seen.filters]
-    notes = [*seen.notes, *(n for check in checks if (n := seen.note_of(check.metric)))]
+        why = f"the task has no metric {wanted}; it has {', '.join(names)}"
+        why += did_you_mean(wanted, names, listing=False)
+        checks = [MetricCheck(wanted, filter, False, reason=why) for filter in filters]
     why = ""
-    if seen.output_type == "loglikelihood_rolling":
+    if output_type == "loglikelihood_rolling":
         why = (
-            f"task {seen.name} is of type loglikelihood_rolling: its perplexities weigh documents "
+            f"task {task} is of type loglikelihood_rolling: its perplexities weigh documents "
             "by length and have no score per document; run it without --adaptive"
         )
-    return TaskCheck(seen.name, seen.documents, tuple(checks), why, tuple(notes))
-
-
-def _check_metric(name: str, filter: str, seen: _Seen) -> MetricCheck:
-    if name in seen.missing:
-        why = (
-            f"metric {name} of task {seen.name} could not be loaded: neither lm-eval nor the "
-            "installed HF evaluate has it; install or download it, or correct its name"
-        )
-        return MetricCheck(name, filter, False, reason=why)
-    try:
-        metric = find_metric(
-            name,
-            task=seen.name,
-            config=seen.config,
-            multiple_targets=seen.several_targets,
-        )
-        if metric.source in seen.values:
-            metric.score(seen.values[metric.source], task=seen.name)
-    except CcatError as error:
-        return MetricCheck(name, filter, False, reason=str(error))
-    estimand = f"{metric.in_words} over all documents"
-    if metric.label.startswith("sentence_"):
-        estimand += f"; corpus {metric.source} appears only when every document was run"
-    return MetricCheck(name, filter, True, metric.scale, metric.key(filter), estimand)
+    return TaskCheck(task, None, tuple(checks), why, tuple(notes))
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
@@ -317,28 +314,20 @@ def _quiet() -> Iterator[None]:
             logging.disable(level)
 
 
-def _load(manager: Any, name: str) -> tuple[dict[str, object] | None, str]:
-    try:
-        with _quiet():
-            return internals.load_from(manager, [name])[0], ""
-    except Exception as error:  # whatever a data set, a metric library or a task's code may raise
-        return None, short(error, 160) or type(error).__name__
-
-
-def _probe(task: Any) -> tuple[dict[str, object], str]:
+def _probe(task: Any) -> tuple[dict[str, object], list[str]]:
     """Score the first document with its own target as the answer; return what the task reports."""
     if internals.runs_written_code(task):
-        return {}, "not probed: the task runs code that a model writes"
+        return {}, ["not probed: the task runs code that a model writes"]
     if internals.output_type(task) != "generate_until":
-        return {}, "not probed: only generated text can be probed"
-    target = internals.target(task, internals.documents(task)[0])
+        return {}, ["not probed: only generated text can be probed"]
+    target = internals.target(task, task.eval_docs[0])
     answer = target[0] if isinstance(target, (list, tuple)) and target else target
     try:
         with _quiet():
             [one] = TaskSession(task, _Echo(str(answer))).administer([0])
-            return {metric: value for (metric, _), value in one.values.items()}, ""
+            return {metric: value for (metric, _), value in one.values.items()}, []
     except Exception as error:
-        return {}, f"probing failed: {type(error).__name__}: {short(error, 160)}"
+        return {}, [f"probing failed: {type(error).__name__}: {short(error, 160)}"]
 
 
 class _Echo:

@@ -39,7 +39,6 @@ from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.harness.transport import ServerCall, ServerError
 from lm_eval_ccat.metrics import Metric, Scale
 from lm_eval_ccat.ranker import Ranking
-from lm_eval_ccat.ranker.headline import Place
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 HARNESS = ROOT / "harness"
@@ -137,7 +136,7 @@ def test_every_attribute_that_is_read_is_listed():
         urllib.parse.SplitResult, urllib.request, types.MethodType, types.FunctionType,
         types.CodeType, subprocess.Popen, subprocess.CompletedProcess, numpy.ndarray, Ranking,
         ItemBank, Metric, Scale, OSError(), hashlib.sha256(), string.Template(""),
-        Place, Listed, internals.Requests, JudgeSettings, TaskSession, Administered, Served,
+        Listed, internals.Requests, JudgeSettings, TaskSession, Administered, Served,
         ServerCall, ServerError("", ""), datetime.timedelta, yaml,
     ]  # fmt: skip
     listed = set(" ".join([*names.ATTRIBUTES.values(), *names.STOCK.values()]).split())
