@@ -204,7 +204,7 @@ class Method:
         options |= {name: value for name, value in of_ranker if name in known}
         return self.policy(bank, n_models, seed=seed, **options)
 
-    def check_options(self, given: Iterable[str], known: Sequence[str]) -> None:
+    def check_options(self, names: Iterable[str], known: Sequence[str]) -> None:
         """Refuse an option that the method does not have.
 
         Raises
@@ -212,7 +212,7 @@ class Method:
         UsageError
             Naming it, and the one that may be meant.
         """
-        for name in given:
+        for name in names:
             if name not in known:
                 raise UsageError(
                     f"method {self.name!r} has no option {name!r}{did_you_mean(name, known)}"

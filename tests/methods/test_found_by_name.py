@@ -9,6 +9,8 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.methods import registry
+from lm_eval_ccat.methods.method import Method
+from lm_eval_ccat.methods.paper.method import PaperPolicy
 
 TABLE = ScoreTable.from_arrays(
     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
@@ -50,6 +52,11 @@ def test_an_entry_point_of_another_package_is_found(tmp_path, monkeypatch):
             registry.method("gone")
     finally:
         sys.modules.pop("elsewhere", None)
+
+
+def test_a_registered_method_cannot_take_the_name_of_one_of_ours():
+    with pytest.raises(UsageError, match="take another name"):
+        registry.register(Method("paper", "", PaperPolicy))
 
 
 def test_a_bank_of_a_method_that_is_not_installed_loads_and_cannot_be_used(tmp_path):

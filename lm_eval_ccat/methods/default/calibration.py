@@ -20,7 +20,7 @@ from ..method import LARGEST, Fitted, require_parts, require_scores
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
 from .items import MANY, factors_for, fit_table, places
-from .selfcheck import Judged, LeftOut, coverage, departures_of, replay, some_items
+from .selfcheck import Judged, LeftOut, coverage, departures_of, groups, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
 MOST_FACTORS = 8
@@ -94,7 +94,8 @@ def fit(
     if n_models >= MIN_MODELS_TO_CHECK:
         some = table.model_scores(items=some_items(table.n_items))
         of = families or [family_of(m) for m in table.models]
-        stops, known = replay(some, factors, extra, of, draws, bool(families), table.models)
+        sets = groups(np.nanmean(some, axis=1), of, bool(families), table.models)
+        stops, known = replay(some, sets, factors, extra, draws)
         if stops:
             departures, judged, left_out = departures_of(stops, known, n_models >= MANY)
     departures = replace(departures, centre=fitted.mean)

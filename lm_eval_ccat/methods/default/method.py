@@ -172,19 +172,16 @@ class DefaultPolicy(Policy):
         z = member.posterior
         error = d.inflation * d.single[0] * field.look().level[a] * z.covariance[0, 0]
         mean, se, n = member.sample()
-        misfit = self._misfit(field, a) if n else 1.0
+        # Probability of departures as large as those of the draws.
+        look = field.look()
+        away = abs(look.rbar[a]) / (look.M[a, a] + look.T[a, a]) ** 0.5
+        misfit = float(2.0 * stdtr(d.df, -away)) if n else 1.0
         return Description(
             float(z.z[0]) + field.model.centre,
             float(error**0.5),
             tuple(self._findings(field, a, misfit)),
             Drawn(n, mean, se, misfit) if n else None,
         )
-
-    def _misfit(self, field: Field, a: int) -> float:
-        """Probability of departures as large as those of the draws."""
-        look = field.look()
-        z = look.rbar[a] / (look.M[a, a] + look.T[a, a]) ** 0.5
-        return float(2.0 * stdtr(field.model.departures.df, -abs(z)))
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Where the bank says little about a model."""

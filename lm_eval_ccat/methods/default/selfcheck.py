@@ -46,6 +46,7 @@ _BINS = 8  # of items by noise
 #: Items after which a bank keeps what it would have said of models left out, and the figures.
 KEPT = (5, 10, 20, 45, 100)
 COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
+Group = tuple[Places, Places]
 LeftOut = dict[int, dict[int, list[float]]]
 Priors = dict[int, Departures]  # by the group whose models they do not know
 _NONE = -1  # no group: a prior that knows all models
@@ -91,7 +92,7 @@ def groups(
     families: Sequence[str] | None = None,
     whole: bool = False,
     names: Sequence[str] | None = None,
-) -> list[tuple[Places, Places]]:
+) -> list[Group]:
     """Models left out together, and those of them that are replayed.
 
     Parameters
@@ -135,13 +136,7 @@ def some_items(n_items: int) -> Places:
 
 
 def replay(
-    scores: Floats,
-    factors: int,
-    extra: float,
-    families: Sequence[str] | None = None,
-    draws: float | None = None,
-    whole: bool = False,
-    names: Sequence[str] | None = None,
+    scores: Floats, sets: list[Group], factors: int, extra: float, draws: float | None = None
 ) -> tuple[list[Stop], Departures]:
     """Send left-out models through rankings on banks of the others.
 
@@ -149,11 +144,11 @@ def replay(
     ----------
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing; at least 4 models, and the items of `some_items`.
+    sets : list of (ndarray, ndarray)
+        As `groups` gives them.
     factors : int
     extra : float
         As `fit_items` has it.
-    families, whole, names : optional
-        As `groups` has them.
     draws : float, optional
         Share of draws, as `DefaultModel` has it.
 
@@ -165,7 +160,7 @@ def replay(
     """
     mean = np.nanmean(scores, axis=1)
     fields = []
-    for group, (out, replayed) in enumerate(groups(mean, families, whole, names)):
+    for group, (out, replayed) in enumerate(sets):
         rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
         if len(rest) < 2 or not len(replayed):
             continue  # nearly all models are of one family: nothing is left to calibrate on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,12 +13,12 @@ from scipy.special import logit
 
 from ...bank.bank import ItemBank
 from ...errors import UsageError
-from ..belief import BENCHMARK, Belief, Floats
+from ..belief import BENCHMARK, Belief, Floats, Places
 from ..evidence import betting_interval, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .means import Effects, Slope, ease_of, slope_of
-from .pairs import LEAST, Pairs, SharedSequence, strata_of
+from .pairs import LEAST, Pairs, SharedSequence
 
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are taken together: each needs a variance of its own.
@@ -76,9 +77,7 @@ class SamplePolicy(Policy):
             raise UsageError("betting (guarantee 'finite') is not valid with strata; give one")
         self._finite, self._close_by = guarantee == "finite", min_difference
         items = np.flatnonzero(bank.kept)
-        labels = _labels(bank, strata)
-        stratum = strata_of(labels, items, SMALLEST_STRATUM)
-        self.sequence = SharedSequence(items, stratum, seed)
+        self.sequence = SharedSequence(items, strata_of(bank, strata, items), seed)
         nulls = np.array([0.0, -min_difference]) if self._finite else None
         self.pairs = Pairs(n_models, self.sequence, bank.n_items, nulls)
         self.effects = Effects(n_models, bank.n_items)
@@ -259,17 +258,20 @@ class SamplePolicy(Policy):
         return np.asarray(worth / (theirs + 1) / np.asarray(prices, dtype=np.float64))
 
 
-def _labels(bank: ItemBank, strata: Any) -> list[object] | None:
+def strata_of(bank: ItemBank, strata: Any, items: Places) -> Places:
+    """Number the strata of `items`; those of few items are taken together."""
     if strata is None:
-        return None
+        return np.zeros(len(items), dtype=np.intp)
     if isinstance(strata, Mapping):
-        unknown = [d for d in bank.doc_ids if d not in strata]
-        if unknown:
+        if unknown := [d for d in bank.doc_ids if d not in strata]:
             raise UsageError(f"strata: no group of doc_id {unknown[0]!r}")
-        return [strata[d] for d in bank.doc_ids]
+        strata = [strata[d] for d in bank.doc_ids]
     if len(strata) != bank.n_items:
         raise UsageError(f"strata: {len(strata)} groups for {bank.n_items} items")
-    return list(strata)
+    labels = [str(strata[i]) for i in items]
+    count = Counter(labels)
+    merged = [label if count[label] >= SMALLEST_STRATUM else "" for label in labels]
+    return np.unique(merged, return_inverse=True)[1].astype(np.intp)
 
 
 METHOD = Method(

@@ -15,7 +15,6 @@ missing at random.
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
 
@@ -284,24 +283,6 @@ class Pairs:
         of_one = self.single.variances(models, self.largest_departures(models))[1]
         apart = np.minimum(of_one[self.first[pairs]] + of_one[self.second[pairs]], 1.0)
         return self.sums.variances(pairs, np.sqrt(apart), whole)[0]
-
-
-def strata_of(labels: list[object] | None, items: Places, least: int) -> Places:
-    """Number the strata of items; those of fewer than `least` items are taken together.
-
-    Parameters
-    ----------
-    labels : list, or None
-        The stratum of each item, in bank order; None for one stratum.
-    items : ndarray of int
-        Items that may be drawn.
-    least : int
-    """
-    if labels is None:
-        return np.zeros(len(items), dtype=np.intp)
-    count = Counter(str(labels[i]) for i in items)
-    merged = [label if count[label := str(labels[i])] >= least else "" for i in items]
-    return np.unique(merged, return_inverse=True)[1].astype(np.intp)
 
 
 # -- how many items a ranking will take, before anything is known of the models ------------------

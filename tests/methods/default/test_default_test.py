@@ -102,9 +102,8 @@ def test_the_order_in_which_scores_come_does_not_matter(order):
     assert test.standard_error == pytest.approx(usual.standard_error, rel=1e-3)
 
 
-def test_the_gain_is_the_fall_of_the_variance_it_promises():
+def test_the_gain_is_the_fall_of_the_variance_it_promises(bank):
     # With the curves held at one point the posterior is Gaussian, so the promise is exact.
-    bank = calibrate(CALIBRATION)
     posterior = ScorePosterior(model_of(bank).items)
     for item in (3, 40, 61):
         promised = posterior.gains()[item] / bank.n_items**2
