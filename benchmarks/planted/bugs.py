@@ -179,7 +179,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "Retry-After is cut to the back-off of the rule",
         "lm_eval_ccat/live/failures",
-        "return max(min(backoff, rule.max_backoff), retry_after(error) or 0.0)",
+        "return max(min(backoff, rule.max_backoff), self.wait or 0.0)",
         "return min(backoff, rule.max_backoff)",
         ("tests/live/test_live_verdicts.py",),
     ),

@@ -10,18 +10,7 @@ from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask, Book
 from ..runs.lines import Record
-from .failures import (
-    Verdict,
-    attempts_for,
-    column_of,
-    describe,
-    http_status,
-    is_on_the_way,
-    judge,
-    kind_of,
-    pause,
-    retry_after,
-)
+from .failures import Failure, Verdict
 from .lane import Lane, Sending, State
 from .line import Line
 from .models import Answer, Item
@@ -86,70 +75,61 @@ class Attempts:
     # -- what failed -----------------------------------------------------------------------
 
     def failed(self, lane: Lane, sending: Sending, error: Exception, now: float) -> None:
-        verdict, gate, rule = judge(error), lane.gate, self.rule
+        failure, gate, rule = Failure(error), lane.gate, self.rule
+        verdict = failure.verdict
         if verdict is Verdict.CANCELLED:
             return
-        self._lose_attempt(lane, sending, error)
-        status, asked_to_wait = http_status(error), retry_after(error)
-        elsewhere = [one for one in (*lane.wire, *(s for _, s in lane.again)) if one is not sending]
-        asks = [a for a in sending.asks if not any(a in one.asks for one in elsewhere)]
-        asks = [a for a in asks if a.state in (OPEN, LEFT)]
-        if verdict is Verdict.MODEL and lane.median is not None and status in (401, 403, 404):
-            if sending.attempt < rule.attempts:  # it has answered before: a hiccup, for once
-                verdict = Verdict.RETRY
-        if verdict is Verdict.MODEL:
-            self._refuse_beyond(asks, error)
-            self.set_aside(lane, describe(error))
-            return
-        probing = gate.state is not State.OPEN and is_on_the_way(error)
-        if status == 429:
-            limit = 60.0 * rule.outage_minutes
-            if lane.refused is None:
-                lane.refused = sending.sent
-            wait = None if asked_to_wait is None else min(asked_to_wait, limit)
-            lane.pace.refused(now, sending.sent, wait)
-            gate.succeeded(now, sending.sent)
-            self.line.back(asks)
-        elif verdict is Verdict.AWAY or (verdict is Verdict.RETRY and probing):
-            # A first failure may be one dropped connection; a server that says how long to wait,
-            # or a probe that fails, speaks for all.
-            last = sending.attempt >= rule.attempts
-            if sending.away or asked_to_wait is not None or probing or last:
-                self._is_away(lane, asks, sending.sent, error, now)
-            else:
-                self._again(lane, Sending(asks, sending.attempt + 1, 1), error, now)
-        elif len(asks) > 1:
-            lane.again += [(now, Sending([ask])) for ask in asks]  # one may spoil a whole batch
-        elif asks:
-            last = sending.attempt >= attempts_for(rule, error)
-            if verdict is Verdict.DOCUMENT or last:
-                passes = verdict is Verdict.RETRY and is_on_the_way(error)
-                self._give_up(lane, asks[0], error, sending, passes, now)
-            else:
-                if not is_on_the_way(error):
-                    gate.succeeded(now, sending.sent)  # the server is there
-                self._again(lane, Sending(asks, sending.attempt + 1, sending.away), error, now)
-
-    def _again(self, lane: Lane, sending: Sending, error: Exception, now: float) -> None:
-        if not sending.asks:
-            return
-        wait = pause(self.rule, sending.attempt - 1, error)
-        logger.info(
-            "%s, item %r: %s; attempt %d of %d in %.1f s", lane.name, sending.asks[0].item,
-            describe(error), sending.attempt, self.rule.attempts, wait,
-        )  # fmt: skip
-        lane.again.append((now + wait, sending))
-
-    def _lose_attempt(self, lane: Lane, sending: Sending, error: Exception) -> None:
-        """Record the cost of an attempt without an answer, and who may bill it."""
-        column = column_of(error)
         for served in getattr(error, "served", ()):
             price = lane.model.price
             if served.usage is not None and price.by_tokens:
                 usd = price.cost(served.usage, 0.0)
                 self.lose(lane.name, sending.asks[0].item, BILLED, "part of a call", usd)
         for ask in sending.asks:
-            self.lose(lane.name, ask.item, column, kind_of(error))
+            self.lose(lane.name, ask.item, failure.column, failure.kind)
+        elsewhere = [one for one in (*lane.wire, *(s for _, s in lane.again)) if one is not sending]
+        asks = [a for a in sending.asks if not any(a in one.asks for one in elsewhere)]
+        asks = [a for a in asks if a.state in (OPEN, LEFT)]
+        hiccup = lane.median is not None and failure.status in (401, 403, 404)
+        if verdict is Verdict.MODEL and hiccup and sending.attempt < rule.attempts:
+            verdict = Verdict.RETRY  # it has answered before
+        probing = gate.state is not State.OPEN and failure.on_the_way
+        last = sending.attempt >= failure.attempts(rule)
+        if verdict is Verdict.MODEL:
+            self._refuse_beyond(asks, failure)
+            self.set_aside(lane, failure.text)
+        elif failure.status == 429:
+            if lane.refused is None:
+                lane.refused = sending.sent
+            limit = 60.0 * rule.outage_minutes
+            wait = None if failure.wait is None else min(failure.wait, limit)
+            lane.pace.refused(now, sending.sent, wait)
+            gate.succeeded(now, sending.sent)
+            self.line.back(asks)
+        elif verdict is Verdict.AWAY or (verdict is Verdict.RETRY and probing):
+            # A first failure may be one dropped connection; a server that says how long to wait,
+            # or a probe that fails, speaks for all.
+            if sending.away or failure.wait is not None or probing or last:
+                self._is_away(lane, asks, sending.sent, failure, now)
+            else:
+                self._again(lane, Sending(asks, sending.attempt + 1, 1), failure, now)
+        elif len(asks) > 1:
+            lane.again += [(now, Sending([ask])) for ask in asks]  # one may spoil a whole batch
+        elif asks and (verdict is Verdict.DOCUMENT or last):
+            passes = verdict is Verdict.RETRY and failure.on_the_way
+            self._give_up(lane, asks[0], failure, sending, passes, now)
+        else:
+            if not failure.on_the_way:
+                gate.succeeded(now, sending.sent)  # the server is there
+            self._again(lane, Sending(asks, sending.attempt + 1, sending.away), failure, now)
+
+    def _again(self, lane: Lane, sending: Sending, failure: Failure, now: float) -> None:
+        if sending.asks:
+            wait = failure.pause(self.rule, sending.attempt - 1)
+            logger.info(
+                "%s, item %r: %s; attempt %d of %d in %.1f s", lane.name, sending.asks[0].item,
+                failure.text, sending.attempt, self.rule.attempts, wait,
+            )  # fmt: skip
+            lane.again.append((now + wait, sending))
 
     def lose(
         self, name: str, item: Item, column: str | None, why: str, usd: float | None = None
@@ -163,14 +143,14 @@ class Attempts:
         self.line.lose(record)
 
     def _is_away(
-        self, lane: Lane, asks: Sequence[Ask], sent: float, error: Exception, now: float
+        self, lane: Lane, asks: Sequence[Ask], sent: float, failure: Failure, now: float
     ) -> None:
         """Stop asking a model that is away; its open asks wait until it is back."""
         gate = lane.gate
-        self._refuse_beyond(asks, error)
+        self._refuse_beyond(asks, failure)
         self.line.back([*asks, *lane.take_all()])
         before = gate.state
-        gate.failed(now, sent, describe(error), retry_after(error))
+        gate.failed(now, sent, failure.text, failure.wait)
         if gate.state is State.CLOSED:
             self.closed(lane, gate.reason)
         elif before is State.OPEN or gate.first_failure:
@@ -187,23 +167,23 @@ class Attempts:
             )  # fmt: skip
 
     @staticmethod
-    def _refuse_beyond(asks: Sequence[Ask], error: Exception) -> None:
+    def _refuse_beyond(asks: Sequence[Ask], failure: Failure) -> None:
         """Refuse to complete a full run without one of its documents."""
         for ask in asks:
             if ask.number < 0:
                 what = f"{ask.model} does not answer document {ask.item!r}, which a full run needs"
-                raise RunError(f"{what}: {describe(error)}") from error
+                raise RunError(f"{what}: {failure.text}")
 
     def closed(self, lane: Lane, reason: str) -> None:
         minutes = self.rule.outage_minutes
         self.set_aside(lane, f"away for more than {minutes:g} minutes; last: {reason}")
 
     def _give_up(
-        self, lane: Lane, ask: Ask, error: Exception, sending: Sending, passes: bool, now: float
+        self, lane: Lane, ask: Ask, failure: Failure, sending: Sending, passes: bool, now: float
     ) -> None:
         """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
-        self._refuse_beyond([ask], error)
-        reason, name = describe(error), lane.name
+        self._refuse_beyond([ask], failure)
+        reason, name = failure.text, lane.name
         logger.warning("%s failed on document %r: %s", name, ask.item, reason)
         number = {} if self.line.order.arrival else {"n": ask.number}
         pair = {"model": name, "item": ask.item}

@@ -16,7 +16,7 @@ from ..methods.sample.pairs import (
     items_needed,
 )
 from ..runs.lines import Record
-from .failures import describe
+from .failures import Failure
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
 GAPS = (0.2, 0.1, 0.05, 0.02)
@@ -301,7 +301,7 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
             try:
                 model.open()
             except Exception as error:  # whatever a model type raises where it cannot be made
-                results[model.name] = {"ok": False, "error": describe(error)}
+                results[model.name] = {"ok": False, "error": Failure(error).text}
                 continue
             if model.remote:
                 remote.append(model)
@@ -327,7 +327,7 @@ def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:
     try:
         [answer] = model.ask([item])
     except Exception as error:
-        return {"ok": False, "error": describe(error)}
+        return {"ok": False, "error": Failure(error).text}
     reply = " ".join(str(text) for group in answer.responses for text in group)
     till = plan.tills[model.name]
     _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)

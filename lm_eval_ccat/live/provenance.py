@@ -25,11 +25,24 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
         Settings of generation that the bank was calibrated on, as the harness names them.
     """
     return [
-        *_lacking_scores(tally),
+        *(
+            f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one "
+            f"metric; last: {reasons[-1]}"
+            for name, reasons in tally.unscored.items()
+        ),
         *(text for name, sent in tally.sent.items() for text in _unlike(name, sent, calibrated)),
-        *_changed(tally),
-        *_cut_unlike(tally),
-        *_refused_usage(tally),
+        *(
+            f"the server of {name} changed during the run ("
+            + ", then ".join(_named(*identity) for identity in tally.served[name])
+            + f"); no pair with {name} is decided unless you accept that (accept_change)"
+            for name in sorted(tally.changed)
+        ),
+        *(text for reason, words in CUT.items() for text in _cut_unlike(tally, reason, words)),
+        *(
+            f"the server of {name} reports impossible token counts ({stated}); they are estimated "
+            "from the texts"
+            for name, stated in tally.refused_usage.items()
+        ),
     ]
 
 
@@ -56,15 +69,6 @@ def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
     return sentences, over
 
 
-def _lacking_scores(tally: Tally) -> list[str]:
-    """Return warnings of models whose answers lack a score because a judge failed."""
-    return [
-        f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one "
-        f"metric; last: {reasons[-1]}"
-        for name, reasons in tally.unscored.items()
-    ]
-
-
 def _unlike(name: str, sent: Mapping[str, Any], calibrated: object) -> list[str]:
     """Where the requests to a model, as they were sent, differ from those of the calibration."""
     if not calibrated or not isinstance(calibrated, Mapping):
@@ -88,43 +92,20 @@ def _unlike(name: str, sent: Mapping[str, Any], calibrated: object) -> list[str]
     ]
 
 
-def _changed(tally: Tally) -> list[str]:
-    return [
-        f"the server of {name} changed during the run ("
-        + ", then ".join(_named(*identity) for identity in tally.served[name])
-        + f"); no pair with {name} is decided unless you accept that (accept_change)"
-        for name in sorted(tally.changed)
-    ]
-
-
 def _named(model: str, fingerprint: str) -> str:
     return " ".join(filter(None, (model, fingerprint and f"({fingerprint})"))) or "no name"
 
 
-def _cut_unlike(tally: Tally) -> list[str]:
-    sentences = []
-    for reason, words in CUT.items():
-        pairs = tally.unlike(reason)
-        shares = {
-            name: ends.get(reason, 0) / tally.answered[name]
-            for name, ends in tally.finished.items()
-            if any(name in pair for pair in pairs)
-        }
-        if pairs:
-            sentences.append(
-                f"answers were {words} at different rates: {_percentages(shares)}; no pair of "
-                "different rates is decided unless you accept that (accept_change)"
-            )
-    return sentences
-
-
-def _percentages(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{share:.0%} of those of {name}" for name, share in shares.items())
-
-
-def _refused_usage(tally: Tally) -> list[str]:
+def _cut_unlike(tally: Tally, reason: str, words: str) -> list[str]:
+    """Where answers were cut off, or withheld, at different rates."""
+    if not (pairs := tally.unlike(reason)):
+        return []
+    shares = ", ".join(
+        f"{ends.get(reason, 0) / tally.answered[name]:.0%} of those of {name}"
+        for name, ends in tally.finished.items()
+        if any(name in pair for pair in pairs)
+    )
     return [
-        f"the server of {name} reports impossible token counts ({stated}); they are estimated "
-        "from the texts"
-        for name, stated in tally.refused_usage.items()
+        f"answers were {words} at different rates: {shares}; no pair of different rates is "
+        "decided unless you accept that (accept_change)"
     ]

@@ -23,7 +23,7 @@ from ..money import UNKNOWN
 from ..runs.book import Book
 from ..runs.lines import Record
 from .attempts import Attempts
-from .failures import describe
+from .failures import Failure
 from .lane import Lane, Sending, State, clock
 from .line import Line, Order, window_of
 from .models import Answer, Item, Model, NoScoresError
@@ -198,7 +198,7 @@ class Sender:
         if isinstance(trouble, CcatError):
             raise trouble
         if trouble is not None:
-            self.attempts.set_aside(lane, f"cannot be loaded: {describe(trouble)}")
+            self.attempts.set_aside(lane, f"cannot be loaded: {Failure(trouble).text}")
             return
         lane.opened = True
         if lane.model.remote and lane.median is None:

@@ -136,6 +136,17 @@ def test_whom_nothing_can_be_ranked_without_is_waited_for(
     assert [block["n_items"] for block in content["models"].values()] == [12, 12]
 
 
+def test_every_model_works_at_its_full_width(bench: Bench) -> None:
+    with CompletionsServer(bench.outputs, latency=0.1) as server:
+        config = bench.config(
+            server.url, THREE, model_args={"num_concurrent": 8}, stop="limits", max_items=24
+        )
+        rank(config)
+    assert sum(server.answered.values()) == 72
+    # Every model was given as much at once as it takes; times would be spoilt by a busy machine.
+    assert server.most_at_once == dict.fromkeys(THREE, 8)
+
+
 class Double(Model):
     """A model whose scores are known; it may be slow, and notes how it is used."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.entries import FailureRule
-from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
+from lm_eval_ccat.live.failures import Failure, Verdict
 
 
 class Answered(Exception):
@@ -31,27 +31,27 @@ def test_what_an_http_status_means(status: int, verdict: Verdict) -> None:
         except Answered as inner:
             raise RuntimeError("wrapped by a client") from inner
     except RuntimeError as error:
-        assert http_status(error) == status
-        assert judge(error) is verdict
+        failure = Failure(error)
+        assert failure.status == status and failure.verdict is verdict
 
 
 def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
     rule = FailureRule(backoff=1.0, max_backoff=10.0)
-    assert [pause(rule, n, TimeoutError()) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
-    assert pause(rule, 1, Answered(429, {"Retry-After": "6"})) == 6
-    assert pause(rule, 3, Answered(429, {"Retry-After": "0.1"})) == 4
-    assert pause(rule, 1, Answered(429, {"Retry-After": "600"})) == 600
+    assert [Failure(TimeoutError()).pause(rule, n) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
+    for attempt, header, seconds in ((1, "6", 6), (3, "0.1", 4), (1, "600", 600)):
+        refused = Answered(429, {"Retry-After": header})
+        assert Failure(refused).pause(rule, attempt) == seconds
     soon = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=100), usegmt=True)
-    assert 90 < pause(rule, 1, Answered(429, {"Retry-After": soon})) <= 100
+    assert 90 < Failure(Answered(429, {"Retry-After": soon})).pause(rule, 1) <= 100
 
 
 def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
     rule = FailureRule(attempts=6)
-    assert attempts_for(rule, KeyError("choices")) == 2
+    assert Failure(KeyError("choices")).attempts(rule) == 2
     for error in (ConnectionResetError(), TimeoutError(), Answered(503),
                   json.JSONDecodeError("x", "y", 0)):  # fmt: skip
-        assert attempts_for(rule, error) == 6
+        assert Failure(error).attempts(rule) == 6
 
 
 def test_an_address_that_cannot_be_is_no_outage() -> None:
-    assert judge(ServerError("request", "the request cannot be sent")) is Verdict.MODEL
+    assert Failure(ServerError("request", "the request cannot be sent")).verdict is Verdict.MODEL

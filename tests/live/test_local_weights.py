@@ -4,66 +4,71 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from worlds.bench import Bench, content_of
 from worlds.weights import tiny_model
 
+from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.models import HarnessModel
+
+TWO = ["one", "two"]
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Two models as a configuration names them."""
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("weights")
+    for seed, name in enumerate(TWO):
+        tiny_model(folder / name, seed, "Repeat the numbers of document .".split())
+    return [
+        {
+            "name": name, "model": "hf", "batch_size": 5, "price": {"input": 0.1, "output": 0.2},
+            "model_args": {"pretrained": str(folder / name), "dtype": "float32"},
+        }
+        for name in TWO
+    ]  # fmt: skip
+
+
+def ranked(folder: Path, code: tuple[int, ...] = (0, 3), **content: Any) -> Path:
+    """The configuration of a ranking that is over."""
+    config = folder / "weights.yaml"
+    harness = {"include_path": "tasks", **content.pop("harness", {})}
+    config.write_text(json.dumps({"bank": "bank.json", "harness": harness, **content}))
+    assert main(["rank", str(config)]) in code
+    return config
 
 
 def test_models_that_do_not_fit_are_loaded_one_at_a_time(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, entries: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("transformers")
-    from lm_eval_ccat.live import models as rank_models
-
-    names = ["one", "two"]
-    for seed, name in enumerate(names):
-        tiny_model(tmp_path / name, seed, "Repeat the numbers of document .".split())
-    content = {
-        "task": "loopback_task",
-        "bank": "bank.json",
-        "memory": 10,
-        "max_items": 25,
-        "stop": "limits",
-        "models": [
-            {
-                "name": n,
-                "model": "hf",
-                "model_args": {"pretrained": str(tmp_path / n), "dtype": "float32"},
-                "batch_size": 5,
-                "memory": 8,
-                "price": {"input": 0.1, "output": 0.2},
-            }
-            for n in names
-        ],
-        "harness": {"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},
-    }
-    config = bench.folder / "weights.yaml"
-    config.write_text(json.dumps(content))
     loads: list[str] = []
     there: set[str] = set()
-    genuine_open, genuine_close = (
-        rank_models.HarnessModel.open, rank_models.HarnessModel.close,
-    )  # fmt: skip
+    load, free = HarnessModel.open, HarnessModel.close
 
-    def note_open(self: rank_models.HarnessModel) -> None:
+    def note_open(self: HarnessModel) -> None:
         loads.append(self.name)
         there.add(self.name)
         assert len(there) == 1
-        genuine_open(self)
+        load(self)
 
-    def note_close(self: rank_models.HarnessModel) -> None:
+    def note_close(self: HarnessModel) -> None:
         there.discard(self.name)
-        genuine_close(self)
+        free(self)
 
-    monkeypatch.setattr(rank_models.HarnessModel, "open", note_open)
-    monkeypatch.setattr(rank_models.HarnessModel, "close", note_close)
-    assert main(["rank", str(config)]) in (0, 3)
-    result = content_of(config)
-    for name in names:
-        block = result["models"][name]
+    monkeypatch.setattr(HarnessModel, "open", note_open)
+    monkeypatch.setattr(HarnessModel, "close", note_close)
+    config = ranked(
+        bench.folder, task="loopback_task", memory=10, max_items=25, stop="limits",
+        models=[{**entry, "memory": 8} for entry in entries],
+        harness={"gen_kwargs": {"max_gen_toks": 4}},
+    )  # fmt: skip
+    for name in TWO:
+        block = content_of(config)["models"][name]
         assert block["n_items"] == 25
         # The model's own tokenizer counts: six words and a full stop, and what was written.
         assert block["tokens"]["counted_by"] == ["tokenizer"]
@@ -75,14 +80,8 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
 def test_a_model_larger_than_the_memory_is_refused_before_it_is_loaded(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
-    config = bench.folder / "weights.yaml"
-    content = {
-        "task": "loopback_task", "bank": "bank.json", "memory": 10,
-        "models": [{"name": "big", "model": "hf", "model_args": {"pretrained": "x"}, "memory": 12}],
-        "harness": {"include_path": "tasks"},
-    }  # fmt: skip
-    config.write_text(json.dumps(content))
-    assert main(["rank", str(config)]) == 1
+    big = {"name": "big", "model": "hf", "model_args": {"pretrained": "x"}, "memory": 12}
+    ranked(bench.folder, (1,), task="loopback_task", memory=10, models=[big])
     assert "model big needs memory 12, more than the 10" in capsys.readouterr().err
 
 
@@ -103,62 +102,27 @@ metadata: {{version: 1.0}}
 """
 
 
-def test_multiple_choice_by_local_weights(tmp_path: Path) -> None:
-    import numpy as np
-
-    from lm_eval_ccat import ScoreTable, calibrate
-
+def test_multiple_choice_by_local_weights(tmp_path: Path, entries: list[dict[str, Any]]) -> None:
     rng = np.random.default_rng(0)
     tasks = tmp_path / "tasks"
     tasks.mkdir()
-    with (tasks / "docs.jsonl").open("w") as out:
-        for _ in range(40):
-            a, b, c = rng.choice(100, 3, replace=False)
-            out.write(json.dumps({"a": str(a), "b": str(b), "c": str(c)}) + "\n")
-    (tasks / "choices_task.yaml").write_text(
-        CHOICES.format(
-            data=json.dumps(str(tasks / "docs.jsonl")), cache=json.dumps(str(tmp_path / "cache"))
-        )
-    )
+    rows = [dict(zip("abc", map(str, rng.choice(100, 3, replace=False)))) for _ in range(40)]
+    (tasks / "docs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    paths = (json.dumps(str(path)) for path in (tasks / "docs.jsonl", tmp_path / "cache"))
+    text = CHOICES.format(**dict(zip(("data", "cache"), paths)))
+    (tasks / "choices_task.yaml").write_text(text)
     scores = (rng.random((10, 40)) < np.linspace(0.1, 0.9, 10)[:, None]).astype(float)
-    table = ScoreTable.from_arrays(
-        scores, models=[f"k{i}" for i in range(10)], doc_ids=list(range(40)), metric="acc"
-    )
+    names = [f"k{i}" for i in range(10)]
+    table = ScoreTable.from_arrays(scores, models=names, doc_ids=range(40), metric="acc")
     calibrate(table, method="paper").save(tmp_path / "bank.json")
-    names = ["one", "two"]
-    for seed, name in enumerate(names):
-        tiny_model(tmp_path / name, seed, "Repeat the numbers of document .".split())
-    config = tmp_path / "choices.yaml"
-    config.write_text(
-        json.dumps(
-            {
-                "task": "choices_task",
-                "bank": "bank.json",
-                "stop": "limits",
-                "max_items": 12,
-                "models": [
-                    {
-                        "name": n,
-                        "model": "hf",
-                        "model_args": {"pretrained": str(tmp_path / n), "dtype": "float32"},
-                        "batch_size": 6,
-                        "price": {"input": 1.0, "output": 1.0},
-                    }
-                    for n in names
-                ],
-                "harness": {"include_path": "tasks"},
-            }
-        )
-    )
-    assert main(["rank", str(config)]) in (0, 3)
-    result = content_of(config)
-    for name in names:
-        block = result["models"][name]
+    config = ranked(tmp_path, task="choices_task", stop="limits", max_items=12, models=entries)
+    for name in TWO:
+        block = content_of(config)["models"][name]
         assert block["n_items"] == 12
         # Three choices of a document, each read with the prompt; nothing is written.
         assert block["tokens"]["input"] >= 12 * 3 * 4 and block["tokens"]["output"] == 0
         assert block["tokens"]["counted_by"] == ["tokenizer"]
-    rows = (config.with_suffix(".run") / "journal.jsonl").read_text().splitlines()
-    tell = next(json.loads(r) for r in rows if json.loads(r)["op"] == "tell")
+    lines = (config.with_suffix(".run") / "journal.jsonl").read_text().splitlines()
+    tell = next(record for record in map(json.loads, lines) if record["op"] == "tell")
     assert len(tell["responses"]) == 3 and all(len(r[0]) == 2 for r in tell["responses"])
     assert tell["score"] in (0.0, 1.0)

@@ -52,9 +52,14 @@ def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench: Bench) -> None
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(server.url, ["m01", "m11"], stop="limits")
         assert main(["rank", str(config)]) == 4
-    content = content_of(config)
-    assert "only m11 is left" in content["stopped_because"]
-    assert content["models"]["m11"]["n_items"] < 10
+        content = content_of(config)
+        assert "only m11 is left" in content["stopped_because"]
+        assert content["models"]["m11"]["n_items"] < 10
+        # Where its own error is wanted it goes on.
+        config = bench.config(server.url, ["m01", "m11"], target_se=0.02, bank="default.bank.json")
+        content = rank(config).content
+    assert content["models"]["m01"]["set_aside"]
+    assert content["models"]["m11"]["n_items"] >= 10
 
 
 def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
@@ -63,13 +68,13 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
 
     with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
         config = bench.config(
-            server.url, THREE, budget={"seconds": 3.0}, stop="limits",
+            server.url, THREE, budget={"seconds": 1.5}, stop="limits",
             entry={"price": {"item": 0.5}}, model_args={"timeout": 60, "num_concurrent": 3},
         )  # fmt: skip
         result = rank(config)
     content = result.content
-    assert content["stopped_because"] == "the time budget of 3 seconds is used up"
-    assert content["seconds"] < 3.0 + 2.5  # the run's own clock; hanging it would be 30 or more
+    assert content["stopped_because"] == "the time budget of 1.5 seconds is used up"
+    assert content["seconds"] < 1.5 + 4.0  # the run's own clock; hanging it would be 30 or more
     assert content["money"]["unknown"] >= 0.5  # what hung may be billed
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()
 
@@ -96,16 +101,10 @@ def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
                if block.get("attempts_lost")) == lost  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("usage", "said"),
-    [
-        ({"prompt_tokens": -5, "completion_tokens": 3}, "-5 tokens read"),
-        ({"prompt_tokens": 10**30, "completion_tokens": 3}, "00000 tokens read"),
-    ],
-)
 def test_each_column_of_the_money_stands_on_every_surface(
-    bench: Bench, capsys: pytest.CaptureFixture, usage: dict[str, Any], said: str
+    bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
+    usage = {"prompt_tokens": -5, "completion_tokens": 3}
     asked: Counter[str] = Counter()
 
     def mood(model: str, prompt: str, before: int) -> tuple | None:
@@ -128,7 +127,7 @@ def test_each_column_of_the_money_stands_on_every_surface(
     billed = 0.018 * result.content["models"]["m01"]["n_items"]  # 18 tokens each
     assert money["billed"] == pytest.approx(billed) and money["unknown"] > 0.0
     assert billed / 4 < money["assumed"] < 4 * billed  # by the length of the texts, and the error
-    assert any(said in warning for warning in result.warnings)
+    assert any("-5 tokens read" in warning for warning in result.warnings)
     assert main(["rank", str(run)]) in (0, 3)
     terminal, page = capsys.readouterr().out, bench.folder / "page.html"
     write_report(read_run(run), page)
@@ -141,37 +140,6 @@ def test_each_column_of_the_money_stands_on_every_surface(
             (money["unknown"], "Up to {} more may have been billed"),
         ):
             assert words.format(dollars(amount)) in text
-
-
-def test_a_last_model_goes_on_where_its_error_is_wanted(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("status", 401) if model == "m01" else None
-
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m11"], target_se=0.02, bank="default.bank.json")
-        content = rank(config).content
-    assert content["models"]["m01"]["set_aside"]
-    assert content["models"]["m11"]["n_items"] >= 10
-
-
-def test_more_budget_on_resume_pays_for_nothing_twice(bench: Bench) -> None:
-    price = {"item": 0.01}
-    with CompletionsServer(bench.outputs) as server:
-        config = bench.config(
-            server.url, THREE, entry={"price": price}, budget={"usd": 0.6}, stop="limits"
-        )
-        rank(config, run_dir=bench.folder / "living.run")
-        first = sum(server.asked.values())
-        config = bench.config(
-            server.url, [*THREE, "m07"], entry={"price": price}, budget={"usd": 1.2},
-            stop="limits", model_args={"num_concurrent": 2},
-        )  # fmt: skip
-        result = rank(config, run_dir=bench.folder / "living.run", resume=True)
-    assert first == 60 and max(server.asked.values()) == 1
-    assert result.content["cost"] == pytest.approx(1.2) and sum(server.asked.values()) == 120
-    assert result.content["models"]["m07"]["n_items"] > 10
-    said = " ".join(result.content["changes"])
-    assert "budget.usd: 0.6 -> 1.2" in said and "m07" in said and "num_concurrent" in said
 
 
 def test_a_model_that_was_set_aside_is_taken_up_again(bench: Bench) -> None:

@@ -107,11 +107,14 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told() -> 
 def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench: Bench) -> None:
     listed = json.dumps({"choices": [{"index": 0, "text": [{"type": "text", "text": "4"}]}]})
 
+    asked: list[str] = []
+
     def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("say", 200, listed) if model == "m11" and prompt.endswith(" 7.") else None
+        asked.extend([prompt] if model == "m11" else [])
+        return ("say", 200, listed) if model == "m11" and prompt == asked[0] else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
         run = bench.folder / "rank.run"
-        rank(bench.config(server.url, THREE, stop="limits"), run_dir=run)
+        rank(bench.config(server.url, THREE, stop="limits", max_items=10), run_dir=run)
     (failed,) = [one for one in map(json.loads, open(run / "journal.jsonl")) if one["op"] == "fail"]
     assert failed["model"] == "m11" and "its text is no text but list" in str(failed)

@@ -60,7 +60,7 @@ def share_and_refusals(
 
 
 @pytest.mark.parametrize("pauses", ["none", "exact", "whole"])
-@pytest.mark.parametrize(("rate", "burst"), [(1.0, 10.0), (10.0, 10.0), (20.0, 60.0), (30.0, 10.0)])
+@pytest.mark.parametrize(("rate", "burst"), [(1.0, 10.0), (20.0, 60.0), (30.0, 10.0)])
 def test_a_token_bucket_is_used_and_seldom_refuses(rate: float, burst: float, pauses: str) -> None:
     share, refusals = share_and_refusals(rate, burst, pauses)
     assert share >= 0.9 and refusals < 0.03

@@ -46,7 +46,7 @@ def test_a_key_stays_out_of_every_file_and_line(
         url = server.url
         if way == "address":
             url = url.replace("//", f"//me:{quote(KEY, safe='')}@")
-        config = bench.config(url, ["m01", "m11"], stop="limits", **{"max_items": 20, **WAYS[way]})
+        config = bench.config(url, ["m01", "m11"], stop="limits", **{"max_items": 12, **WAYS[way]})
         code = main(["rank", str(config), "--watch"])
     run = config.with_suffix(".run")
     assert code in (0, 3, 4)
