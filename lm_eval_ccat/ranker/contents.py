@@ -39,10 +39,15 @@ class Task:
     outcomes: tuple[Outcome, ...]
     start: int
 
-    @property
+    @cached_property
     def leader(self) -> Outcome:
         """The outcome that counts most, the first of those that count alike."""
         return max(self.outcomes, key=lambda o: o.weight)
+
+    @cached_property
+    def doc_ids(self) -> Sequence[Any]:
+        """Its items, in bank order."""
+        return self.leader.bank.doc_ids
 
     @property
     def weight(self) -> float:
@@ -138,7 +143,7 @@ class Contents:
     def doc_id(self, position: int) -> Any:
         """An item as its task names it."""
         task = self.tasks[self.task_at(position)]
-        return task.leader.bank.doc_ids[position - task.start]
+        return task.doc_ids[position - task.start]
 
     def item(self, position: int) -> Any:
         """An item as `ask` names it."""

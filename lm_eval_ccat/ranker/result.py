@@ -13,7 +13,7 @@ from ..metrics.scale import Scale
 from ..shown import Grid, Shown
 from .audit import AuditResult
 from .headline import order_in_words, ranking_grid
-from .rows import ModelRow, PairRow, Place
+from .rows import ModelRow, PairRow, Placement
 from .verdicts import Verdicts
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
@@ -188,7 +188,7 @@ class Ranking(Shown):
         return self._of(lambda m: m.audit)
 
     @cached_property
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Placement]:
         """Among reference models: where each tested model stands."""
         return self._of(lambda m: m.place)
 

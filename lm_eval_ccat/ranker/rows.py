@@ -96,7 +96,7 @@ class ModelRow:
         and draws; for methods that have both.
     audit : AuditResult or None
         With ``audit``: an estimate that does not rely on the response model.
-    place : Place or None
+    place : Placement or None
         Among reference models: where it stands, with its rank range.
     """
 
@@ -117,7 +117,7 @@ class ModelRow:
     findings: list[str] = field(default_factory=list)
     sample: Drawn | None = None
     audit: AuditResult | None = None
-    place: Place | None = None
+    place: Placement | None = None
 
     def to_dict(self, scale: Scale, confidence: float) -> ModelContent:
         """JSON values, estimates on a metric's own scale."""
@@ -162,7 +162,7 @@ _SHOWN = 6  # models of a long tie that are named in words
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a new model stands among all models, known and new.
 
     Attributes
@@ -188,7 +188,7 @@ class Place:
     tied_with: tuple[str, ...]
 
     @classmethod
-    def of(cls, v: Verdicts, name: str) -> Place:
+    def of(cls, v: Verdicts, name: str) -> Placement:
         """The place that verdicts leave to a tested model."""
         i, order = v.names.index(name), v.rows.tolist()
         signs = [0 if j == i else v.pair(i, j)[0] for j in order]  # best first
@@ -204,7 +204,7 @@ class Place:
 
         Examples
         --------
-        >>> Place(4, 3, 4, 9, "X", "Y", ("Z",)).in_words()
+        >>> Placement(4, 3, 4, 9, "X", "Y", ("Z",)).in_words()
         'rank 4 of 9 (3 to 4), between X and Y, tied with Z'
         """
         ranks = f"{self.best} to {self.worst}" if self.best < self.worst else "decided"

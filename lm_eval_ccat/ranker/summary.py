@@ -18,7 +18,7 @@ from .ledger import Account
 from .looks import Looks
 from .outcomes import Outcomes
 from .result import Brief, Ranking, signature
-from .rows import Estimate, ModelRow, PairRow, Place
+from .rows import Estimate, ModelRow, PairRow, Placement
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
 from .verdicts import DECIDED, WORDS, Verdicts
 from .weighted import WeightedSum
@@ -163,7 +163,7 @@ class Summary:
                     cost=sum(account.spent_on[t] for t in score.tasks),
                     set_aside=account.dropped,
                     findings=score.findings(j),
-                    place=Place.of(v, name) if v.belief.references and name in rank else None,
+                    place=Placement.of(v, name) if v.belief.references and name in rank else None,
                     items=items,
                     draws=draws,
                     failed=failed,

@@ -14,17 +14,6 @@ SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES, "abcd")
 
 
-def test_what_cannot_have_been_asked_is_refused():
-    ranker = Ranker(bank_of("default"), {"a": 1.0})
-    ranker.impose([("a", 5, None), ("a", 6, 0.1)])
-    assert ranker.in_flight == {("a", 5), ("a", 6)}
-    assert ranker.probability("a", 6) == 0.1 and ranker.probability("a", 5) is None
-    with pytest.raises(UsageError, match="5 again"):
-        ranker.impose([("a", 5, None)])
-    ranker.tell("a", 6, 0.5)
-    assert ranker.result().draws == {"a": [(6, 0.1)]}
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_more_money_goes_on_where_the_old_budget_ended(method):
     models = dict.fromkeys("abcd", 1.0)

@@ -19,7 +19,7 @@ def _ranking(gap: float, until: int | None, seed: int = 0):
     ranker = Ranker(ItemBank.blank(range(n)), dict.fromkeys(scores, 2.0), seed=seed, warmup=10)
     told = 0
     while not ranker.done and (until is None or told < until):
-        for model, item in ranker.ask(1):
+        for model, item in ranker.ask(4):
             ranker.tell(model, item, float(scores[model][item]))
             told += 1
     return ranker.result(), told

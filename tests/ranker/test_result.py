@@ -100,13 +100,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
-def test_the_parts_of_a_ranking_met_no_goal_of_their_own():
-    banks = {t: bank_of("default", 30, n) for n, t in enumerate("xy")}
-    result = drive(Ranker(banks, {"a": 1.0, "b": 1.0}, max_items=20), lambda m, item: 0.5)
-    assert not any(part.goal_met for part in result.tasks.values())
-    assert result.to_dict()["weights"] == {"x": 0.5, "y": 0.5}
-
-
 def test_its_table_is_headed_by_the_order_if_there_is_one(found):
     assert found._grid().title == found.in_words() != ""
     nobody = replace(found, models=(), pairs=(), order=[], ties=[])

@@ -119,3 +119,18 @@ def test_rules_are_values():
 def test_what_is_no_rule_is_refused(make, says):
     with pytest.raises(UsageError, match=says):
         make()
+
+
+def test_equal_models_are_called_equivalent_and_stop_early():
+    same = draw([0.2], 400, 8, noise=0.3)[0]
+    bank = bank_of("sample", 400)
+    usual = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=400)
+    close = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=400, min_difference=0.1)
+    rng = np.random.default_rng(0)
+    jitter = np.clip(same + 0.02 * rng.normal(size=(2, 400)), 0, 1)
+    told = of(jitter)
+    wide, narrow = drive(usual, told), drive(close, told)
+    assert narrow.decisions["a", "b"] == "equivalent" and narrow.goal_met
+    assert sum(map(len, narrow.items.values())) < sum(map(len, wide.items.values()))
+    assert narrow.in_words() in ("{a, b}", "{b, a}")
+    assert narrow.stopped_because == "every adjacent pair is decided or equivalent"
