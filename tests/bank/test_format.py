@@ -83,17 +83,8 @@ def test_a_bank_fits_the_schema_and_comes_back_from_its_file(tmp_path, method, s
 
 
 def test_the_schema_refuses_what_is_no_bank(documents, schema):
-    for damage in (
-        lambda d: d.pop("items"),
-        lambda d: d.update(extra=1),
-        lambda d: d.update(version=3),
-        lambda d: d.update(observations=[{}]),
-        lambda d: d["items"].update(kept=[1]),
-        lambda d: d["scale"].pop("low"),
-    ):
-        broken = copy.deepcopy(documents["paper"])
-        damage(broken)
-        assert not schema.is_valid(broken)
+    for part in ({"items": None}, {"extra": 1}, {"version": 3}, {"observations": [{}]}):
+        assert not schema.is_valid({**documents["paper"], **part})
 
 
 def test_other_versions_say_what_to_do(documents):
@@ -271,8 +262,7 @@ def test_a_bank_is_named_by_what_it_keeps_of_its_file(tmp_path):
     """A section that is not kept would else change the bank's name when it is saved again."""
     path = tmp_path / "a.bank.json"
     ItemBank.blank(range(4), task="t").save(path)
-    content = json.loads(path.read_text()) | {"outcomes": {"f1": {}}}
-    bank = ItemBank.from_dict(content | {"sha256": file.checksum(content)})
+    bank = ItemBank.from_dict(sealed(json.loads(path.read_text()) | {"outcomes": {"f1": {}}}))
     name = bank.sha256
     bank.save(path)
     assert ItemBank.load(path).sha256 == name

@@ -42,8 +42,7 @@ def test_what_is_doubtful_is_said_and_nothing_else(table, words):
 
 
 def test_one_model_under_two_names_is_warned_of():
-    table = made(np.linspace(-1, 1, 12))
-    raw = np.vstack([table.raw, table.raw[3]])
-    twice = ScoreTable.from_arrays(raw, models=[*table.models, "copy"])
+    table = made(SPREAD)
+    twice = ScoreTable.from_arrays(np.vstack([table.raw, table.raw[3]]), [*table.models, "copy"])
     (warning,) = table_warnings(twice)
     assert warning.startswith("equal scores on every item: m3 and copy;")

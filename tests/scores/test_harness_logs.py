@@ -49,9 +49,9 @@ def test_of_a_model_config_and_document_the_latest_run_counts(tmp_path_factory, 
 
 
 def test_settings_that_runs_share_and_those_that_differ(tmp_path):
-    for model, temperature in (("a", 0.0), ("b", 0.0)):
-        write_run(tmp_path, model, rows_of([1, 0]),
-                  generation={"temperature": temperature, "until": ["\n"]})  # fmt: skip
+    for model in "ab":
+        settings = {"temperature": 0.0, "until": ["\n"]}
+        write_run(tmp_path, model, rows_of([1, 0]), generation=settings)
     table = ScoreTable.read(tmp_path)
     assert (table.task, table.metric, table.filter) == ("demo", "exact_match", "none")
     assert table.settings["num_fewshot"] == 0 and table.settings["task_version"] == 1.0
