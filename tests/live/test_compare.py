@@ -107,18 +107,6 @@ def test_more_documents_of_the_same_kind_decide():
     assert 60 + with_margin.more_documents == pytest.approx(wanted, abs=1)
 
 
-def test_documents_in_clusters_count_by_clusters():
-    rng = np.random.default_rng(0)
-    missed = {None: 0, "clusters": 0}
-    cluster = np.repeat(np.arange(30), 10)
-    for _ in range(200):
-        d = 0.3 * rng.normal(size=30)[cluster] + 0.1 * rng.normal(size=300)
-        for how in missed:
-            found = compare_scores(np.zeros(300), d, clusters=None if how is None else cluster)
-            missed[how] += not found.low <= 0.0 <= found.high
-    assert missed["clusters"] <= 20 < 80 < missed[None]
-
-
 def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert compare_scores(np.ones(5), np.ones(5)).verdict == "equivalent"
     assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
@@ -304,21 +292,6 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     path.write_text(json.dumps(content))
     assert compare(path, path, models=("m2", "m8")).verdict == "not known"
     assert compare(path, path, models=("m8", "m2")).verdict == "not known"
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--metric", "bleu"], "share no metric 'bleu'; they hold demo/acc"),
-        (["--by", "topic"], "no document has a field 'topic'; there are passage, subject"),
-        (["--models", "base"], "is not BASELINE,CANDIDATE"),
-        (["--margin", "-1"], "below 0"),
-    ],
-)
-def test_misuse_is_named(logs, capsys, more, said):
-    a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2)
-    assert main(["compare", str(a), str(b), *more]) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_groups_by_fields_of_ones_own():

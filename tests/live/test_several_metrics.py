@@ -161,24 +161,6 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
     assert [c.higher_is_better for c in claims] == [True, True, False]
 
 
-def test_it_can_be_looked_into_and_gone_on_with(
-    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    path = config(several, server, {"share": 2, "judged": 1}, budget={"items": 60}, stop="limits")
-    main(["rank", str(path), "--json"])
-    first = json.loads(capsys.readouterr().out)
-    main(["rank", str(path.with_suffix(".run")), "--json"])
-    state = json.loads(capsys.readouterr().out)
-    assert state["models"] == first["models"] and state["outcomes"] == first["outcomes"]
-    asked = sum(server.asked.values())
-    content = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**content, "budget": {"items": 90}}, sort_keys=False))
-    assert main(["rank", str(path), "--resume", "--watch"]) in (0, 3)
-    assert 0 < sum(server.asked.values()) - asked <= 30 and max(server.asked.values()) == 1
-    page = (path.with_suffix(".run") / "report.html").read_text()
-    assert "The run's copy of its item bank is gone" not in page
-
-
 def test_each_metric_has_a_bank_or_none_has(
     several: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

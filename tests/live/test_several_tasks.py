@@ -15,7 +15,6 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.journal import JournalFile
@@ -166,35 +165,6 @@ def test_known_models_count_where_they_have_every_task(
     assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)
 
 
-@pytest.mark.slow
-def test_actors_of_ray_are_asked_for_several_tasks(
-    suite: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, whatever else runs here
-    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    ray.shutdown()
-    settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 1}, "warmup": 2}
-    path = config(suite, server, **settings, budget={"items": 45})
-    content = yaml.safe_load(path.read_text())
-    for entry in content["models"]:
-        entry["num_cpus"] = 0.5
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    try:
-        assert main(["rank", str(path), "--executor", "ray"]) in (0, 3)
-    finally:
-        ray.shutdown()
-    found = content_of(path)
-    assert found["order"][0] == "m11" and set(found["models"]) == {"m01", "m05", "m11"}
-    board = {column["name"]: column for column in found["board"]}
-    assert list(board) == ["average", "pair", *NAMES]
-    for model, block in found["models"].items():
-        assert block["n_items"] == sum(board[n]["models"][model]["items"] for n in NAMES)
-        for name in NAMES:
-            assert list((path.with_suffix(".run") / model).glob(f"samples_{name}_*.jsonl"))
-    # What actors answered stands in the journal, and the run can be looked into.
-    assert main(["rank", str(path.with_suffix(".run"))]) in (0, 3)
-
-
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -242,12 +212,6 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(
 )
 def test_weights_are_written_on_a_command_line_as_in_yaml(text, found) -> None:
     assert Spec.read({"weights": text}).weights == found
-
-
-@pytest.mark.parametrize("text", ["much", "a", "a=2,a=1", "a=x", "a=-1", "{a: [", "=1,a"])
-def test_weights_that_are_none_are_refused(text) -> None:
-    with pytest.raises(UsageError, match="weights"):
-        Spec.read({"weights": text})
 
 
 def test_earlier_answers_to_some_of_the_tasks_are_taken(

@@ -12,7 +12,6 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import rank
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live import Observer
 from lm_eval_ccat.runs import store
@@ -181,22 +180,6 @@ def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) 
     assert journals() == ("1\n2\n",) * 2
 
 
-def test_the_last_page_reaches_the_store(bench: Bench, server: CompletionsServer) -> None:
-    config = bench.config(server.url, TWO, max_items=20, stop="limits")
-    assert main(["rank", str(config), "--watch", "--run_dir", URL]) in (0, 3)
-    assert MEMORY.cat(f"{FAR}/report.html") == Path("models.run/report.html").read_bytes()
-
-
-def test_a_store_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: object) -> None:
-        raise RuntimeError("no credentials")
-
-    monkeypatch.setattr(type(MEMORY), "exists", refuse)
-    said = r"memory://bucket/models\.run: cannot read the store \(no credentials\)"
-    with pytest.raises(RunError, match=said), store.stored(URL, False, print):
-        pass
-
-
 def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/far/runs/models.run"
     warnings: list[str] = []
@@ -206,22 +189,6 @@ def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
         Path("models.run/banks/all.json").write_text("{}")
     far = tmp_path / "far" / "runs" / "models.run"
     assert {p.name for p in far.rglob("*.json*")} == {"journal.jsonl", "all.json"} and not warnings
-
-
-def test_a_file_that_fails_keeps_no_other_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, warnings = type(MEMORY).put_file, []
-
-    def some(self: object, here: str, far: str, **known: object) -> None:
-        if here.endswith("bank.json"):
-            raise PermissionError("not this one")
-        real(self, here, far, **known)
-
-    monkeypatch.setattr(type(MEMORY), "put_file", some)
-    with store.stored(URL, False, warnings.append):
-        lay("", "1\n")
-        Path("models.run/bank.json").write_text("{}")
-    assert journals() == ("1\n", "1\n")
-    assert len(warnings) == 1 and "not this one" in warnings[0]
 
 
 @pytest.mark.parametrize("url", ["memory://", "memory:///", "s3://bucket/..", "s3://bucket/./"])

@@ -14,7 +14,6 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.money import sum_of
 from lm_eval_ccat.runs.book import Book
-from lm_eval_ccat.runs.identity import Differences
 from lm_eval_ccat.runs.journal import Journal
 
 
@@ -280,29 +279,6 @@ def test_selection_derives_again_what_was_recorded(method: str) -> None:
     imposed = Teller(ranker(), Journal(lines))
     imposed.read()
     assert imposed.ranker.result().to_dict() == selecting.result().to_dict()
-
-
-def test_earlier_answers_are_counted() -> None:
-    book = teller()
-    for n, (model, item) in enumerate(book.ask(5, model="a")):
-        book.answer(model, item, 0.5, 0.0, prior="old.json" if n < 2 else None)
-    assert book.tally.prior == {"a": 2} and book.tally.answered == {"a": 5}
-
-
-def test_a_change_counts_at_once_and_nothing_is_written_where_nothing_changed() -> None:
-    lines: list[bytes] = []
-    book = teller(lines)
-    book.change(Differences([], [], {}), {})
-    assert not lines
-    prices = {"a": 1.0, "b": 3.0}
-    book.change(Differences([], ["a URL"], {}), {"bank_sha256": "0", "run": "r"})
-    book.change(Differences([], ["a price"], {"prices": prices}), {"ranker": {"models": prices}})
-    for one in (book, teller(lines)):
-        assert [c["settings"] for c in one.tally.changes] == [["a URL"], ["a price"]]
-        identities = [c["identity"] for c in one.tally.changes]
-        assert identities == [{"bank_sha256": "0"}, {"ranker": {"models": prices}}]
-        one.ranker.ask(1, model="b")
-        assert one.ranker.committed == 3.0
 
 
 def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:

@@ -43,16 +43,6 @@ def test_cut_at_any_byte_it_goes_on(
     assert JournalFile(path).read_new() == records[:kept] + more
 
 
-def test_two_readers_see_each_other_s_records(tmp_path: Path) -> None:
-    a, b = JournalFile(tmp_path / "j"), JournalFile(tmp_path / "j")
-    a.append([{"op": "note", "of": "a"}])
-    assert [r["of"] for r in b.read_new()] == ["a"]
-    b.append([{"op": "note", "of": "b"}])
-    assert [r["of"] for r in a.read_new()] == ["b"]
-    a.append([{"op": "note", "of": "a"}])
-    assert [r["of"] for r in JournalFile(tmp_path / "j").read_new()] == ["a", "b", "a"]
-
-
 def test_a_line_that_is_missing_is_noticed(tmp_path: Path) -> None:
     journal = JournalFile(tmp_path / "j")
     journal.append([{"op": "note"}] * 5)
@@ -60,14 +50,6 @@ def test_a_line_that_is_missing_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "j").write_bytes(b"".join(lines[:2] + lines[3:]))
     with pytest.raises(RunError, match="line 3 carries the number 3"):
         JournalFile(tmp_path / "j").read_new()
-
-
-def test_a_journal_that_was_closed_takes_nothing_more(tmp_path: Path) -> None:
-    journal = JournalFile(tmp_path / "j")
-    journal.append([{"op": "note"}])
-    journal.close()
-    with pytest.raises(RunError, match="the run has ended"):
-        journal.append([{"op": "note"}])
 
 
 def test_a_header_torn_by_a_crash_is_no_ranking(tmp_path: Path) -> None:
@@ -79,18 +61,6 @@ def test_journals_keep_what_the_rest_relies_on(tmp_path: Path) -> None:
     check_journal(lambda: JournalFile(tmp_path / "j"))
     lines: list[bytes] = []
     check_journal(lambda: Journal(lines))
-
-
-class ForgetfulJournal(Journal):
-    def read_new(self) -> list:
-        records = super().read_new()
-        return [{**r, "item": list(r["item"])} if "item" in r else r for r in records]
-
-
-def test_the_suite_for_journals_notices_a_wrong_one() -> None:
-    lines: list[bytes] = []
-    with pytest.raises(AssertionError, match="items as tuples"):
-        check_journal(lambda: ForgetfulJournal(lines))
 
 
 @settings(max_examples=60, deadline=None)
@@ -147,12 +117,6 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(
     assert (tmp_path / "j").read_bytes() == whole and journal.count == 1
     journal.append([{"op": "note", "n": 3}])
     assert [r["n"] for r in JournalFile(tmp_path / "j").read_new()] == [1, 3]
-
-
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    (tmp_path / "j").mkdir()
-    with pytest.raises(RunError, match="cannot read the journal"):
-        JournalFile(tmp_path / "j").read_new()
 
 
 def test_a_disk_that_refuses_to_sync_is_asked_again(
