@@ -172,7 +172,7 @@ class Adaptive:
 
 
 @dataclass(frozen=True)
-class AdaptiveTaskRun:
+class Prepared:
     """A task that is loaded and checked, with its bank and options, ready to run."""
 
     session: TaskSession
@@ -186,36 +186,34 @@ class AdaptiveTaskRun:
         """The one that counts most."""
         return leading(self.measured)
 
-    @classmethod
-    def prepare(cls, session: TaskSession, options: Adaptive, only: bool) -> AdaptiveTaskRun:
-        """Check that bank, task, metric and settings fit; sends nothing to the model.
 
-        Without a bank documents will be drawn at random; `only` says that there is no other task.
+def prepare(session: TaskSession, options: Adaptive, only: bool) -> Prepared:
+    """Check that bank, task, metric and settings fit; sends nothing to the model.
 
-        Raises
-        ------
-        BankMismatchError, MetricError
-            See `check_bank` and `outcome_of`.
-        """
-        bank, full = options.spec.bank, options.known
-        measured = measure(bank, options.spec.metrics, session, only)
-        warned = [check_session(measured, session)] if bank else []
-        on_board = full and full.model
-        names = [internals.model_name(session.lm), *([on_board] if on_board else [])]
-        measured, shared = apart_from(measured, names)
-        warned.append(shared)
-        warnings = tuple(dict.fromkeys(text for texts in warned for text in texts))
-        for warning in warnings:
-            log.warning("%s: %s", session.name, warning)
-        known = None
-        if full is not None:
-            sampled = options.spec.question == POPULATION
-            known = full.means({session.name: measured}, [MODEL], {}, sampled)
-        return cls(session, measured, options, warnings, known)
+    Without a bank documents will be drawn at random; `only` says that there is no other task.
+
+    Raises
+    ------
+    BankMismatchError, MetricError
+        See `check_bank` and `outcome_of`.
+    """
+    bank, full = options.spec.bank, options.known
+    measured = measure(bank, options.spec.metrics, session, only)
+    warnings = check_session(measured, session) if bank else []
+    names = [internals.model_name(session.lm), *([full.model] if full and full.model else [])]
+    measured, shared = apart_from(measured, names)
+    warnings = list(dict.fromkeys([*warnings, *shared]))
+    for warning in warnings:
+        log.warning("%s: %s", session.name, warning)
+    known = None
+    if full is not None:
+        sampled = options.spec.question == POPULATION
+        known = full.means({session.name: measured}, [MODEL], {}, sampled)
+    return Prepared(session, measured, options, tuple(warnings), known)
 
 
 def run_tasks(
-    runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any], observer: Observer
+    tasks: Mapping[str, Prepared], groups: Mapping[str, Any], observer: Observer
 ) -> dict[str, TaskRun]:
     """Run tasks of one model, together or one after the other.
 
@@ -225,87 +223,85 @@ def run_tasks(
         After an orderly end; with a run directory everything is kept.
     """
     finished: dict[str, TaskRun] = {}
-    units, left = together(runs, groups), len(runs)
-    for kept in {Path(file) for run in runs.values() if (file := run.options.spec.save_bank)}:
+    units, left = _units(tasks, groups), len(tasks)
+    for kept in {Path(file) for one in tasks.values() if (file := one.options.spec.save_bank)}:
         if len(units) > 1:  # each adds its own bank to one folder
             refuse_file(kept)
             kept.mkdir(parents=True, exist_ok=True)
-    for unit in units:
-        options = unit.runs[0].options
-        share = {
-            kind: _part(kind, amount - _spent(finished, kind), len(unit.runs), left)
-            for kind, amount in options.spec.budget.items()
-        }
+    for name, members, weights in units:
+        options, n, share = members[0].options, len(members), {}
+        for kind, amount in options.spec.budget.items():
+            amount -= sum(_spent(kind, run) for run in finished.values())
+            if kind != "items":
+                share[kind] = max(amount * n / left, 1e-9)
+            elif amount < left:
+                raise UsageError(
+                    f"the budget leaves {max(amount, 0):g} items for {left} tasks; raise "
+                    "--budget_items"
+                )
+            else:
+                share[kind] = amount if n == left else amount // left * n
         folder = options.run_dir
         if folder is not None and len(units) > 1:
-            folder = Path(folder) / safe_name(unit.name)
-        finished.update(_run(list(unit.runs), share, unit.weights, folder, observer))
-        left -= len(unit.runs)
-    return {name: finished[name] for name in runs}
+            folder = Path(folder) / safe_name(name)
+        finished.update(_run(members, share, weights, folder, observer))
+        left -= n
+    return {name: finished[name] for name in tasks}
 
 
-@dataclass(frozen=True)
-class Unit:
-    """Tasks that are ranked together by a group's score, or one task by itself."""
-
-    name: str
-    runs: tuple[AdaptiveTaskRun, ...]
-    weights: Mapping[str, float]
+def _spent(kind: str, run: TaskRun) -> float:
+    if kind == "items":
+        return float(len(run.administered))
+    return run.seconds if kind == "seconds" else run.usd or 0.0
 
 
-def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> list[Unit]:
+def _units(
+    tasks: Mapping[str, Prepared], groups: Mapping[str, Any]
+) -> list[tuple[str, list[Prepared], Mapping[str, float]]]:
     """Divide tasks into units: those of a group by its own weights, each other task alone.
 
     A group is run together where its tasks are run for the same metric, it aggregates that
     metric, and a budget or a standard error of its score is asked for. Of nested groups the outer
     one counts: its subgroups' scores come of the same documents.
     """
-    units: dict[str, Unit] = {}
+    units: dict[str, tuple[str, list[Prepared], Mapping[str, float]]] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda g: -len(g.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
-        if len(names) < 2 or taken & set(names) or not set(names) <= set(runs):
+        if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
-        members = {name: runs[name] for name in names}
-        weights = _group_weights(members, group)
-        if weights is not None:
+        members = [tasks[name] for name in names]
+        options, metric = members[0].options, members[0].outcome.metric
+        bounded = options.spec.budget or options.spec.target_se is not None
+        alike = {
+            (id(one.options), o.metric.name, o.metric.scale, o.bank.method, *one.measured)
+            for one in members
+            for o in [one.outcome]
+        }
+        if not bounded or options.known is not None or len(alike) > 1:
+            continue
+        sizes = {name: float(len(tasks[name].session.doc_ids)) for name in names}
+        if (weights := weights_in(group, [metric.name], sizes)) is not None:
             taken |= set(names)
-            first = min(names, key=list(runs).index)
-            units[first] = Unit(group.name, tuple(members.values()), weights)
-    alone = {name: Unit(name, (run,), {}) for name, run in runs.items() if name not in taken}
-    return [unit for name in runs if (unit := units.get(name) or alone.get(name))]
-
-
-def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str, float] | None:
-    """Return a group's weights of its tasks; None if its tasks are run one by one."""
-    options = next(iter(runs.values())).options
-    spec = options.spec
-    bounded = (spec.budget or spec.target_se is not None) and options.known is None
-    if not bounded or any(run.options is not options for run in runs.values()):
-        return None
-    metrics = [run.outcome.metric for run in runs.values()]
-    methods = {run.outcome.bank.method for run in runs.values()}
-    what = {(m.name, m.scale, *runs[task].measured) for task, m in zip(runs, metrics)}
-    if len(what) > 1 or len(methods) > 1:
-        return None
-    sizes = {name: float(len(run.session.doc_ids)) for name, run in runs.items()}
-    return weights_in(group, [metrics[0].name], sizes)
+            units[min(names, key=list(tasks).index)] = group.name, members, weights
+    units |= {name: (name, [one], {}) for name, one in tasks.items() if name not in taken}
+    return [units[name] for name in tasks if name in units]
 
 
 def _run(
-    runs: list[AdaptiveTaskRun],
+    tasks: list[Prepared],
     budget: dict[str, float],
     weights: Mapping[str, float],
     folder: str | Path | None,
     observer: Observer,
 ) -> dict[str, TaskRun]:
     """One ranking: of one task, or of several with a common score."""
-    options = runs[0].options
-    outcomes = {run.outcome.task: run.measured for run in runs}
-    sessions = {run.outcome.task: run.session for run in runs}
+    options = tasks[0].options
+    outcomes = {one.outcome.task: one.measured for one in tasks}
+    sessions = {one.outcome.task: one.session for one in tasks}
     plan = plan_of(
         options.of_tasks(list(outcomes), budget),
-        outcomes, sessions, runs[0].known, weights,
+        outcomes, sessions, tasks[0].known, weights,
     )  # fmt: skip
     model = SessionModel(MODEL, options.spec.price, plan.measured, plan.sessions)
     resume = options.resume
@@ -316,45 +312,21 @@ def _run(
             by_default = options.spec.stop == TARGET
             say = log.warning if by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
-        if run.ask() and _all_are_wanted(run, options.spec):
-            had = {item for _, item in run.book.answers}
-            run.ask_beyond(MODEL, [item for item in plan.documents() if item not in had])
-        result = run.finish({MODEL: internals.model_name(runs[0].session.lm)})
+        run.ask()
+        had, every = {item for _, item in run.book.answers}, plan.documents()
+        limit = None if plan.spec.budget or len(sessions) > 1 else options.spec.max_items
+        if run.ended and limit is not None and limit >= len(every) and had >= set(plan.offered):
+            # A bank may have removed documents, or not know some; a full run has them too.
+            run.ask_beyond(MODEL, [item for item in every if item not in had])
+        result = run.finish({MODEL: internals.model_name(tasks[0].session.lm)})
         if not run.ended:
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)
             raise KeyboardInterrupt
         by_task = task_runs(plan, run.book, model)
-    warnings_of = {run.outcome.task: (*run.warnings, *result.warnings) for run in runs}
     return {
-        task: replace(by_task[task], warnings=warnings) for task, warnings in warnings_of.items()
+        one.outcome.task: replace(
+            by_task[one.outcome.task], warnings=(*one.warnings, *result.warnings)
+        )
+        for one in tasks
     }
-
-
-def _all_are_wanted(run: Run, spec: Spec) -> bool:
-    """Whether all documents were requested and every one that the bank offers is answered.
-
-    A bank may have removed documents, or not know some; a full run has them too.
-    """
-    plan, had = run.plan, {item for _, item in run.book.answers}
-    alone = len(plan.sessions) == 1 and spec.max_items is not None and not plan.spec.budget
-    return alone and (spec.max_items or 0) >= len(plan.documents()) and had >= set(plan.offered)
-
-
-def _spent(finished: Mapping[str, TaskRun], kind: str) -> float:
-    if kind == "items":
-        return float(sum(len(run.administered) for run in finished.values()))
-    if kind == "usd":
-        return sum(run.usd or 0.0 for run in finished.values())
-    return sum(run.seconds for run in finished.values())
-
-
-def _part(kind: str, amount: float, tasks: int, left: int) -> float:
-    """Return the share of `tasks`, out of the `left` tasks, in the rest of a budget."""
-    if kind == "items":
-        if amount < left:
-            raise UsageError(
-                f"the budget leaves {max(amount, 0):g} items for {left} tasks; raise --budget_items"
-            )
-        return amount if tasks == left else amount // left * tasks
-    return max(amount * tasks / left, 1e-9)

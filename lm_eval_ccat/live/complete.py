@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..errors import RunError, UsageError
 from ..harness.assembly import TaskRun, save_model
@@ -81,8 +81,12 @@ def complete(
         spec = replace(Spec.recorded(recorded), bank=str(banks_at(place)))
     else:
         spec = logged_config(Path(run_dir), include_path)
-    if config is None:
-        _refuse_masked(spec, place)
+    for entry in spec.models if config is None else ():
+        if MASK in json.dumps(entry.model_args, default=str):  # only the user has the credentials
+            raise UsageError(
+                f"{place} keeps no credentials, and the model_args of {entry.name} hold one; give "
+                "the configuration: --config FILE"
+            )
     # Logs may be gone since; what the ranking took of them is in its journal.
     existing = {name: [p for p in paths if Path(p).exists()] for name, paths in spec.prior.items()}
     spec = replace(spec, prior={name: paths for name, paths in existing.items() if paths})
@@ -139,21 +143,3 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
         arguments = mask(entry.model_args)
         save_model(folder, name, {task: one}, {}, str(entry.model), arguments, {}, BOOTSTRAP)
     return runs
-
-
-def _refuse_masked(spec: Spec, folder: Path) -> None:
-    """Refuse credentials that a stored configuration has masked: only the user has them."""
-
-    def masked(value: Any) -> bool:
-        if isinstance(value, dict):
-            return any(map(masked, value.values()))
-        if isinstance(value, (list, tuple)):
-            return any(map(masked, value))
-        return isinstance(value, str) and MASK in value
-
-    for entry in spec.models:
-        if masked(entry.model_args):
-            raise UsageError(
-                f"{folder} keeps no credentials, and the model_args of {entry.name} hold one; give "
-                "the configuration: --config FILE"
-            )

@@ -25,7 +25,7 @@ from ..harness.opening import ignored_fewshot
 from ..harness.protocol import Evaluation, install
 from ..harness.scorers import record_scorers
 from ..visible import visible_line
-from .adaptive import Adaptive, AdaptiveTaskRun, run_tasks
+from .adaptive import Adaptive, prepare, run_tasks
 from .fields import options_of
 from .observer import Observer, ProgressBar
 from .spec import OLD, Spec
@@ -208,14 +208,14 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     if not chosen:
         return None
     refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
-    runs: dict[str, AdaptiveTaskRun] = {}
+    ready = {}
     for name, options in chosen.items():  # everything that can be refused is, before a request
         session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
-        runs[name] = AdaptiveTaskRun.prepare(session, options, only=len(chosen) == 1)
+        ready[name] = prepare(session, options, only=len(chosen) == 1)
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)
     observer = (call and call.observer) or ProgressBar()
-    results = evaluation.results(run_tasks(runs, evaluation.groups, observer))
+    results = evaluation.results(run_tasks(ready, evaluation.groups, observer))
     if call:
         call.blocks.update(results["adaptive"])
     else:

@@ -77,10 +77,11 @@ def forecast(plan: Plan) -> Record:
         items_most = min(items_most, _affordable(models.values(), bound))
     total_most = _dearest(models.values(), items_most) if all_known else None
     limits = [limit for limit in (total_most, bound) if limit is not None]
+    hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
     return {
         "task": "+".join(plan.measured),
         "documents": sum(len(session.doc_ids) for session in plan.sessions.values()),
-        "bank": _bank_hashes(plan) if spec.bank else None,
+        "bank": "+".join(hashes) if spec.bank else None,
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
@@ -93,11 +94,6 @@ def forecast(plan: Plan) -> Record:
         "judge_cost_per_item": spec.judge.item,
         "one_at_a_time": spec.ahead == 1,
     }
-
-
-def _bank_hashes(plan: Plan) -> str:
-    of_tasks = (outcome.bank.short_hash for outcome in plan.outcomes.values())
-    return "+".join(dict.fromkeys(of_tasks))
 
 
 def _affordable(models: Iterable[Mapping[str, Any]], money: float) -> int:
@@ -126,16 +122,6 @@ def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
     return float(spent)
 
 
-def at_most(plan: Plan) -> str:
-    """Say what a ranking costs at most, in answers and, where known, in money."""
-    ranker = plan.new_ranker()
-    answers = ranker.item_cap * len(plan.spec.models)
-    costs = [plan.forecasts[entry.name] for entry in plan.spec.models]
-    usd = ranker.item_cap * sum(cost.mean for cost in costs)
-    money = f", about ${usd:.4g}" if all(cost.known for cost in costs) else ""
-    return f"at most {answers} answers ({ranker.item_cap} of each model){money}"
-
-
 def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
     """Items of each model that a ranking by random items is expected to take, by difference.
 
@@ -154,12 +140,12 @@ def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
         return None if items is None else max(items, plan.warmup * len(plan.measured))
 
     return {
-        f"{float(plan.scale.restore_error(gap)):g}": (
-            needed(gap, GRADED),
-            needed(gap, RIGHT_OR_WRONG),
-        )
-        for gap in GAPS
+        _on_scale(plan, gap): (needed(gap, GRADED), needed(gap, RIGHT_OR_WRONG)) for gap in GAPS
     }
+
+
+def _on_scale(plan: Plan, gap: float) -> str:
+    return f"{float(plan.scale.restore_error(gap)):g}"
 
 
 def need_in_words(plan: Plan) -> str:
@@ -173,15 +159,6 @@ def need_in_words(plan: Plan) -> str:
         f"Expected items of each model to decide a pair by {plan.label} (fewer for graded scores, "
         f"more for right or wrong): {', '.join(parts)}. The task has {size}."
     )
-
-
-def most_money(plan: Plan) -> float | None:
-    """Dollars of a ranking of which nothing but the documents bounds the cost; else None."""
-    spec = plan.spec
-    costs = [plan.forecasts[entry.name] for entry in spec.models]
-    if spec.budget or spec.max_items is not None or not all(c.known for c in costs):
-        return None
-    return plan.new_ranker().item_cap * sum(cost.mean for cost in costs)
 
 
 def items_by_gap(plan: Plan) -> dict[str, int | None]:
@@ -204,8 +181,8 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     for gap in GAPS:
         enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
         items = next(enough, None)
-        shown = f"{float(plan.scale.restore_error(gap)):g}"
-        by_gap[shown] = None if items is None else max(items, plan.warmup * len(plan.measured))
+        least = plan.warmup * len(plan.measured)
+        by_gap[_on_scale(plan, gap)] = None if items is None else max(items, least)
     return by_gap
 
 
@@ -293,7 +270,9 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
     dict of model to dict
         ``ok``, and either ``answer``, ``seconds`` and ``usd`` or ``error``.
     """
-    item = _shortest(plan)
+    docs, session = plan.bank.doc_ids, plan.session
+    shortest = min(docs, key=lambda doc: sum(map(len, session.prompts(doc))))
+    item = plan.item(plan.outcome.task, shortest)
     results: dict[str, Record] = {}
     remote: list[SessionModel] = []
     try:
@@ -315,12 +294,6 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
         for model in remote:
             model.close()
     return {model.name: results[model.name] for model in models}
-
-
-def _shortest(plan: Plan) -> Item:
-    docs = plan.bank.doc_ids
-    doc = min(docs, key=lambda doc: sum(map(len, plan.session.prompts(doc))))
-    return plan.item(plan.outcome.task, doc)
 
 
 def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:

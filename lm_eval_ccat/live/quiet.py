@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -91,10 +92,12 @@ class _LogFile(logging.FileHandler):
     """The owner's alone from the moment that it exists, and safe to print on a terminal."""
 
     def _open(self) -> Any:
-        def opener(path: str, flags: int) -> int:
-            return os.open(path, flags, 0o600)
-
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+        return open(
+            self.baseFilename,
+            self.mode,
+            encoding=self.encoding,
+            opener=lambda path, flags: os.open(path, flags, 0o600),
+        )
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(mask_text(_FORMAT.format(record))).replace("\r", "␍")
@@ -122,14 +125,8 @@ class _Telling(logging.Handler):
 def _no_bars() -> Iterator[None]:
     from tqdm import std
 
-    original, as_it_was = std.tqdm.__init__, std.tqdm.__dict__["__init__"]
-
-    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
-        kwargs["disable"] = True
-        # `disable` is also the tenth positional argument; nobody in the harness passes that many.
-        original(self, *args, **kwargs)
-
-    std.tqdm.__init__ = disabled
+    as_it_was = std.tqdm.__dict__["__init__"]
+    std.tqdm.__init__ = functools.partialmethod(as_it_was, disable=True)
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from ..integrations.trackers import track, wanted
 from ..runs.lines import Record
 from ..runs.rebuild import banks_at
 from ..runs.store import is_stored, stored
-from .forecast import at_most, forecast, most_money, need_in_words, probe_models
+from .forecast import forecast, need_in_words, probe_models
 from .observer import Observer
 from .plan import Plan
 from .result import Result
@@ -146,19 +146,24 @@ def _before(plan: Plan, observer: Observer) -> None:
             f"{plan.label} (filter {plan.outcome.filter})."
         )
         observer.note(need_in_words(plan))
-    if not plan.spec.budget:
-        end = "the limit" if plan.spec.max_items else "the last item"
-        alone = len(plan.spec.models) == 1 and not plan.known and plan.spec.target_se is None
-        goals = {"decided": "when every pair is decided, or ", "limits": ""}
-        goal = (
-            "" if alone else goals.get(plan.spec.stop, f"when `stop: {plan.spec.stop}` is met, or ")
-        )
-        observer.note(f"The run ends {goal}at {end}: {at_most(plan)}.")
-    most = most_money(plan)
-    if most is None or most < ASKED_FROM:
+    if plan.spec.budget:
+        return
+    spec, cap = plan.spec, plan.new_ranker().item_cap
+    costs = [plan.forecasts[entry.name] for entry in spec.models]
+    usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
+    most = f"at most {cap * len(costs)} answers ({cap} of each model)"
+    most += "" if usd is None else f", about ${usd:.4g}"
+    goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
+        spec.stop, f"when `stop: {spec.stop}` is met, or "
+    )
+    if len(costs) == 1 and not plan.known and spec.target_se is None:
+        goal = ""  # there is nothing to decide
+    end = "the limit" if spec.max_items else "the last item"
+    observer.note(f"The run ends {goal}at {end}: {most}.")
+    if spec.max_items is not None or usd is None or usd < ASKED_FROM:
         return
     # It may cost a dollar or more, and nothing but the documents limits it.
-    question = f"This may cost up to about ${most:.4g}, if models are equal. Start?"
+    question = f"This may cost up to about ${usd:.4g}, if models are equal. Start?"
     if not observer.confirm(question):
         raise UsageError("not started; give a limit: budget: {usd: x}, {items: n} or max_items:")
 
