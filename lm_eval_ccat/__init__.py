@@ -22,15 +22,10 @@ if TYPE_CHECKING:
         ScoreTableError,
         UsageError,
     )
-    from .live import (
-        AdaptiveTask,
-        Comparison,
-        Result,
-        adaptive_evaluate,
-        compare,
-        rank,
-        simple_evaluate,
-    )
+    from .live.comparison import Comparison, compare
+    from .live.evaluate import AdaptiveTask, adaptive_evaluate, simple_evaluate
+    from .live.ranking import rank
+    from .live.result import Result
     from .methods import calibrate
     from .ranker import Ranker, Ranking
     from .scores import ScoreTable
@@ -63,8 +58,15 @@ __all__ = [
     "simple_evaluate",
     "simulate",
 ]
-#: Where names are that are not of `live`.
+#: Where names are that are no errors.
 _HOME = {
+    "AdaptiveTask": "live.evaluate",
+    "Comparison": "live.comparison",
+    "Result": "live.result",
+    "adaptive_evaluate": "live.evaluate",
+    "compare": "live.comparison",
+    "rank": "live.ranking",
+    "simple_evaluate": "live.evaluate",
     "ScoreTable": "scores",
     "ItemBank": "bank",
     "calibrate": "methods",
@@ -78,8 +80,7 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME.get(name, "errors" if name.endswith("Error") else "live")
-    value = getattr(import_module(f".{home}", __name__), name)
+    value = getattr(import_module(f".{_HOME.get(name, 'errors')}", __name__), name)
     globals()[name] = value
     return value
 

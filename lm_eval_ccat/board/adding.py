@@ -379,7 +379,7 @@ def _live(
     board: Board, config: Mapping[str, Any] | str | Path, name: str | None, link: str, observer: Any
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
-    from ..live import rank
+    from ..live.ranking import rank
 
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     work = board.path / ".runs" / stem

@@ -11,8 +11,9 @@ from pathlib import Path
 from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text
-from ..live import Observer, rank
+from ..live.observer import Observer
 from ..live.quiet import quiet_harness
+from ..live.ranking import rank
 from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated

@@ -19,7 +19,7 @@ from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.board.standing import not_comparable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
-from lm_eval_ccat.live import Observer
+from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.runs.journal import JournalFile
 from lm_eval_ccat.upkeep.update import update
 

@@ -13,7 +13,7 @@ from worlds.bench import Bench, content_of
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live import rank
+from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.report import read_run, write_report

@@ -10,7 +10,7 @@ import pytest
 from worlds.bench import TASK, Bench
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat.live import adaptive_evaluate
+from lm_eval_ccat.live.evaluate import adaptive_evaluate
 from lm_eval_ccat.live.provenance import doubts
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import state

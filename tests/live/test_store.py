@@ -13,7 +13,7 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import rank
 from lm_eval_ccat.errors import RunError, UsageError
-from lm_eval_ccat.live import Observer
+from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.runs import store
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
