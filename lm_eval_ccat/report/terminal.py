@@ -208,11 +208,11 @@ def _board(columns: Any, names: Sequence[str]) -> Table:
         label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
         cells = []
         for one in (column["models"][name] for name in shown):
-            figures = f"{one['estimate']:.4g} ± {one['standard_error']:.2g}"
             items = f" ({one['items']})" if one["items"] else ""
-            cells.append(
-                f"too few items ({one['items']})" if one["too_few"] else f"{figures}{items}"
-            )
+            if one["too_few"]:
+                cells.append(f"too few items ({one['items']})")
+            else:
+                cells.append(f"{one['estimate']:.4g} ± {one['standard_error']:.2g}{items}")
         table.add_row(Text(label + weight), *cells)
     return table
 
