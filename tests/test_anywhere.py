@@ -110,17 +110,6 @@ assert default_python() == "python-of-comet"
 """
 
 
-def worked(script: str, folder: Path) -> None:
-    """Run a script without a terminal: no input, no type of terminal, output into pipes."""
-    without = {k: v for k, v in os.environ.items() if k not in ("TERM", "COLUMNS", "LINES")}
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, env=without,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "worked" in done.stdout
-
-
 def test_a_program_without_a_console_can_run_a_command(tmp_path, monkeypatch) -> None:
     bank = tmp_path / "b.json"
     ItemBank.blank([1, 2, 3], metric="acc").save(bank)
@@ -131,10 +120,11 @@ def test_a_program_without_a_console_can_run_a_command(tmp_path, monkeypatch) ->
     assert main(["bank", "show", str(tmp_path / "none.json")]) == 1
 
 
-def test_a_ranking_needs_nothing_that_only_posix_has(tmp_path: Path) -> None:
-    worked(HIDDEN + WORK, tmp_path)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="hides the home that POSIX knows")
-def test_a_ranking_needs_no_home_and_no_cache(tmp_path: Path) -> None:
-    worked(HOMELESS + SCORING + WORK, tmp_path)
+@pytest.mark.skipif(sys.platform == "win32", reason="hides what POSIX has")
+def test_a_ranking_needs_no_posix_no_home_no_cache_and_no_terminal(tmp_path: Path) -> None:
+    without = {k: v for k, v in os.environ.items() if k not in ("TERM", "COLUMNS", "LINES")}
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS + SCORING + HIDDEN + WORK, str(tmp_path)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, env=without,
+    )  # fmt: skip
+    assert done.returncode == 0 and "worked" in done.stdout, done.stderr[-3000:]

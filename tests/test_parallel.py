@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -48,14 +46,3 @@ def test_pieces_go_where_they_are_spread_unless_they_are_near():
         assert list(in_processes(pow, [2, 3], 2)) == [("elsewhere", 4), ("elsewhere", 9)]
         assert list(in_processes(pow, [2, 3], 2, processes=1, near=True)) == [4, 9]
     assert list(in_processes(pow, [2, 3], 2, processes=1)) == [4, 9]
-
-
-def test_a_script_without_a_main_guard_works(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import operator\n"
-        "from lm_eval_ccat.parallel import in_processes\n"
-        "print(sum(in_processes(operator.mul, [1, 2, 3], 10, processes=2)))\n"
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "60", done.stderr

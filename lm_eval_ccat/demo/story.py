@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text
+from ..harness import internals
+from ..harness.assembly import save_results
 from ..live.observer import Observer
 from ..live.quiet import quiet_harness
 from ..live.ranking import rank
 from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated
+from . import MODEL_TYPE, register_models
 from .corpus import collect, write_task
-from .evaluate import TASK_NAME, evaluate_in_full
 from .summarisers import CALIBRATING, RANKED
 
+TASK_NAME = "ccat_demo"
 #: Below this the calibration has too few items to tell the demo's systems apart.
 LEAST, MOST = 100, 5000
 
@@ -92,7 +96,7 @@ def demo(
 
     def in_full(to: Path, systems: tuple[str, ...]) -> dict[str, float]:
         with quiet_harness(None, observer.warn), contextlib.redirect_stdout(io.StringIO()):
-            return evaluate_in_full(folder / "tasks", to, systems)
+            return _evaluate_in_full(folder / "tasks", to, systems)
 
     say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
     known = in_full(logs, tuple(CALIBRATING))
@@ -110,6 +114,55 @@ def demo(
     truth = in_full(folder / "full_logs", tuple(RANKED))
     wrong = _compare(content, truth, len(texts), say)
     return DemoResult(config, bank_file, run_dir, wrong)
+
+
+def _evaluate_in_full(task_folder: Path, logs: Path, systems: Sequence[str]) -> dict[str, float]:
+    """Run systems on every document and write results and samples files.
+
+    Parameters
+    ----------
+    task_folder : Path
+        Where the task's YAML lies.
+    logs : Path
+        Receives one folder per system.
+    systems : sequence of str
+        Names of summarisers.
+
+    Returns
+    -------
+    dict of str to float
+        Mean ROUGE-L of each system over all documents.
+    """
+    register_models()
+    scores = {}
+    internals.compile_templates_once()
+    with _quiet_children():
+        manager = internals.task_manager([TASK_NAME], str(task_folder))
+        for system in systems:
+            results = internals.stock_simple_evaluate(
+                model=MODEL_TYPE,
+                model_args={"system": system},
+                tasks=[TASK_NAME],
+                task_manager=manager,
+                log_samples=True,
+                bootstrap_iters=0,
+            )
+            scores[system] = float(results["results"][TASK_NAME]["rougeL,none"])
+            save_results(str(logs), system, results, results.pop("samples"), {})
+    return scores
+
+
+@contextlib.contextmanager
+def _quiet_children() -> Iterator[None]:
+    """The harness asks git for its version, which complains aloud outside a repository."""
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)
 
 
 def _compare(

@@ -89,29 +89,6 @@ def test_every_table_is_written_with_the_printed_rows_beside_ours(ran):
         assert (rows[at + 1]["table"], rows[at + 1]["figures"]) == ("flores200", "paper")
 
 
-@pytest.mark.slow
-def test_the_tables_agree_with_one_another(ran):
-    _, out = ran
-    rows = {r["table"]: r for r in read(out, "main") if r["figures"] == "paper"}
-    assert set(rows) == {"flores200", "errors", "mean"}
-    for name in ("flores200", "errors"):
-        asked, n_items = float(rows[name]["asked"]), int(rows[name]["items"])
-        assert float(rows[name]["% used"]) == pytest.approx(100 * asked / (4 * n_items))
-        budgets = [
-            float(r["budget"])
-            for r in read(out, "budget_sweep")
-            if r["table"] == name and r["figures"] == "paper"
-        ]
-        assert budgets == [6, 12, 24]
-        spend, cost = (
-            next(r for r in read(out, t) if r["table"] == name) for t in ("spend", "break_even")
-        )
-        assert float(spend["full"]) == pytest.approx(4 * float(cost["full / model"]))
-        assert float(spend["spent"]) == pytest.approx(4 * float(cost["adaptive / model"]))
-    mean = np.mean([float(rows[n]["tau"]) for n in ("flores200", "errors")])
-    assert float(rows["mean"]["tau"]) == pytest.approx(mean)
-
-
 def test_scales_exclusions_and_samples(scores, tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "draw", lambda *_: [])  # a plot takes a second
     scales = {"odd": {"range": [-10, 10]}, "errors_score": {"item_scaling": True}}

@@ -11,13 +11,11 @@ from scipy.special import expit
 from benchmarks.paper.conformance import (
     conformance,
     observations,
-    r2_of_configs,
 )
 from benchmarks.paper.design import Design, at_temperature
 from benchmarks.paper.studies import (
     break_even,
     families,
-    information,
     of_runs,
     replay,
     sweep,
@@ -100,24 +98,6 @@ def test_conformance_of_data_from_the_model_and_of_other_data():
     assert conformance(mu, mu + rng.normal(0, np.abs(mu - 0.5)), k)["r2_residual"] < 0
 
 
-def test_conformance_over_configs_is_a_squared_correlation():
-    rng = np.random.default_rng(1)
-    mean = rng.uniform(0.1, 0.9, (9, 60))
-    rows = [mean + rng.normal(0, 0.15 * np.sqrt(mean * (1 - mean))) for _ in range(6)]
-    table = ScoreTable.from_arrays(
-        np.clip(np.vstack(rows), 0, 1),
-        models=[f"m{n}" for n in range(9)] * 6,
-        configs=[f"t={c}" for c in range(6) for _ in range(9)],
-    )
-    bank = calibrate(table, "paper")
-    y = np.stack(np.split(table.scores, 6))
-    m = np.clip(y.mean(axis=0), 0.01, 0.99)
-    by_hand = np.corrcoef(y.var(axis=0, ddof=1).ravel(), (m * (1 - m)).ravel())[0, 1] ** 2
-    assert r2_of_configs(table, bank) == pytest.approx(by_hand)
-    single = made()
-    assert r2_of_configs(single, calibrate(single, "paper")) is None
-
-
 def test_residuals_give_back_the_noise_of_the_bank():
     table = made()
     bank = calibrate(table, method="paper")
@@ -188,16 +168,3 @@ def test_the_sweep_does_not_stop_early():
         assert s["asked"] / s["holdout"] > 0.8 * s["budget"]
     assert paper[0]["asked"] / 4 == pytest.approx(5, abs=1)  # no warm-up of ten
     assert random[-1]["tau"] == pytest.approx(1.0)
-
-
-@pytest.mark.slow
-def test_information_compares_the_same_runs():
-    found = information(made(), DESIGN, None)
-    # Discrimination is far above sqrt(2): both informations order items alike.
-    assert (found["runs"], found["same ranking"], found["overlap"]) == (3, 1.0, 1.0)
-    assert found["tau first"] == found["tau full"]
-    noisy = ScoreTable.from_arrays(
-        (np.random.default_rng(0).random((10, 80)) < np.linspace(0.2, 0.8, 10)[:, None]) * 1.0,
-        models=[f"m{n}" for n in range(10)],
-    )
-    assert information(noisy, DESIGN, None)["overlap"] < 1

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.demo.corpus import Document, collect, process_results, write_task
+from lm_eval_ccat.demo import MODEL_TYPE, register_models
+from lm_eval_ccat.demo.corpus import Document, collect, process_results
 from lm_eval_ccat.demo.summarisers import CALIBRATING, RANKED, SUMMARISERS
+from lm_eval_ccat.errors import HarnessError
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +46,15 @@ def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path: Path, capsys: Any) -
     (tmp_path / "rank.run").mkdir()
     assert main(["demo", "--dir", str(tmp_path)]) == 1
     assert "already holds a demo" in capsys.readouterr().err
-
-
-def test_systems_are_found_by_the_harness_s_own_command(
-    documents: list[Document], tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    write_task(tmp_path / "tasks", documents[:30])
-    arguments = ["--model", "ccat-demo", "--model_args", "system=lead-11", "--tasks", "ccat_demo"]
-    assert main(["run", *arguments, "--include_path", str(tmp_path / "tasks")]) == 0
-    assert "rougeL" in capsys.readouterr().out
-
-
-def test_an_unknown_system_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    from lm_eval_ccat.demo.systems import DemoSystem
-    from lm_eval_ccat.errors import HarnessError
-
-    with pytest.raises(HarnessError, match="no system 'lead-12'; it has: titled"):
-        DemoSystem(system="lead-12")
-
-
-def test_what_the_demo_cannot_do_is_refused_at_once(capsys: pytest.CaptureFixture) -> None:
     assert main(["demo", "--documents", "20"]) == 2
     assert "--documents 20: the demo takes 100 to 5000" in capsys.readouterr().err
+
+
+def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named() -> None:
+    from lm_eval.api.registry import get_model
+
+    register_models()
+    system = get_model(MODEL_TYPE)
+    assert system(system="lead-11") is not None
+    with pytest.raises(HarnessError, match="no system 'lead-12'; it has: titled"):
+        system(system="lead-12")

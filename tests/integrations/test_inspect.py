@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import random
 from collections.abc import Iterator
@@ -10,17 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-inspect_ai = pytest.importorskip("inspect_ai", reason="the extra `inspect` is not installed")
+from lm_eval_ccat.errors import UsageError
 
-from inspect_ai import Task, eval  # noqa: E402
-from inspect_ai.dataset import MemoryDataset, Sample  # noqa: E402
-from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from inspect_ai.scorer import Score, match  # noqa: E402
+if importlib.util.find_spec("inspect_ai") is None:
+    pytest.skip("the extra `inspect` is not installed", allow_module_level=True)
 
-from lm_eval_ccat.errors import UsageError  # noqa: E402
-from lm_eval_ccat.inspect import AdaptiveStopping  # noqa: E402
-
-N, RIGHT = 300, 0.7
+N, RIGHT = 150, 0.7
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +31,18 @@ def logging_as_before() -> Iterator[None]:
 
 def world():
     """Questions of which the mock model gets 70% right, the last third of them all wrong."""
+    from inspect_ai.dataset import Sample  # its import takes seconds: not when tests are collected
+
     rng = random.Random(1)
     right = {i: rng.random() < RIGHT * 1.5 and i <= 2 * N // 3 for i in range(1, N + 1)}
     return right, [Sample(input=f"question {i}", target="yes") for i in right]
 
 
 def run(stopping, samples, right, tmp_path, **options):
+    from inspect_ai import Task, eval
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.scorer import match
+
     def answer(input, tools, tool_choice, config):
         number = int(str(input[-1].content).split()[-1])
         output = ModelOutput.from_content("mockllm", "yes" if right[number] else "no")
@@ -56,14 +58,18 @@ def run(stopping, samples, right, tmp_path, **options):
 
 
 def test_it_stops_when_the_error_is_small_and_is_right(tmp_path):
+    from inspect_ai.dataset import MemoryDataset
+
+    from lm_eval_ccat.inspect import AdaptiveStopping
+
     right, samples = world()
     truth = sum(right.values()) / N
-    stopping = AdaptiveStopping(target_se=0.06, seed=3)
+    stopping = AdaptiveStopping(target_se=0.07, seed=3)
     log = run(stopping, stopping.ordered(MemoryDataset(samples)), right, tmp_path)
     assert log.status == "success", log.error
     said = log.results.early_stopping.metadata
-    assert said["standard_error"] <= 0.06 and said["items"] < N / 2
-    assert abs(said["estimate"] - truth) < 4 * 0.06
+    assert said["standard_error"] <= 0.07 and said["items"] < N / 2
+    assert abs(said["estimate"] - truth) < 4 * 0.07
     low, high = said["interval"]
     assert low < truth < high
     # Samples that were skipped are in the log, with the reason.
@@ -72,6 +78,11 @@ def test_it_stops_when_the_error_is_small_and_is_right(tmp_path):
 
 
 def test_the_mean_of_epochs_is_the_score_and_a_sample_without_a_score_is_none():
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.scorer import Score
+
+    from lm_eval_ccat.inspect import AdaptiveStopping
+
     stopping = AdaptiveStopping(max_items=3)
     samples = stopping.ordered(MemoryDataset([Sample(input=str(i)) for i in range(5)]))
 
@@ -91,6 +102,10 @@ def test_the_mean_of_epochs_is_the_score_and_a_sample_without_a_score_is_none():
 
 
 def test_another_order_is_refused(tmp_path):
+    from inspect_ai.dataset import MemoryDataset
+
+    from lm_eval_ccat.inspect import AdaptiveStopping
+
     right, samples = world()
     stopping = AdaptiveStopping(max_items=20)
     stopping.ordered(MemoryDataset(samples))
@@ -99,5 +114,7 @@ def test_another_order_is_refused(tmp_path):
 
 
 def test_a_question_is_needed():
+    from lm_eval_ccat.inspect import AdaptiveStopping
+
     with pytest.raises(UsageError, match="target_se, known or max_items"):
         AdaptiveStopping()

@@ -58,14 +58,6 @@ def test_all_methods_of_a_fold_spend_what_the_papers_spent(found):
                 assert run["cost"] <= spent * (1 + 1e-6)
 
 
-def test_without_the_papers_the_budget_is_shared():
-    table = made()
-    found = simulate(table, BASELINES, folds=3, prices={m: 0.5 for m in table.models}, processes=1)
-    for run in found.runs:
-        assert run["budget"] == pytest.approx(20 * 4 * 0.5)
-    assert {r["items"] for r in found.runs if r["method"] != "random"} == {80}
-
-
 def test_the_papers_runs_are_those_of_the_ranker(found):
     """The record of a run, recomputed by hand from the ranker and the table."""
     table = made()
@@ -115,43 +107,16 @@ def test_held_out_models_do_not_touch_calibration(monkeypatch):
     monkeypatch.setattr(stage, "calibrate", recording)
     table = made(scale=Scale(0, 100))
     holdouts = [table.models[:4]]
-    simulate(table, ["paper"], holdouts=holdouts, processes=1)
+    simulate(table, ["paper"], holdouts=holdouts, calibration_models=6, processes=1)
     raw = table.raw.copy()
     raw[:4] = np.random.default_rng(9).uniform(0, 100, raw[:4].shape)
     other = ScoreTable.from_arrays(raw, models=table.models, scale=table.scale)
-    simulate(other, ["paper"], holdouts=holdouts, processes=1)
-    assert seen[0] == seen[1] and not seen[0][0] & set(holdouts[0])
-
-
-def test_few_calibration_models_are_drawn_from_those_not_held_out(monkeypatch):
-    from lm_eval_ccat.simulation import stage
-
-    seen = []
-
-    def recording(table, **options):
-        seen.append(table.models)
-        return calibrate(table, **options)
-
-    monkeypatch.setattr(stage, "calibrate", recording)
-    found = simulate(made(), ["paper"], folds=3, calibration_models=5, processes=1)
-    assert all(len(set(models)) == 5 for models in seen) and len(set(seen)) > 1
-    held = [r["holdout"] for r in found.runs]
-    assert not any(set(a) & set(b) for a, b in zip(seen, held))
-    assert found.settings["calibration_models"] == 5
-
-
-def test_lower_is_better_gives_the_same_ranking():
-    up = made(scale=Scale(0, 100))
-    down = ScoreTable.from_arrays(
-        100 - up.raw, models=up.models, scale=Scale(0, 100, higher_is_better=False)
-    )
-    one, two = (simulate(t, ["paper", "common"], folds=2, processes=1) for t in (up, down))
-    for a, b in zip(one.runs, two.runs):
-        assert a["tau"] == pytest.approx(b["tau"]) and a["items"] == b["items"]
+    simulate(other, ["paper"], holdouts=holdouts, calibration_models=6, processes=1)
+    assert seen[0] == seen[1] and not seen[0][0] & set(holdouts[0]) and len(seen[0][0]) == 6
 
 
 def test_missing_scores_and_configs_are_used():
-    table = made()
+    table = made(n_items=80)
     rng = np.random.default_rng(0)
     both = np.vstack([table.raw, np.clip(table.raw + 0.02, 0, 1)])
     both[rng.random(both.shape) < 0.1] = np.nan
@@ -163,14 +128,6 @@ def test_missing_scores_and_configs_are_used():
     methods = ["paper", "random", "common", "fixed", "default"]
     found = simulate(holey, methods, holdouts=[table.models[:4], table.models[4:8]], processes=1)
     assert found.summary["paper"]["tau"] > 0.6
-
-
-def test_processes_change_nothing():
-    one, two = (
-        simulate(made(), ["paper", "random"], folds=2, items_per_model=12, processes=n).runs
-        for n in (1, 2)
-    )
-    assert [{**r, "seconds": 0} for r in one] == [{**r, "seconds": 0} for r in two]
 
 
 def test_more_items_are_spent_at_higher_levels_and_advice_names_them(found):
@@ -208,15 +165,6 @@ def test_pairs_are_covered_by_students_quantiles():
     assert quantiles(0.9, np.array([2.0, np.inf])) == pytest.approx(wanted)
 
 
-def test_familywise_decides_less_and_counts_every_pair():
-    table = made(noise=0.4)
-    together = Method("together", "ranker", "default", rank={"familywise": True})
-    found = simulate(table, ["default", together], folds=2, processes=1)
-    assert found.summary["default"]["z_rms"] is not None
-    one, all_ = (found.summary[m] for m in ("default", "together"))
-    assert all_["ties"] + all_["confident_pairs"] == one["ties"] + one["confident_pairs"] == 12
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -246,7 +194,7 @@ def test_real_translations(shared):
     from scipy.stats import kendalltau
 
     path = shared / "data" / "scores" / "wmt24_en-de.parquet"
-    found = simulate(path, ["paper", "random", "common", "limit"], metric="bleu", folds=3)
+    found = simulate(path, ["paper", "random", "common", "limit"], metric="bleu", folds=2)
     scores = pd.read_parquet(path)
     wide = scores[scores.metric == "bleu"].pivot(index="model", columns="doc_id", values="score")
     for run in found.runs:
@@ -284,14 +232,6 @@ def test_at_fixed_numbers_every_model_has_as_many_items_whatever_it_costs():
         simulate(table, ["common"], spend="fixed", items_per_model=2.5)
     with pytest.raises(UsageError, match="needs a number of items"):
         simulate(table, ["common"], spend="fixed", items_per_model=None)
-
-
-def test_a_level_is_looked_at_as_if_it_were_the_end():
-    """Looks at smaller numbers on the way change nothing."""
-    table, how = made(n_models=10), {"spend": "fixed", "folds": 2, "processes": 1}
-    many = simulate(table, ["sample"], levels=[10, 20], items_per_model=40, **how)
-    one = simulate(table, ["sample"], items_per_model=40, **how)
-    assert [r["tau"] for r in many.runs] == [r["tau"] for r in one.runs]
 
 
 def test_three_models_and_no_others_are_ranked_by_what_calibrates_nothing():

@@ -37,7 +37,7 @@ def table_of(kind: str, models: int, items: int, seed: int) -> ScoreTable:
     return ScoreTable.from_arrays(raw, [f"m{j}" for j in range(models)], metric="x")
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     kind=st.sampled_from(KINDS),
     models=st.integers(1, 14),

@@ -43,11 +43,8 @@ def only(found, kind):
     return finding
 
 
-def test_nothing_is_found_where_nothing_is_wrong(bank):
+def test_drifted_items_are_named_and_nothing_else(bank):
     assert kinds(check_scores(bank, as_table(scores(seed=2)))) == set()
-
-
-def test_drifted_items_are_named(bank):
     ease = EASE.copy()
     easy_to_solve = np.argsort(np.abs(EASE))[:4]
     ease[easy_to_solve] += 2.0
@@ -56,44 +53,33 @@ def test_drifted_items_are_named(bank):
     assert "4 became easier" in finding.message
 
 
-def test_a_common_shift_is_no_drift(bank):
-    assert "drifted_items" not in kinds(check_scores(bank, as_table(scores(seed=3, level=0.8))))
-
-
-def test_negative_discrimination_is_found(bank):
-    raw = scores(seed=4)
-    raw[:, 17] = raw[::-1, 17]
-    assert only(check_scores(bank, as_table(raw)), "negative_items").items == (17,)
-
-
-def test_contamination_is_found_by_model_and_item(bank):
-    raw = scores(seed=5)
-    hard = np.argsort(EASE)[:3]
+def test_what_was_planted_is_found_and_a_common_shift_is_no_drift(bank):
+    raw, hard = scores(seed=5), np.argsort(EASE)[:3]
     raw[0, hard] = 0.98
     finding = only(check_scores(bank, as_table(raw)), "contamination")
     assert set(finding.items) == set(hard.tolist())
     assert {m for who in finding.figures["models"].values() for m in who} == {"new0"}
+    raw = scores(seed=4)
+    raw[:, 17] = raw[::-1, 17]
+    assert only(check_scores(bank, as_table(raw)), "negative_items").items == (17,)
+    assert "drifted_items" not in kinds(check_scores(bank, as_table(scores(seed=3, level=0.8))))
+    for level, kind in ((5.0, "too_easy"), (-5.0, "too_hard")):
+        assert kind in kinds(check_scores(bank, as_table(scores(seed=6, level=level))))
 
 
-@pytest.mark.parametrize(("level", "kind"), [(5.0, "too_easy"), (-5.0, "too_hard")])
-def test_models_beyond_the_bank_are_noticed(bank, level, kind):
-    assert kind in kinds(check_scores(bank, as_table(scores(seed=6, level=level))))
-
-
-def test_zero_one_scores(bank):
-    binary = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), method=bank.method)
+def test_zero_one_and_missing_scores(bank):
+    raw = scores(seed=9)
+    raw[np.random.default_rng(1).random(raw.shape) < 0.4] = np.nan
+    assert kinds(check_scores(bank, as_table(raw))) == set()
+    if bank.method == "default":
+        return  # a calibration takes a second
+    binary = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), "paper")
     ease = EASE.copy()
     ease[:3] -= 4.0 * np.sign(EASE[:3])
     quiet = check_scores(binary, as_table(scores(40, seed=8, binary=True)))
     loud = check_scores(binary, as_table(scores(40, seed=8, binary=True, ease=ease)))
     assert kinds(quiet) == set()
     assert set(only(loud, "drifted_items").items) <= {0, 1, 2}
-
-
-def test_missing_scores_are_allowed(bank):
-    raw = scores(seed=9)
-    raw[np.random.default_rng(1).random(raw.shape) < 0.4] = np.nan
-    assert kinds(check_scores(bank, as_table(raw))) == set()
 
 
 def test_changed_missing_and_new_documents():
@@ -109,17 +95,17 @@ def test_changed_missing_and_new_documents():
     # A changed document's scores say nothing of the item that was calibrated.
     raw = scores(seed=2)
     raw[:, [3, 9]] = 0.0
-    found = check_scores(bank, as_table(raw, doc_hashes=other))
-    assert kinds(found) == {"changed_documents"}
-
-
-def test_scores_of_something_else_are_refused(bank):
-    with pytest.raises(BankError, match="metric 'bleu'"):
-        check_scores(bank, as_table(scores(), metric="bleu"))
-    with pytest.raises(BankError, match="scale"):
-        check_scores(bank, as_table(scores(), scale=Scale(0, 2)))
-    with pytest.raises(BankError, match="other items"):
-        check_scores(bank, as_table(scores(), doc_ids=range(1000, 1000 + N_ITEMS)))
+    assert kinds(check_scores(bank, as_table(raw, doc_hashes=other))) == {"changed_documents"}
+    for known, says in (
+        ({"metric": "bleu"}, "metric 'bleu'"),
+        ({"scale": Scale(0, 2)}, "scale"),
+        ({"doc_ids": range(1000, 1000 + N_ITEMS)}, "other items"),
+    ):
+        with pytest.raises(BankError, match=says):
+            check_scores(bank, as_table(scores(), **known))
+    for n in (1, 2, 15):
+        for finding in check_scores(bank, as_table(scores(n, seed=n))):
+            assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
 
 
 @settings(max_examples=30, deadline=None)
@@ -131,27 +117,7 @@ def test_false_discoveries_are_rare_among_true_nulls(seed):
     assert discoveries(p)[:20].all()
 
 
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), n=st.integers(1, 15))
-def test_any_number_of_new_models(seed, n):
-    bank = _bank()
-    for finding in check_scores(bank, as_table(scores(n, seed=seed))):
-        assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
-
-
-_CACHE: list = []
-
-
-def _bank():
-    if not _CACHE:
-        _CACHE.append(calibrate(as_table(scores(seed=1), "cal"), method="paper"))
-    return _CACHE[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [("wmt24_en-de", "bleu"), ("metabench_gsm8k_v1", None), ("zeroeval_gsm", None)],
-)
+@pytest.mark.parametrize(("name", "metric"), [("wmt24_en-de", "bleu"), ("zeroeval_gsm", None)])
 def test_false_alarms_on_real_scores_are_few(shared, name, metric):
     table = ScoreTable.read(shared / "data" / "scores" / f"{name}.parquet", metric)
     models = list(np.random.default_rng(0).permutation(table.models)[:120])

@@ -10,7 +10,7 @@ from lm_eval_ccat.bank.observations import Observation
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.upkeep.grow import ANSWERS, MODELS, grow, of_others, readiness
 
-N = 240
+N = 120
 RNG = np.random.default_rng(3)
 EASE = RNG.normal(size=N)
 SKILL = np.linspace(-1.0, 1.0, 12)
@@ -77,7 +77,7 @@ def test_the_next_ranking_starts_better():
     errors = {}
     for name, bank in (("blank", blank()), ("grown", known)):
         squares = []
-        for seed in range(12):
+        for seed in range(8):
             ranker = Ranker(bank, {"m4": 1.0, "m7": 1.0}, max_items=24, seed=seed,
                             stop="limits")  # fmt: skip
             while not ranker.done:
@@ -98,8 +98,7 @@ def known() -> ScoreTable:
     return ScoreTable.from_arrays(np.round(SCORES[:, :40], 6), names, task="t")
 
 
-@pytest.mark.parametrize("method", ["default", "paper"])
-@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(("method", "hashed"), [("default", False), ("paper", True)])
 def test_scores_that_the_bank_holds_of_a_ranked_model_are_left_out(method, hashed, tmp_path):
     calibrate(known(), method, keep_scores=True, hash_names=hashed).save(tmp_path / "b.json")
     found, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])

@@ -1,16 +1,17 @@
-"""An updated bank is a fresh one of the same data."""
+"""An updated bank is a fresh one of the same data; items leave it, a new version brings others."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.errors import BankError, BankMismatchError
-from lm_eval_ccat.upkeep.update import update
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
+from lm_eval_ccat.upkeep.update import retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
-
-METHODS = ["paper", "default"]
 
 
 def table(n_models=16, n_items=50, seed=0, missing=0.0, **known) -> ScoreTable:
@@ -29,8 +30,9 @@ def halves(method="default", **known) -> tuple[ItemBank, ScoreTable, ScoreTable]
     return calibrate(old, method, keep_scores=True, **known), old, whole.select(whole.models[8:])
 
 
-@pytest.mark.parametrize("hashed", [False, True])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "hashed"), [("paper", False), ("paper", True), ("default", False)]
+)
 def test_an_update_is_a_calibration_on_all_scores(method, hashed):
     bank, old, new = halves(method, hash_names=hashed)
     want = calibrate(table(), method, keep_scores=True, hash_names=hashed)
@@ -95,10 +97,119 @@ def test_what_was_chosen_in_adaptive_runs_is_remembered():
     made = update(bank, seen)
     assert [o.chosen for o in made.observations] == ["all"] * 10 + ["adaptive"] * 2
     assert update(made, seen).models == made.models
-
-
-def test_the_method_paper_takes_no_adaptive_runs():
-    whole = table()
-    bank = calibrate(whole.select(whole.models[:9]), "paper", keep_scores=True)
+    paper, _, _ = halves("paper")
     with pytest.raises(BankError, match="chosen by what it had scored"):
-        update(bank, adaptive_scores(bank, whole, list(whole.models[9:11])))
+        update(paper, seen)
+
+
+def test_new_scores_of_a_model_replace_its_old_ones_and_old_ones_fill_the_rest():
+    old = ScoreTable.from_arrays([[0.1, 0.2, 0.3], [0.5, 0.5, 0.5]], ["again", "stays"])
+    new = ScoreTable.from_arrays([[0.9, np.nan, 0.7]], ["again"], doc_ids=[1, 2, 3])
+    both = union(old, new)
+    rows = dict(zip(both.row_model, both.raw.tolist()))
+    assert rows["again"][:2] == [0.1, 0.9] and rows["again"][2:] == [0.3, 0.7]
+    assert rows["stays"][:3] == [0.5, 0.5, 0.5] and np.isnan(rows["stays"][3])
+
+
+# -- items that leave, and new versions
+
+N = 60
+
+
+def world(models=44) -> ScoreTable:
+    """Scores of models."""
+    rng = np.random.default_rng(1)
+    ease = rng.normal(size=N)
+    eta = rng.normal(size=(models, 1)) + ease
+    x = np.clip(1 / (1 + np.exp(-eta)) + 0.08 * rng.normal(size=eta.shape), 0, 1)
+    return ScoreTable.from_arrays(
+        x,
+        [f"m{j:02}" for j in range(models)],
+        metric="acc",
+        doc_hashes=[f"h{i}" for i in range(N)],
+        settings={"task_version": 1.0, "num_fewshot": 0},
+    )
+
+
+OLD, NEW = [f"m{j:02}" for j in range(24)], [f"m{j:02}" for j in range(24, 44)]
+
+
+def test_a_retired_item_is_never_asked_and_never_counted():
+    table = world()
+    bank = calibrate(table.select(OLD), "paper", keep_scores=True)
+    made = retire(bank, [0, 9], "leaked")
+    assert made.n_items == N - 2 and 9 not in made.index and made.doc_hashes[0] == "h1"
+    assert made.provenance["retired"][0]["items"] == [0, 9]
+    assert all(len(o.scores) == N - 2 for o in made.observations)
+    row = table.select(["m30"]).scores[0]
+    ranker = Ranker(made, {"m30": 1.0}, max_items=N, stop="limits")
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, row[item])
+    assert ranker.estimate("m30")[0] == pytest.approx(np.delete(row, [0, 9]).mean(), abs=0.05)
+    assert retire(bank, [], "none") is bank
+    with pytest.raises(UsageError, match="no item with doc_id 99"):
+        retire(bank, [99], "x")
+    with pytest.raises(BankError, match="no item of the bank would be left"):
+        retire(bank, bank.doc_ids, "x")
+
+
+def test_a_new_version_retires_what_changed():
+    table = world()
+    bank = calibrate(table.select(OLD), "paper", keep_scores=True)
+    hashes = tuple("other" if i == 5 else h for i, h in enumerate(table.doc_hashes))
+    newer = replace(
+        table.select(NEW), doc_hashes=hashes, settings={"task_version": 2.0, "num_fewshot": 0}
+    )
+    with pytest.raises(BankMismatchError, match="task_version is 2"):
+        update(bank, newer)
+    made = update(bank, newer, new_version=True)
+    assert made.n_items == N and len(made.models) == 44
+    assert made.doc_hashes[5] == "other"  # retired, and learned anew
+    assert made.settings["task_version"] == 2.0
+    assert any("1 document changed" in w for w in made.warnings)
+    few = update(bank, newer.select(NEW[:4]), new_version=True)
+    assert few.n_items == N - 1 and 5 not in few.index
+    assert any("left out: fewer than 5 models" in w for w in few.warnings)
+    with pytest.raises(BankMismatchError, match="needs document hashes"):
+        update(replace(bank, doc_hashes=None), newer, new_version=True)
+
+
+def test_new_documents_of_a_new_version_are_learned_from_its_models():
+    table = world()
+    fresh = [0, 7, 30, 31, 59]
+    old = [i for i in range(N) if i not in fresh]
+    before = table.select(OLD)
+    before = ScoreTable.from_arrays(
+        before.scores[:, old],
+        OLD,
+        doc_ids=old,
+        metric="acc",
+        doc_hashes=[f"h{i}" for i in old],
+        settings=before.settings,
+    )
+    bank, known = calibrate(before), before
+    assert update(bank, table.select(NEW), known).doc_ids == tuple(old)
+    made = update(bank, table.select(NEW), known, new_version=True)
+    assert made.doc_ids == tuple(range(N)) and made.doc_hashes[30] == "h30"
+    assert any("5 new documents learned from 20 models" in w for w in made.warnings)
+    # Nearly what a calibration on all scores would say of them.
+    whole = calibrate(table)
+    difference = (made.parameters["intercept"] - whole.parameters["intercept"])[fresh]
+    assert np.abs(difference).max() < 0.4 * whole.parameters["intercept"].std()
+    # The bank's own models, run on the new version, say of its documents as much as others do.
+    again = update(bank, table.select(OLD), known, retired=[2], new_version=True)
+    assert again.models == tuple(OLD)
+    assert set(range(N)) - set(again.doc_ids) == {2}, "what leaked is not learned anew"
+
+
+def test_the_command_retires(tmp_path, capsys):
+    table = world()
+    calibrate(table.select(OLD), "paper", keep_scores=True).save(tmp_path / "b.json")
+    table.select(NEW).write(tmp_path / "new.parquet")
+    arguments = ["bank", "update", str(tmp_path / "b.json"), "--scores"]
+    arguments += [str(tmp_path / "new.parquet"), "-o", str(tmp_path / "c.json"), "--retire"]
+    assert main([*arguments, "2,7"]) == 0
+    assert ItemBank.load(tmp_path / "c.json").n_items == N - 2
+    assert main([*arguments, "two"]) == 2
+    assert "doc_ids are numbers" in capsys.readouterr().err

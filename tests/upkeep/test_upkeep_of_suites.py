@@ -73,18 +73,6 @@ def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, c
     assert "say of which task" in capsys.readouterr().err
 
 
-def test_a_suite_is_pushed_with_its_page(place, capsys, monkeypatch):
-    from lm_eval_ccat.integrations import hub
-
-    pushed = []
-    monkeypatch.setattr(hub, "push", lambda *args, **known: pushed.append(args) or args[1])
-    line = ["bank", "push", place / "suite", "hub:me/mine", "--license", "mit", "--yes"]
-    assert main(list(map(str, line))) == 0
-    assert pushed == [(str(place / "suite"), "hub:me/mine", "mit")]
-    page = capsys.readouterr().out
-    assert "one" in page and "two" in page
-
-
 def test_a_suite_has_forms_that_are_scored_together(place, tmp_path, capsys):
     made = json_of(
         capsys, "bank", "form", place / "suite", "--items", 5, "-o", tmp_path / "forms"

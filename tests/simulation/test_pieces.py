@@ -1,0 +1,249 @@
+"""The pieces of a replay, each against independent computation: truth, baselines, protocol."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau, t, ttest_rel
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.bank.names import family_of
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.simulation import judging
+from lm_eval_ccat.simulation.baselines import (
+    Stratum,
+    discriminating_order,
+    items_for_all,
+    paired,
+    random_items,
+)
+from lm_eval_ccat.simulation.benchmark import item_units, mean_of_seen
+from lm_eval_ccat.simulation.folds import (
+    drawn_prices,
+    hold_out_sets,
+    hold_outs,
+    prices_by_seed,
+)
+from lm_eval_ccat.simulation.judging import bootstrap_intervals, full_means, kendall_tau, true_ties
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=9))
+def test_tau_is_that_of_scipy(pairs):
+    a, b = np.array(pairs).T
+    wanted = kendalltau(a, b)[0]
+    assert kendall_tau(a, b) == pytest.approx(wanted, abs=1e-12, nan_ok=True)
+
+
+def test_intervals_agree_with_resampling_item_by_item():
+    rng = np.random.default_rng(5)
+    scores = rng.beta(2, 3, size=(3, 80))
+    scores[1, :30] = np.nan
+    low, high = bootstrap_intervals(scores, resamples=2000)
+    for m in range(3):
+        own = scores[m]
+        means = [np.nanmean(own[rng.integers(0, 80, 80)]) for _ in range(2000)]
+        wanted = np.percentile(means, [2.5, 97.5])
+        np.testing.assert_allclose([low[m], high[m]], wanted, atol=0.006)
+
+
+def test_intervals_do_not_depend_on_how_the_resamples_are_cut(monkeypatch):
+    scores = np.random.default_rng(0).random((4, 50))
+    once = bootstrap_intervals(scores)
+    monkeypatch.setattr(judging, "_BLOCK_CELLS", 500)
+    np.testing.assert_allclose(bootstrap_intervals(scores), once, atol=1e-12)
+
+
+def test_means_leave_out_missing_scores_and_ties_are_overlaps():
+    scores = np.array([[0.2, np.nan, 0.4], [1.0, 0.5, 0.0]])
+    assert full_means(scores) == pytest.approx([0.3, 0.5])
+    low, high = np.array([0.1, 0.3, 0.6]), np.array([0.3, 0.5, 0.7])
+    assert true_ties(low, high).tolist() == [
+        [True, True, False],
+        [True, True, False],
+        [False, False, True],
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.5, 60))
+def test_random_spends_up_to_the_first_draw_that_does_not_fit(seed, budget):
+    rng = np.random.default_rng(seed)
+    scores = rng.random((3, 12))
+    scores[rng.random(scores.shape) < 0.2] = np.nan
+    prices, units = rng.uniform(0.1, 3, 3), rng.uniform(0.5, 2, 12)
+    given_, spent = random_items(scores, prices, units, budget, np.random.default_rng(seed))
+    assert not given_[~np.isfinite(scores)].any()
+    assert spent == pytest.approx((given_ * prices[:, None] * units).sum())
+    assert spent <= budget * (1 + 1e-6)
+    left = np.isfinite(scores) & ~given_
+    if left.any():  # the dearest does not fit any more
+        assert spent + (prices[:, None] * units)[left].max() > budget
+
+
+def test_a_dear_model_that_is_drawn_ends_the_random_baseline():
+    """It is drawn first in half of all runs: one item of the cheap model is asked on average."""
+    prices, budget = np.array([1.0, 100.0]), 50.0
+    asked = [
+        random_items(np.ones((2, 40)), prices, np.ones(40), budget, np.random.default_rng(s))[0]
+        for s in range(200)
+    ]
+    assert np.mean([a.sum() for a in asked]) == pytest.approx(1.0, abs=0.4)
+
+
+def test_common_items_are_the_same_for_all_and_in_order():
+    scores = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, np.nan, 0.7, 0.8]])
+    given_, spent = items_for_all([2, 1, 3, 0], scores, np.array([1.0, 2.0]), np.ones(4), 7.5)
+    assert given_.tolist() == [[False, True, True, True], [False, False, True, True]]
+    assert spent == 3 + 1 + 3
+    assert mean_of_seen(scores, given_) == pytest.approx([0.3, 0.75])
+
+
+def test_a_model_without_scores_stands_at_the_mean():
+    scores = np.array([[0.2, 0.6], [0.9, 0.9]])
+    seen = np.array([[True, True], [False, False]])
+    assert mean_of_seen(scores, seen) == pytest.approx([0.4, 0.4])
+
+
+def test_static_order_is_by_corrected_item_total_correlation():
+    rng = np.random.default_rng(2)
+    scores = rng.random((9, 15)) + np.linspace(0, 2, 9)[:, None] * rng.random(15)
+    scores[3, 4] = scores[0, 7] = np.nan
+    scores[:, 11] = 0.5  # constant: no correlation
+    wanted = []
+    for i in range(15):
+        there = np.isfinite(scores[:, i])
+        rest = np.nanmean(np.delete(scores, i, axis=1), axis=1)
+        if i == 11:
+            wanted.append(-np.inf)
+        else:
+            wanted.append(np.corrcoef(scores[there, i], rest[there])[0, 1])
+    assert discriminating_order(scores).tolist() == np.argsort(-np.array(wanted)).tolist()
+
+
+def only(y, items):
+    known = np.full(y.shape, np.nan)
+    known[:, items] = y[:, items]
+    return known
+
+
+def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
+    rng = np.random.default_rng(0)
+    y = np.clip(np.linspace(0.3, 0.7, 4)[:, None] + rng.normal(0, 0.2, (4, 200)), 0, 1)
+    items = rng.choice(200, 50, replace=False).tolist()
+    claim = paired([Stratum.plain(1.0, only(y, items))], 0.95)
+    left = np.sqrt(1 - 50 / 200)
+    for a in range(4):
+        for b in range(a):
+            test = ttest_rel(y[a, items], y[b, items])
+            mean = y[a, items].mean() - y[b, items].mean()
+            assert np.sqrt(claim.variance[a, b]) == pytest.approx(mean / test.statistic * left)
+            assert claim.df[a, b] == 49
+            if test.pvalue < 0.05:
+                assert claim.ahead[a, b] == np.sign(mean) == -claim.ahead[b, a]
+
+
+def test_tasks_are_strata_with_satterthwaites_degrees_of_freedom():
+    """By simulation: the standard error is the spread of the estimate, and 95% of tests hold."""
+    rng = np.random.default_rng(3)
+    tasks = [
+        np.clip(rng.normal(m, s, (2, n)), 0, 1) for m, s, n in [(0.4, 0.2, 90), (0.6, 0.1, 60)]
+    ]
+    weights, held, gaps, variances = (0.7, 0.3), 0, [], []
+    truth = sum(w * (y[0] - y[1]).mean() for w, y in zip(weights, tasks))
+    for _ in range(300):
+        known = [only(y, rng.choice(y.shape[1], 15, replace=False)) for y in tasks]
+        claim = paired([Stratum.plain(w, y) for w, y in zip(weights, known)], 0.95)
+        gaps.append(claim.estimates[0] - claim.estimates[1])
+        variances.append(claim.variance[0, 1])
+        assert 14 < claim.df[0, 1] < 28
+        held += abs(gaps[-1] - truth) < t.ppf(0.975, claim.df[0, 1]) * variances[-1] ** 0.5
+    assert np.mean(gaps) == pytest.approx(truth, abs=4 * np.std(gaps) / 300**0.5)
+    assert np.mean(variances) == pytest.approx(np.var(gaps), rel=0.25)
+    assert 0.91 < held / 300 < 0.985
+
+
+@pytest.fixture(scope="module")
+def outside():
+    """Four models and a bank of eight others."""
+    rng = np.random.default_rng(2)
+    ease, skill = rng.normal(size=400), np.linspace(-1, 1, 12)[:, None]
+    y = np.clip(1 / (1 + np.exp(-skill - 2 * ease)) + rng.normal(0, 0.05, (12, 400)), 0, 1)
+    return y[:4], calibrate(ScoreTable.from_arrays(y[4:], models=[f"m{k}" for k in range(8)]))
+
+
+def test_seen_in_full_both_are_exact(outside):
+    y, bank = outside
+    for stratum in (Stratum.plain(1.0, y), Stratum.predicted(1.0, y, bank)):
+        claim = paired([stratum], 0.95)
+        np.testing.assert_allclose(claim.estimates, y.mean(axis=1), atol=1e-12)
+        assert (claim.ahead == np.sign(np.subtract.outer(*[y.mean(axis=1)] * 2))).all()
+
+
+def test_predictions_take_out_what_they_explain(outside):
+    y, bank = outside
+    known = only(y, np.random.default_rng(2).choice(400, 20, replace=False))
+    plain = paired([Stratum.plain(1.0, known)], 0.95)
+    helped = paired([Stratum.predicted(1.0, known, bank)], 0.95)
+    assert (helped.standard_errors < 0.5 * plain.standard_errors).all()
+    truth = y.mean(axis=1)
+    assert np.abs(helped.estimates - truth).max() < np.abs(plain.estimates - truth).max()
+
+
+@given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))
+def test_sets_come_from_successive_partitions_and_are_distinct(n_models, size, folds, seed):
+    models = [f"m{n}" for n in range(n_models)]
+    sets = hold_out_sets(models, size, folds, seed)
+    assert all(len(set(s)) == size for s in sets)
+    assert len({frozenset(s) for s in sets}) == len(sets) == min(folds, comb(n_models, size))
+    first = [m for s in sets[: n_models // size] for m in s]
+    assert len(first) == len(set(first))  # within a partition nobody is held out twice
+    assert sets == hold_out_sets(models, size, folds + 3, seed)[:folds]
+
+
+def test_at_the_frontier_only_models_below_the_best_third_calibrate():
+    models, means = [f"m{n}" for n in range(12)], np.linspace(0.2, 0.9, 12)
+    found = hold_outs("frontier", models, means, 3, 20, 0)
+    assert {frozenset(names) for names, _ in found} == {
+        frozenset(c) for c in combinations(models[8:], 3)
+    }
+    assert all(below == tuple(models[:8]) for _, below in found)
+
+
+def test_families_leave_together():
+    models = ["a-1", "a-2", "b-1", "b-2", "b-3", "c", "d", "Org/e-1", "e2"]
+    found = hold_outs("family", models, np.zeros(9), 3, 20, 0)
+    assert len({frozenset(names) for names, _ in found}) == len(found) > 3
+    for names, rest in found:
+        assert len(names) == 3 and not {family_of(m) for m in names} & {family_of(m) for m in rest}
+    with pytest.raises(UsageError, match="families"):
+        hold_outs("family", ["a", "b", "c", "d", "e"], np.zeros(5), 2, 3, 0)
+    with pytest.raises(UsageError, match="no kind of folds"):
+        hold_outs("best", models, np.zeros(9), 3, 3, 0)
+
+
+def test_prices_are_log_uniform_and_seeded():
+    assert prices_by_seed({"a": 1, "b": 0.5, "c": 2}, ["a", "b"], 2) == [{"a": 1.0, "b": 0.5}] * 2
+    models = [f"m{n}" for n in range(4000)]
+    drawn = np.array(list(drawn_prices(models, 3).values()))
+    assert drawn.min() > 0.1 and drawn.max() < 3.2
+    quarters = np.quantile(np.log(drawn), [0.25, 0.5, 0.75])
+    wanted = np.log(0.1) + np.log(32) * np.array([0.25, 0.5, 0.75])
+    np.testing.assert_allclose(quarters, wanted, atol=0.1)
+    assert drawn_prices(models, 3) == drawn_prices(models, 3) != drawn_prices(models, 4)
+
+
+def test_sizes_of_items_by_id_and_by_array():
+    items = [2, 5, 9]
+    assert item_units(items, None).tolist() == [1, 1, 1]
+    assert item_units(items, {9: 3, 2: 1.5, 5: 2}).tolist() == [1.5, 2, 3]
+    assert item_units(items, [4, 5, 6]).tolist() == [4, 5, 6]
+    with pytest.raises(UsageError, match=r"2 of 3 items have no positive units \(doc_id 2\)"):
+        item_units(items, {9: 30, 2: 0})
+    with pytest.raises(UsageError, match="2 values for 3 items"):
+        item_units(items, [1, 2])
