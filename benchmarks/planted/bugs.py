@@ -408,8 +408,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/documents",
-        "expected[answer.model][run.place[answer.doc]]",
-        "expected[answer.model][0]",
+        "expected[a.model][run.place[a.doc]]",
+        "expected[a.model][0]",
         ("tests/report/test_one_truth.py", "tests/report/test_page.py"),
     ),
     Bug(

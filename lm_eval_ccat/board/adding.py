@@ -26,8 +26,8 @@ from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..upkeep.build import build
 from ..upkeep.tables import scores_for
+from .checking import JOURNAL, figures_of, tasks_of
 from .folder import FORMAT, VERSION, Board, Rules, offered, one_bank_each, read_rules, ruled
-from .journals import JOURNAL, figures_of, tasks_of
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
 from .standing import average, latest, metric_of, standing
 

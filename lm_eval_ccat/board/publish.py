@@ -15,7 +15,7 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_text
 from ..masking import mask_text
-from ..report.page import asset, csp_hash, environment
+from ..report.page import asset, environment, own_files
 from ..report.words import script_json
 from ..visible import visible_line
 from .checking import broken_evidence
@@ -68,11 +68,16 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     state = standing(board, broken)
     state.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
     shown = shown_items(rows)
+    exposure = [
+        [task, doc_id, n]
+        for task, counts in shown.items()
+        for doc_id, n in sorted(counts.items(), key=lambda one: -one[1])
+    ]
     target = Path(site)
     texts = {
         "index.html": mask_text(_page(board, state, shown)),
         "board.csv": _csv(list(board.banks), state.placed),
-        "exposure.csv": _exposure_csv(shown),
+        "exposure.csv": _lines([["task", "doc_id", "models"], *exposure]),
         "board.json": json.dumps(_content(board, state), ensure_ascii=False, allow_nan=False)
         + "\n",
     }
@@ -124,25 +129,13 @@ def _content(board: Board, state: BoardStanding) -> dict[str, object]:
 
 
 def _csv(tasks: Sequence[str], placed: Iterable[Placed]) -> str:
-    lines: list[list[Any]] = [
-        ["rank", "best", "worst", "model", "kind", "score", "low", "high", "items", "documents",
-         "date", *tasks]
+    head = "rank best worst model kind score low high items documents date".split()
+    lines = [
+        [one.rank, one.best, one.worst, *(getattr(one.row, name) for name in head[3:]),
+         *(one.row.tasks[task].score for task in tasks)]
+        for one in placed
     ]  # fmt: skip
-    for one in placed:
-        row = one.row
-        scores = [row.tasks[task].score for task in tasks]
-        lines.append(
-            [one.rank, one.best, one.worst, row.model, row.kind, row.score, row.low, row.high,
-             row.items, row.documents, row.date, *scores]
-        )  # fmt: skip
-    return _lines(lines)
-
-
-def _exposure_csv(shown: Mapping[str, Mapping[Any, int]]) -> str:
-    lines: list[list[Any]] = [["task", "doc_id", "models"]]
-    for task, counts in shown.items():
-        lines += [[task, d, n] for d, n in sorted(counts.items(), key=lambda one: -one[1])]
-    return _lines(lines)
+    return _lines([[*head, *tasks], *lines])
 
 
 def _lines(lines: Iterable[Sequence[Any]]) -> str:
@@ -165,7 +158,6 @@ def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, i
         "version": __version__,
         "rows": [_row(one, tasks, state.history[one.row.model]) for one in state.placed],
     }
-    script, style = _own("site.js"), asset("style.css") + _own("site.css")
     estimated = sum(one.row.estimated for one in state.placed)
     content = {
         "title": board.rules.name,
@@ -179,10 +171,7 @@ def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, i
         "n_apart": len(state.apart),
         "tasks": data["tasks"],
         "data": script_json(data),
-        "script": script,
-        "style": style,
-        "script_hash": csp_hash(script),
-        "style_hash": csp_hash(style),
+        **own_files(_own("site.js"), asset("style.css") + _own("site.css")),
         "version": __version__,
         "written": date.today().isoformat(),
         "head": board.ledger.head()[:12],
@@ -192,20 +181,18 @@ def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, i
 
 def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
     """A row as the page's script reads it; see the names in ``site.js``."""
+
+    def figures(row: BoardRow) -> list[Any]:
+        ends = _short(row.score), _short(row.low), _short(row.high)
+        return [int(row.estimated), *ends, row.items, row.documents]
+
     row = one.row
     scores = [_short(row.tasks[task].score) for task in tasks] if len(tasks) > 1 else []
-    past = [_past(r) for r in history] if len(history) > 1 else []
+    past = [[r.date, *figures(r), r.made_by] for r in history] if len(history) > 1 else []
     return [
-        one.rank, one.best, one.worst, visible_line(row.model), int(row.estimated),
-        _short(row.score), _short(row.low), _short(row.high), row.items, row.documents, row.date,
-        scores, row.link, row.made_by, past,
+        one.rank, one.best, one.worst, visible_line(row.model), *figures(row), row.date, scores,
+        row.link, row.made_by, past,
     ]  # fmt: skip
-
-
-def _past(row: BoardRow) -> list[Any]:
-    ends = [_short(row.low), _short(row.high)]
-    of = [row.items, row.documents]
-    return [row.date, int(row.estimated), _short(row.score), *ends, *of, row.made_by]
 
 
 def _short(value: float) -> float:

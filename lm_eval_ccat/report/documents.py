@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -51,7 +51,8 @@ def documents(
     for answer in run.answers:
         by_doc.setdefault(answer.doc, []).append(answer)
     position = {m: j for j, m in enumerate(models)}
-    spread = {doc: _spread(answers) for doc, answers in by_doc.items()}
+    scores = {doc: [a.score for a in answers] for doc, answers in by_doc.items()}
+    spread = {doc: max(of) - min(of) for doc, of in scores.items()}
     weight = document_weights(run)
     chosen = sorted(by_doc, key=lambda d: (-weight[d], -spread[d], str(d)))[:most]
     texts = [a.output for d in chosen for a in by_doc[d]]
@@ -59,26 +60,25 @@ def documents(
     limit = text_limit([len(t) for t in texts])
     entries = []
     for doc in chosen:
-        prompt, target = run.sources.get(doc, ("", ""))
+        answers = [
+            [
+                position[a.model],
+                _number(a.raw),
+                round(a.score, 4),
+                None if expected is None else _number(expected[a.model][run.place[a.doc]]),
+                *_text(a.output, limit),
+            ]
+            for a in sorted(by_doc[doc], key=lambda a: (-a.score, position[a.model]))
+        ]
         entry: dict[str, object] = {
             "id": visible(item_text(doc)),
             "s": round(spread[doc], 4),
             "w": round(100.0 * weight[doc], 3),
-            "a": [
-                [
-                    position[a.model],
-                    _number(a.raw),
-                    round(a.score, 4),
-                    _expected(run, expected, a),
-                    *_text(a.output, limit),
-                ]
-                for a in sorted(by_doc[doc], key=lambda a: (-a.score, position[a.model]))
-            ],
+            "a": answers,
         }
-        if prompt:
-            entry["p"] = list(_text(prompt, limit))
-        if target:
-            entry["t"] = list(_text(target, limit))
+        for key, text in zip("pt", run.sources.get(doc, ())):
+            if text:
+                entry[key] = list(_text(text, limit))
         entries.append(entry)
     return entries
 
@@ -98,21 +98,8 @@ def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
     return LIMITS[-1]
 
 
-def _spread(answers: Sequence[StoredAnswer]) -> float:
-    scores = [a.score for a in answers]
-    return max(scores) - min(scores)
-
-
 def _text(text: str, limit: int) -> tuple[str, int]:
     return visible(text[:limit]), max(0, len(text) - limit)
-
-
-def _expected(
-    run: StoredRun, expected: Mapping[str, Floats] | None, answer: StoredAnswer
-) -> float | None:
-    if run.banks is None or expected is None:
-        return None
-    return _number(float(expected[answer.model][run.place[answer.doc]]))
 
 
 def _number(value: float | None) -> float | None:
@@ -135,50 +122,32 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     dict of document to float
         Every document that was asked; all 0 where no neighbours were asked anything that differs.
     """
-    scores: dict[str, dict[Any, float]] = {m: {} for m in run.tested}
+    tested = set(run.tested)
+    order = [m for m in run.result["order"] if m in tested]
+    place = {doc: n for n, doc in enumerate(dict.fromkeys(a.doc for a in run.answers))}
+    row = {m: n for n, m in enumerate(order)}
+    scores = np.full((len(order), len(place)), np.nan)
     for answer in run.answers:
-        scores[answer.model][answer.doc] = answer.score
-    total = {answer.doc: 0.0 for answer in run.answers}
-    order = [m for m in run.result["order"] if m in scores]
-    weigh = _by_curves(run) if run.has_curves else _by_difference
-    for a, b in pairwise(order):
-        shares = weigh(a, b, scores)
-        whole = sum(shares.values())
-        if whole > 0.0:
-            for doc, value in shares.items():
-                total[doc] += value / whole
-    whole = sum(total.values())
-    return {doc: value / whole if whole else 0.0 for doc, value in total.items()}
-
-
-def _by_difference(a: str, b: str, scores: Mapping[str, Mapping[Any, float]]) -> dict[Any, float]:
-    both = scores[a].keys() & scores[b].keys()
-    return {doc: abs(scores[a][doc] - scores[b][doc]) for doc in both}
-
-
-def _by_curves(
-    run: StoredRun,
-) -> Callable[[str, str, Mapping[str, Mapping[Any, float]]], dict[Any, Any]]:
-    bank = run.bank
-    assert bank is not None
-    curves = method_of(bank).tested_curves(bank)
-    ability = {m: one.get("ability") or 0.0 for m, one in run.result["models"].items()}
-
-    def weigh(a: str, b: str, scores: Mapping[str, Mapping[Any, float]]) -> dict[Any, float]:
-        docs = sorted(scores[a].keys() | scores[b].keys(), key=bank.index.__getitem__)
-        if not docs:
-            return {}
-        rows = [bank.index[doc] for doc in docs]
-        between = 0.5 * (ability[a] + ability[b])
-        value, slope = curves.basis.value_and_slope(between - curves.origin)
-        c = curves.coefficients[rows]
-        expected, weight = expit(c @ value), (c @ slope) / curves.noise[rows]
-
-        def surplus(model: str) -> Floats:
-            asked: Floats = np.array([scores[model].get(doc, np.nan) for doc in docs])
-            missing_as_0: Floats = np.nan_to_num(weight * (asked - expected))
-            return missing_as_0
-
-        return dict(zip(docs, np.abs(surplus(a) - surplus(b)).tolist()))
-
-    return weigh
+        if answer.model in row:
+            scores[row[answer.model], place[answer.doc]] = answer.score
+    total = np.zeros(len(place))
+    bank = run.bank if run.has_curves else None
+    if bank is not None:
+        curves = method_of(bank).tested_curves(bank)
+        items = np.array([bank.index[doc] for doc in place], dtype=int)
+        abilities = [run.result["models"][m].get("ability") or 0.0 for m in order]
+    for n, both in enumerate(pairwise(scores)):
+        if bank is None:
+            evidence = np.nan_to_num(np.abs(both[0] - both[1]))
+        else:
+            between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
+            asked = np.flatnonzero(np.isfinite(both).any(axis=0))
+            value, slope = curves.basis.value_and_slope(between)
+            c, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
+            expected, weight = expit(c @ value), (c @ slope) / noise
+            a, b = (np.nan_to_num(weight * (seen[asked] - expected)) for seen in both)
+            evidence = np.zeros(len(place))
+            evidence[asked] = np.abs(a - b)
+        total += evidence / (evidence.sum() or 1.0)
+    shares = total / (total.sum() or 1.0)
+    return dict(zip(place, shares.tolist()))

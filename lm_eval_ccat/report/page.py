@@ -36,7 +36,7 @@ from .tables import (
     rank_rows,
     stands_beyond,
 )  # fmt: skip
-from .trust import SELF_CHECK_WORDS, command, configuration, sentences, warnings
+from .trust import command, configuration, sentences, warnings
 from .words import (
     date,
     difference,
@@ -196,7 +196,6 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "information": information_chart(run) if run.has_curves else None,
         "coloured": COLOURED,
         "spending": spending,
-        "self_check_words": SELF_CHECK_WORDS,
         "command": command(run),
         "config": configuration(run),
         "scored_by": in_words(scorer_of_run(run.header) or {}),

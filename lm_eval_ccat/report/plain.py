@@ -66,9 +66,9 @@ def comparison_page(comparison: Comparison) -> str:
         rows = [("all documents", one.overall), *one.groups.items()]
         places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
         answers = [in_words(comparison, one.overall), *other_answer(comparison, one)]
-        said = ". ".join(answers) + "."
+        text = ". ".join(answers) + "."
         tables.append(
-            {"title": one.name, "said": said, "places": places, "margin": margin, "rows": rows}
+            {"title": one.name, "text": text, "places": places, "margin": margin, "rows": rows}
         )
     headline = sentence(comparison, comparison.verdict)
     deciding = [one for one in comparison.outcomes if one.decisive]

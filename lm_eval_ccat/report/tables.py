@@ -151,44 +151,22 @@ def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
     return parts
 
 
-class RankRow(NamedTuple):
-    """A model's cells, and where its rank range and rank lie, in per cent of the axis."""
-
-    cells: ModelCells
-    low: float
-    width: float
-    at: float
-
-
 class RankRows(NamedTuple):
-    """The rows of the rank ranges, and the ticks of their axis."""
+    """The models whose rank ranges are drawn, how many ranks there are, and marks among these."""
 
-    rows: list[RankRow]
-    ticks: list[dict[str, object]]
+    rows: list[ModelCells]
+    size: int
+    marks: list[int]
 
 
 def rank_rows(result: RankingContent) -> RankRows | None:
-    """Rank range and P(best) of each model that was asked.
-
-    Returns
-    -------
-    RankRows or None
-        None for one model, and for results of versions without rank ranges.
-    """
+    """Every model that was asked; None for one model, and where no rank ranges are known."""
     cells = [r for r in model_cells(result) if r.best and r.rank and not r.known]
     size = max([len(result["order"]), *(r.worst for r in cells)], default=0)
     if not cells or size < 2:
         return None
-
-    def place(rank: float) -> float:
-        return round(100.0 * rank / size, 3)
-
-    marks = {1, size, *(round(t) for t in between(1, size, 8).ticks if 1 < t < 0.94 * size)}
-    rows = [
-        RankRow(r, place(r.best - 1), place(r.worst - r.best + 1), place((r.rank or 0) - 0.5))
-        for r in cells
-    ]
-    return RankRows(rows, [{"at": place(t - 0.5), "label": f"{t:,}"} for t in sorted(marks)])
+    round_ranks = (round(t) for t in between(1, size, 8).ticks if 1 < t < 0.94 * size)
+    return RankRows(cells, size, sorted({1, size, *round_ranks}))
 
 
 # -- pairs ------------------------------------------------------------------------------------
@@ -310,14 +288,15 @@ def parts(result: RankingContent) -> PartTable | None:
         )
         for kind, name, block in blocks
     ]
-    models = dict.fromkeys([*result["order"], *result["models"]])
-    return PartTable(columns, {m: [_part_cell(block, m) for *_, block in blocks] for m in models})
-
-
-def _part_cell(block: RankingContent, model: str) -> PartCell | None:
-    one = block["models"].get(model)
-    if one is None or not one["n_items"]:
-        return None
-    number = numbers(block)
-    rank = str(one["rank"] or "")
-    return PartCell(number(one["estimate"]), number(one["standard_error"]), rank, one["estimate"])
+    rows: dict[str, list[PartCell | None]] = {m: [] for m in result["order"]}
+    rows |= {m: [] for m in result["models"] if m not in rows}
+    for *_, block in blocks:
+        number = numbers(block)
+        for model, cells in rows.items():
+            one = block["models"].get(model)
+            if one is None or not one["n_items"]:
+                cells.append(None)
+                continue
+            value, rank = one["estimate"], str(one["rank"] or "")
+            cells.append(PartCell(number(value), number(one["standard_error"]), rank, value))
+    return PartTable(columns, rows)

@@ -13,27 +13,6 @@ from .run import StoredRun
 from .tables import numbers, pairs_decided
 from .words import listed
 
-#: What the figures of a bank's self-check are; others are shown under their own name.
-SELF_CHECK_WORDS = {
-    "models_left_out": "models left out in turn",
-    "items": "items that each was asked",
-    "rms_error": "error of the estimates (root mean square, 0 to 1)",
-    "mean_error": "mean error (0 to 1)",
-    "rms_standard_error": "standard error stated for them (root mean square, 0 to 1)",
-    "z_rms_before_inflation": "error over stated error, as the response model has it",
-    "z_rms": "error over stated error, as widened (1 if true)",
-    "coverage_95": "share of 95% intervals that held",
-    "inflation_c": "factor on the variance",
-    "inflation_m": "added to the variance",
-    "shared_error_correlation": "correlation of two models' errors on shared items",
-    "fit_slope_sd": "spread of the items' slopes",
-    "fit_bend_sd": "spread of the items' bends",
-    "fit_bends": "bends of the item curves",
-    "fit_factors": "residual factors",
-    "fit_noise": "noise of the median item",
-}
-
-
 #: Of what is said of a model, what the page puts at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
 

@@ -205,10 +205,6 @@ def test_a_stranger_s_run_counts_by_its_bank(world, board, tmp_path):
     [(apart, reason)] = standing(board).apart
     assert apart == other and "from which the board's does not descend" in reason
     assert {v for v in verdicts(board).values()} == {"sound"}
-    with pytest.raises(UsageError, match="--name is for one model"):
-        run = tmp_path / "two"
-        rank(world.config(["m03", "m11"], bank=str(board.path / "suite"), **options), run_dir=run)
-        place(board, run, name="both")
 
 
 def test_an_interrupted_place_goes_on(world, board, monkeypatch):
@@ -238,13 +234,6 @@ def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     now = Board(board.path)
     assert {row.model for row, _ in standing(now).apart} == {"m01", "m07"}
     assert {v for v in verdicts(now).values()} == {"sound"}, "by the banks they were made with"
-
-
-def test_the_reserve_rotates_and_covers_every_item():
-    bank = ItemBank.blank(range(500))
-    held = [~offered(bank, "t", [part, 5]).kept for part in range(5)]
-    assert np.sum(held, axis=0).tolist() == [1] * 500
-    assert all(70 <= part.sum() <= 130 for part in held)
 
 
 def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys):
@@ -290,19 +279,6 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys):
     lines = (site / "exposure.csv").read_text().splitlines()
     assert lines[0] == "task,doc_id,models" and len(lines) == 1 + 75
     assert (site / "board.csv").read_text().splitlines()[0].endswith("date,first,second")
-
-
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (["add", "nowhere", "logs"], "nowhere is not a board"),
-        (["init", "new", "--from", "nowhere"], "nowhere: no such"),
-    ],
-)
-def test_refusals_name_what_is_wrong(tmp_path, monkeypatch, capsys, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    assert main(["board", *arguments]) in (1, 2)
-    assert said in capsys.readouterr().err
 
 
 def test_rules_and_links_are_checked(world, tmp_path):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from worlds.browser import DESKTOP, PHONE, column, complaints, run, show, until
+from worlds.browser import (
+    DESKTOP,
+    PHONE,
+    column,
+    complaints,
+    everything_is_named,
+    fits,
+    run,
+    show,
+    until,
+)
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
@@ -160,48 +168,13 @@ def test_links_versions_and_history(browser, site):
     assert run(browser, "return document.querySelector('.badge').textContent") == "made by 0.0.9"
 
 
-def test_intervals_are_cut_to_the_scale_and_stand_where_the_numbers_say(browser, board, site):
-    show(browser, site)
-    first, exact = standing(board).placed[:2]
-    assert first.row.high == 1.0
-    ends = run(
-        browser,
-        "const s = document.querySelector('#board .iv'), b = s.getBoundingClientRect();"
-        "return [...s.querySelectorAll('line')].map((l) => [l.x1, l.x2].map("
-        "(v) => v.baseVal.value / b.width))[0]",
-    )
-    data = json.loads(run(browser, "return document.getElementById('data').textContent"))
-    low, high = data["ends"]
-    assert high == 1.0 and low >= 0.0
-    span = [0.02 + 0.96 * (v - low) / (high - low) for v in (first.row.low, first.row.high)]
-    assert ends == pytest.approx(span, abs=0.002)
-    assert not exact.row.estimated
-    assert run(browser, "return document.querySelectorAll('#board .iv')[1].childElementCount") == 1
-
-
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size, dark", [(DESKTOP, True), (PHONE, False)], ids=["night", "phone"])
 def test_it_fits_a_phone_and_the_dark(browser, site, size, dark):
-    show(browser, site, size, dark)
-    assert run(browser, "return document.documentElement.scrollWidth") <= size[0]
-    background = run(browser, "return getComputedStyle(document.body).backgroundColor")
-    assert (sum(json.loads(background.replace("rgb(", "[").replace(")", "]"))) < 200) == dark
-    width = run(browser, "return document.querySelector('#board tbody th')"
-                         ".getBoundingClientRect().width")  # fmt: skip
-    assert width > 100
+    fits(browser, site, size, dark)
+    name = "document.querySelector('#board tbody th').getBoundingClientRect().width"
+    assert run(browser, f"return {name}") > 100
 
 
 def test_everything_that_acts_is_named(browser, site):
     show(browser, site)
-    browser.execute_cdp_cmd("Accessibility.enable", {})
-    nodes = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    roles: dict[str, list[str]] = {}
-    for node in nodes:
-        if not node.get("ignored"):
-            roles.setdefault(node["role"]["value"], []).append(
-                node.get("name", {}).get("value", "")
-            )
-    for role in ("button", "link", "combobox", "searchbox", "table", "image"):
-        assert roles.get(role) and all(roles[role]), role
-    levels = run(browser, "return [...document.querySelectorAll('h1,h2')].map((h) => h.tagName)")
-    assert levels[0] == "H1" and all(b >= a for a, b in pairwise(levels))
+    everything_is_named(browser)

@@ -11,7 +11,6 @@ from lm_eval_ccat import Ranker, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.simulation.audit import audit, read_claims
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +88,6 @@ def test_names_that_differ_and_results_that_are_not_there(ranked, table, capsys)
     renamed.write(full)
     assert main(["verify", str(folder), "--full", str(full)]) == 2
     assert "no full results of m" in capsys.readouterr().err
-    claims = read_claims(folder)
-    judged = audit(claims, ScoreTable.read(full), {m: f"org/{m}" for m in claims.models})
-    assert set(judged.models) == set(claims.models)
 
 
 def test_other_documents_are_warned_of(ranked, table, capsys):

@@ -58,37 +58,6 @@ def test_check_by_new_results(files, capsys):
     assert main(["bank", "check", "t.bank.json"]) == 0
 
 
-def test_check_by_the_documents_of_a_task(files, capsys):
-    with open("docs.jsonl", "w") as f:
-        for i in range(N):
-            f.write(json.dumps({"q": f"question {i}", "a": str(i)}) + "\n")
-    (files / "little.yaml").write_text(
-        "task: little\ndataset_path: json\n"
-        f"dataset_kwargs: {{data_files: {{test: {files / 'docs.jsonl'}}}}}\n"
-        "test_split: test\noutput_type: generate_until\n"
-        'doc_to_text: "{{q}}"\ndoc_to_target: "{{a}}"\n'
-        "generation_kwargs: {until: ['\\n']}\nmetric_list: [{metric: exact_match}]\n"
-    )
-    from lm_eval_ccat.harness import open_session
-
-    task = open_session("little", None, include_path=str(files))
-    assert task.doc_ids == tuple(range(N)) and task.filters == ["none"]
-    known = table()
-    hashed = ScoreTable.from_arrays(
-        known.raw, known.models, scale=known.scale, metric="chrf", doc_hashes=task.doc_hashes
-    )
-    calibrate(hashed, method="paper").save("h.bank.json")
-    call = ["bank", "check", "h.bank.json", "--documents_of", "little", "--include_path", "."]
-    assert main(call) == 0
-    lines = (files / "docs.jsonl").read_text().splitlines()
-    lines[5] = lines[5].replace("question", "query")
-    (files / "docs.jsonl").write_text("\n".join(lines) + "\n")
-    capsys.readouterr()
-    assert main(call) == 3
-    assert "1 document of 80 changed" in capsys.readouterr().out
-    assert main([*call[:4], "no_such_task"]) == 2
-
-
 def test_diff_and_update(files, capsys):
     assert main(["bank", "check", "t.bank.json", "t.bank.json"]) == 0
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet"]

@@ -6,14 +6,13 @@ import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lm_eval_ccat import ScoreTable, __version__
-from lm_eval_ccat.cli.main import COMMANDS, RAW, command_parser, main
+from lm_eval_ccat.cli.main import COMMANDS, command_parser, main
 from lm_eval_ccat.cli.parsing import CommandParser, models_of
 from lm_eval_ccat.cli.removed import REMOVED, refuse_removed_keys
 from lm_eval_ccat.errors import UsageError
@@ -110,28 +109,6 @@ def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -
         assert command in COMMANDS
 
 
-def test_the_python_of_an_environment_that_is_to_be_made_is_named_where_it_is_looked_for(
-    capsys, monkeypatch
-) -> None:
-    """The variable names an environment that there is; ``--setup`` does not read it."""
-    from lm_eval_ccat.harness import comet
-
-    assert main(["score", "comet", "--setup", "--python", "python3.12"]) == 2
-    assert "3.10 to 3.12 on the PATH, or make_environment(" in capsys.readouterr().err
-    steps: list[list[str]] = []
-    monkeypatch.setenv(comet.VARIABLE, "never")
-    monkeypatch.setattr(comet.sys, "version_info", (3, 13))
-    monkeypatch.setattr(comet.shutil, "which", lambda name: f"/path/{name}")
-    monkeypatch.setattr(
-        comet.subprocess,
-        "run",
-        lambda step, **_: steps.append(step) or subprocess.CompletedProcess(step, 0),
-    )
-    comet.make_environment(Path("folder"))
-    comet.make_environment(Path("folder"), "mine")
-    assert [steps[0][0], steps[3][0]] == ["/path/python3.12", "mine"]
-
-
 def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> None:
     assert main(["--completion", "bash"]) == 0
     script = capsys.readouterr().out
@@ -149,25 +126,6 @@ def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys) -> None:
     assert main(["bank", "show", bank, "--json", str(out)]) == 0
     assert json.loads(out.read_text()) == json.loads(printed)
     assert capsys.readouterr().out.startswith(bank)  # with a file the text is printed as well
-
-
-def test_shared_flags_are_written_the_same_in_every_command() -> None:
-    seen: dict[str, set] = {"--json": set(), "--exclude": set(), "--watch": set()}
-    parsers: list[argparse.ArgumentParser] = [command_parser(COMMANDS.keys() - RAW)]
-    while parsers:
-        for action in parsers.pop()._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                parsers += action.choices.values()
-            for flag in seen.keys() & set(action.option_strings):
-                seen[flag].add((action.nargs, action.metavar, action.const, action.default))
-    assert all(len(ways) == 1 for ways in seen.values()), seen
-
-
-def test_the_summary_of_bank_names_actions_that_exist(capsys: pytest.CaptureFixture) -> None:
-    actions = COMMANDS["bank"].removesuffix(" item banks").replace(" and ", ", ")
-    for action in actions.split(", "):
-        with pytest.raises(SystemExit, match="0"):
-            main(["bank", action, "--help"])
 
 
 def test_the_parts_of_a_price_may_be_words_of_their_own() -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lm_eval_ccat.cli.live import Display, show
 from lm_eval_ccat.ranker.headline import headline
-from lm_eval_ccat.report.terminal import notes, print_result, shortened
+from lm_eval_ccat.report.terminal import notes, print_result
 from lm_eval_ccat.streams import safe_streams, to_draw
 
 LONG = "ccat-demo:system=titled-keywords-of-a-model-whose-name-is-longer-than-eighty-columns-are"
@@ -125,27 +125,11 @@ def test_names_are_told_in_full_quoted_and_visible() -> None:
     assert "[2J" not in shown.replace("␛[2J", "") and "\u202e" not in shown
 
 
-@pytest.mark.parametrize("width", [8, 9, 12])
-def test_shortened_names_fit_and_stay_apart(width) -> None:
-    names = [f"org/a-long-family-{n}-instruct-chat" for n in range(30)] + ["short"]
-    short = shortened(names, width)
-    assert max(map(len, short.values())) <= width and short["short"] == "short"
-    assert len(set(short.values())) == len(names)
-
-
 def test_a_file_or_a_pipe_gets_every_column_whole() -> None:
     out = io.StringIO()
     show(SimpleNamespace(content=content(may=2), run_dir=None), None, out)
     [row] = [line for line in out.getvalue().splitlines() if line.startswith(" 1=")]
     assert f"“{LONG}”" in row and "90%" in row
-
-
-def test_an_open_pair_beyond_the_confidence_is_explained() -> None:
-    found = content(may=2)
-    for explained in (False, True):
-        [pair] = found["open_pairs"]
-        lines = notes({**found, "open_pairs": [{**pair, "one_look": explained}]})
-        assert any("needs stronger evidence" in line for line in lines) is explained
 
 
 def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from() -> None:

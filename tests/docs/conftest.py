@@ -21,8 +21,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"], "COLUMNS": "100"}
 
 
-#: A quarter of the demo's documents take a quarter of its time, one fold a quarter of a replay's.
-LESS = {"demo --dir demo": "demo --dir demo --documents 200", "--folds 4": "--folds 1"}
+#: An eighth of the demo's documents take an eighth of its time, one fold a quarter of a replay's.
+LESS = {"demo --dir demo": "demo --dir demo --documents 100", "--folds 4": "--folds 1"}
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,6 @@ def decided_dir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def many_dir(tmp_path_factory):
-    """A run of sixty models over several hundred documents."""
+    """A run of forty models over two hundred documents."""
     folder = tmp_path_factory.mktemp("runs") / "many"
-    return make_run(folder, n_models=60, n_items=400, budget=640, hostile=False)
+    return make_run(folder, n_models=40, n_items=200, budget=420, hostile=False)

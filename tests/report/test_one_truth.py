@@ -24,13 +24,10 @@ from lm_eval_ccat.report.tables import PartTable
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
 from lm_eval_ccat.report.words import whole_percent
-from lm_eval_ccat.runs.rebuild import rebuild
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
 SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "plain": (make_run, {"method": "paper", "seed": 3}),
-    "draws": (make_run, SMALL),
     "audit": (make_run, {**SMALL, "audit": 0.2}),
     "eventful": (
         make_run,
@@ -39,8 +36,6 @@ SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
     "eventful paper": (make_run, {"method": "paper", "n_models": 5, "eventful": True, "seed": 3}),
     "running": (make_run, {**SMALL, "n_items": 90, "budget": 90, "finished": False}),
     "leaderboard": (make_run, {"method": "paper", "n_models": 2, "leaderboard": True, "seed": 3}),
-    "metrics": (make_suite, {}),
-    "tasks": (make_suite, {"tasks": ("summaries_long", "dialogues"), "metrics": ("share",)}),
     "both, running": (
         make_suite,
         {"tasks": ("one", "two"), "finished": False, "n_items": 40, "budget": 60},
@@ -78,15 +73,6 @@ def html(run):
 
 def open_pairs(result) -> int:
     return sum(len(group) - 1 for group in result["ties"])
-
-
-def test_the_journal_gives_the_result_again(run) -> None:
-    ranker, _ = rebuild(run.path)
-    again = ranker.ranker.result()
-    for model, block in run.result["models"].items():
-        assert float(run.scale.restore(again.estimates[model])) == pytest.approx(block["estimate"])
-        assert again.cost[model] == pytest.approx(block["cost"])
-    assert [list(g) for g in again.ties] == run.result["ties"]
 
 
 def test_the_course_ends_at_the_result(run, past) -> None:
@@ -209,12 +195,10 @@ def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
 
     result = run.result
     drawn = rank_rows(result)
-    size = len(result["order"])
     for row in drawn.rows if drawn else ():
-        block = result["models"][row.cells.name]
-        best, worst = block["rank_range"]
-        assert row.low * size == pytest.approx(100 * (best - 1), abs=0.5)
-        assert row.width * size == pytest.approx(100 * (worst - best + 1), abs=0.5)
+        best, worst = result["models"][row.name]["rank_range"]
+        x, width = 100 * (best - 1) / drawn.size, 100 * (worst - best + 1) / drawn.size
+        assert f'<rect x="{round(x, 3)}%" width="{round(width, 3)}%"' in html
     found = outlook(result, run.currency)
     if found:
         assert sum(html.count(f"<bdi>{p['a']}</bdi> over") for p in found.pairs)
@@ -249,22 +233,6 @@ def test_the_terminal_says_what_the_result_says(run, now) -> None:
         if len(numbers) == 1 < len(pair["items"]):
             more = f"{min(numbers):,} of each"
         assert f"{pair['a']} over {pair['b']}" in shown and more in shown
-
-
-def test_markdown_says_what_the_result_says(run, now) -> None:
-    text, result = now.to_markdown(), run.result
-    head, _, *rows = [line for line in text.splitlines() if line.startswith("|")]
-    columns = [c.strip() for c in head.strip("|").split("|")]
-    seen = {}
-    for line in rows:
-        cells = dict(zip(columns, (c.strip() for c in line.strip("|").split("|"))))
-        seen[cells["model"]] = cells
-    assert list(seen) == [m for m in run.models if m in seen] and set(seen) == set(result["models"])
-    for m, cells in seen.items():
-        block = result["models"][m]
-        if block["n_items"]:
-            assert number(cells["estimate"]) == pytest.approx(block["estimate"], rel=1e-3)
-            assert number(cells["items"]) == block["n_items"]
 
 
 def test_every_part_of_the_result_is_on_the_page(run, html) -> None:

@@ -15,7 +15,6 @@ from synthetic import make_run
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.report import documents, read_run, write_report
 from lm_eval_ccat.report.words import script_json
 from lm_eval_ccat.visible import visible
@@ -135,58 +134,6 @@ def test_the_configuration_on_the_page_can_be_run_again(run_dir):
     assert again.confidence == run.config["confidence"]
 
 
-def test_a_running_ranking_is_shown_as_it_stands(tmp_path):
-    folder = make_run(tmp_path / "run", n_models=3, n_items=80, budget=60, finished=False)
-    whole = read_run(folder)
-    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "journal.jsonl").write_bytes(b"".join(lines[:40]) + lines[40][:-9])
-    part = read_run(folder)
-    assert not part.finished and part.torn
-    assert 0 < len(part.answers) < len(whole.answers)
-    assert part.result["items_administered"] == len(part.answers)
-    said = words(Reader(write_report(folder).read_text(encoding="utf-8")))
-    assert "not finished" in said and "torn by a crash" in said
-
-
-def test_a_metric_of_which_less_is_better_keeps_its_own_scale(tmp_path):
-    folder = make_run(
-        tmp_path / "run", n_models=3, n_items=80, budget=70, hostile=False,
-        scale=Scale(cap=2.0), named_documents=True,
-    )  # fmt: skip
-    seen = Reader(write_report(folder).read_text(encoding="utf-8"))
-    estimates = [
-        float(a["data-v"])
-        for t, a in seen.tags
-        if t == "td" and "est" in a.get("class", "").split()
-    ]
-    assert estimates == sorted(estimates), "the best model has the lowest error rate"
-    data = embedded(seen)
-    assert data["higher"] is False
-    assert all(doc["id"].startswith("doc/") for doc in data["docs"])
-    for doc in data["docs"]:
-        for _, raw, unit, *_ in doc["a"]:
-            assert raw == pytest.approx(2 * (1 - unit), abs=1e-3)
-    assert "lower is better" in words(seen)
-
-
-def test_models_with_full_results_are_shown_and_not_counted_as_asked(tmp_path):
-    folder = make_run(
-        tmp_path / "run", n_models=2, n_items=120, budget=60, hostile=False, leaderboard=True,
-        method="default",
-    )  # fmt: skip
-    run = read_run(folder)
-    assert len(run.models) == 16 and len(run.tested) == 2
-    seen = Reader(write_report(folder).read_text(encoding="utf-8"))
-    said = words(seen)
-    assert "2 models among 14 known ones" in said
-    assert "answers, of 240 in a full evaluation" in said
-    for model in run.tested:
-        place = run.result["models"][model]["place"]
-        assert f"rank {place['rank']} of 16" in said
-    assert sum(a.get("class") == "badge" and "full results" in a.get("title", "")
-               for _, a in seen.tags) == 14  # fmt: skip
-
-
 def test_a_run_without_its_bank_says_what_is_left_out(tmp_path):
     folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)
     (folder / "bank.json").unlink()
@@ -203,15 +150,6 @@ def test_what_is_no_run_is_refused_by_name(tmp_path):
         write_report(tmp_path / "nothing")
     with pytest.raises(RunError, match="holds no ranking"):
         write_report(tmp_path)
-
-
-def test_texts_are_shortened_where_the_page_would_grow_too_large(run_dir, monkeypatch):
-
-    monkeypatch.setattr(documents.text_limit, "__defaults__", (50_000,))
-    seen = documents.documents(read_run(run_dir), read_run(run_dir).models, None)
-    texts = [a[4] for doc in seen for a in doc["a"]]
-    assert max(map(len, texts)) <= documents.LIMITS[-1] * len("⟨U+202E⟩")
-    assert any(a[5] > 0 for doc in seen for a in doc["a"])
 
 
 def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 DESKTOP, PHONE = (1200, 900), (390, 844)
 
@@ -46,3 +47,28 @@ def column(browser, table, number):
         table,
         number,
     )
+
+
+def fits(browser, page, size, dark):
+    """Open a page at a size; it does not scroll sideways, and is as dark as asked for."""
+    show(browser, page, size, dark)
+    assert run(browser, "return document.documentElement.scrollWidth") <= size[0]
+    colour = run(browser, "return getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, colour.removeprefix("rgb(").rstrip(")").split(","))) < 200) == dark
+
+
+def everything_is_named(browser):
+    """What acts can be reached and is named, in the browser's own accessibility tree."""
+    browser.execute_cdp_cmd("Accessibility.enable", {})
+    roles: dict[str, list[str]] = {}
+    for node in browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]:
+        if not node.get("ignored"):
+            name = node.get("name", {}).get("value", "")
+            roles.setdefault(node["role"]["value"], []).append(name)
+    for role in ("button", "link", "combobox", "searchbox", "table", "image"):
+        assert roles.get(role) and all(roles[role]), role
+    heads = run(browser, "return [...document.querySelectorAll('h1,h2,h3')].map(h => h.tagName)")
+    levels = [int(tag[1]) for tag in heads]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    return set(roles)
