@@ -122,41 +122,33 @@ def test_scores_and_how_they_were_chosen_are_kept(tmp_path, schema):
     assert {o.model for o in hidden.observations} == set(hidden.models)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [{"items": [0, 0]}, {"items": [0, 99]}, {"items": ["x", "y"]}, {"scores": [0.1, 1.2]},
-     {"scores": [0.1]}, {"chosen": "somehow"}, {"probabilities": [0.0, 0.1]}, {"model": 3}],
-)  # fmt: skip
-def test_an_observation_that_makes_no_sense_is_refused(documents, part):
+def test_an_observation_that_makes_no_sense_is_refused(documents):
     sound = {"model": "m", "config": "", "chosen": "drawn", "items": [3, 1], "scores": [0.2, 1.0]}
     sound |= {"date": None, "probabilities": [0.5, None]}
     ItemBank.from_dict(sealed({**documents["paper"], "observations": [sound]}))
-    with pytest.raises(BankError, match="damaged item bank"):
-        ItemBank.from_dict(sealed({**documents["paper"], "observations": [{**sound, **part}]}))
+    for part in ({"items": [0, 0]}, {"items": [0, 99]}, {"items": ["x", "y"]}, {"model": 3},
+                 {"scores": [0.1, 1.2]}, {"scores": [0.1]}, {"chosen": "somehow"},
+                 {"probabilities": [0.0, 0.1]}):  # fmt: skip
+        with pytest.raises(BankError, match="damaged item bank"):
+            ItemBank.from_dict(sealed({**documents["paper"], "observations": [{**sound, **part}]}))
 
 
 JUNK = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8)
-    | st.just("../../etc/passwd")
-    | st.just("__import__('os').system('true')"),
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(max_size=8)
+    | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
     ),
     max_leaves=8,
-)
+)  # fmt: skip
 
 
 def places(document, prefix=()):
     """Every path into the document, parts and their entries."""
-    found = []
-    if isinstance(document, dict):
-        for key, value in document.items():
-            found += [(*prefix, key), *places(value, (*prefix, key))]
-    return found
+    if not isinstance(document, dict):
+        return []
+    return [path for key, value in document.items()
+            for path in ((*prefix, key), *places(value, (*prefix, key)))]  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None)
@@ -188,17 +180,15 @@ def test_hostile_files_give_one_error_or_a_bank_that_works(documents, data, meth
     assert all(0.0 <= e <= 1.0 for e in result.estimates.values())
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"[" * 100_000, b"\xff\xfe\x00", b"cos\nsystem\n(S'true'\ntR.", b'{"a": 1e999}',
-     b'{"format": "lm-eval-ccat/bank", "version": 1' + b"0" * 5000 + b"}"],
-)  # fmt: skip
-def test_files_that_are_no_banks(tmp_path, content):
+def test_files_that_are_no_banks(tmp_path):
     path = tmp_path / "x.json"
-    path.write_bytes(content)
-    with pytest.raises(BankError, match=r"x\.json") as e:
-        ItemBank.load(path)
-    assert "\n" not in str(e.value)
+    start = b'{"format": "lm-eval-ccat/bank", "version": 1'
+    for content in (b"", b"[" * 100_000, b"\xff\xfe\x00", b"cos\nsystem\n(S'true'\ntR.",
+                    b'{"a": 1e999}', start + b"0" * 5000 + b"}"):  # fmt: skip
+        path.write_bytes(content)
+        with pytest.raises(BankError, match=r"x\.json") as e:
+            ItemBank.load(path)
+        assert "\n" not in str(e.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sacrebleu
 
 from lm_eval_ccat.errors import CcatError, MetricError, ScaleError
 from lm_eval_ccat.metrics import Scale, check_column, find_metric, known_scale
-from lm_eval_ccat.metrics.pairs import script_of, script_warning
+from lm_eval_ccat.metrics.pairs import script_warning
 
 REF, PRED = "The cat sat on the mat today .", "The cat sat on a mat ."
 ZH_REF, ZH = "今天天气很好。", "今天天气非常好。"
@@ -45,15 +45,13 @@ def test_scripts_without_spaces_need_a_tokenizer_and_are_told_which():
     expected = sacrebleu.sentence_bleu(ZH, [ZH_REF], tokenize="zh").score
     assert find_metric("bleu@zh").score((ZH_REF, ZH)) == pytest.approx(expected) != 0
     thai, khmer, japanese = "วันนี้อากาศดีมาก", "ថ្ងៃនេះអាកាសធាតុល្អណាស់", "今日はとても良い天気です"
-    found = [script_of([text]) for text in (ZH, japanese, thai, khmer, REF, "오늘 날씨 좋다", "")]
-    assert found == ["Chinese", "Japanese", "Thai", "Khmer", None, None, None]
     for metric, text, use in (
         ("bleu", ZH, "use bleu@zh, or chrf"), ("bleu", japanese, "use bleu@ja-mecab, or chrf"),
-        ("ter", ZH, "use ter@asian, or chrf"), ("rougeL", thai, "use chrf"),
-        ("bleu", khmer, "use chrf"),
+        ("ter", ZH, "use ter@asian, or chrf"), ("rougeL", thai, "Thai"), ("bleu", khmer, "Khmer"),
     ):  # fmt: skip
-        assert script_warning(metric, [text]).endswith(use) or use in script_warning(metric, [text])
-    for metric, text in (("chrf", ZH), ("bleu@zh", ZH), ("acc", ZH), ("bleu", REF)):
+        assert use in script_warning(metric, [text])
+    for metric, text in (("chrf", ZH), ("bleu@zh", ZH), ("acc", ZH), ("bleu", REF),
+                         ("bleu", "오늘 날씨 좋다"), ("bleu", "")):  # fmt: skip
         assert script_warning(metric, [text]) == ""
 
 
@@ -93,7 +91,6 @@ def test_numbers_of_any_kind_become_floats_and_rounding_is_no_mistake():
         assert metric.score(value) == 1.0 and type(metric.score(value)) is float
     ter = find_metric("ter")
     assert ter.score(("x", "a b c")) == pytest.approx(300)  # beyond the cap is a score
-    assert ter.scale.normalise([300]) == [0]
     perfect = find_metric("chrf", config=listed("chrf", higher_is_better=True), range=(0, 100))
     assert perfect.score(100.00000000000004) == pytest.approx(100)
 

@@ -10,23 +10,21 @@ import pytest
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.testing.methods import example_table
 
 
 def write_journal(folder, models, docs=range(6), drawn=False):
     folder.mkdir()
     task = {"name": "toy_task", "metric": "toy", "filter": None, "settings": {}}
-    header = {"seq": 0, "op": "header", "format": "lm-eval-ccat/journal", "task": task}
-    lines = [{**header, "report": {"scale": Scale().to_dict()}}]
-    ids = example_table().doc_ids
+    scale = {"low": 0.0, "high": 1.0, "higher_is_better": True, "cap": None}
+    lines = [{"op": "header", "task": task, "report": {"scale": scale}}]
+    table = example_table()
     for model in models:
-        own = example_table().select([model]).scores[0]
-        pairs = [[model, ids[i]] for i in docs]
+        pairs = [[model, table.doc_ids[i]] for i in docs]
         lines.append({"op": "ask", "pairs": pairs, "draws": [0.1 if drawn else None] * len(pairs)})
-        lines += [
-            {"op": "tell", "model": model, "item": ids[i], "score": float(own[i])} for i in docs
-        ]
+        own = table.select([model]).scores[0]
+        lines += [{"op": "tell", "model": model, "item": table.doc_ids[i], "score": float(own[i])}
+                  for i in docs]  # fmt: skip
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "journal.jsonl").write_text(text + '{"op": "tell", "mod')
     return folder

@@ -51,29 +51,24 @@ def inspect_log(path: Path, model: str, samples: list[dict], status: str = "succ
             archive.writestr(f"samples/{s['id']}_epoch_{s['epoch']}.json", json.dumps(s))
 
 
-@pytest.mark.parametrize("ending", ["eval", "json"])
-def test_values_epochs_and_unfinished_runs_of_inspect(tmp_path, ending):
+def test_values_epochs_and_unfinished_runs_of_inspect(tmp_path, monkeypatch):
     values = [[True, "P"], ["yes", {"x": 0.25}], ["0.5", ["no", "number"]]]
     samples = [
         {"id": i, "epoch": e + 1, "scores": {"s": {"value": v}}}
         for i, both in enumerate(values)
         for e, v in enumerate(both)
     ]
-    inspect_log(tmp_path / f"a.{ending}", "m", samples, status="error")
-    table = ScoreTable.read(tmp_path, metric="s")
-    assert table.row_config == ("epoch=1", "epoch=2")
-    assert np.array_equal(table.raw, [[1, 1, 0.5], [0.5, np.nan, np.nan]], equal_nan=True)
-    assert "did not finish" in table.warnings[0]
-    assert ScoreTable.read(tmp_path, metric="s/x").raw.tolist() == [[0.25]]
-
-
-def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
-    from lm_eval_ccat.scores.readers import inspect_ai
-
-    monkeypatch.setattr(inspect_ai, "MAX_LINE", 10)
-    shutil.copy(DATA / "sums_1.eval", tmp_path)
+    for ending in ("eval", "json"):
+        file = tmp_path / f"a.{ending}"
+        inspect_log(file, "m", samples, status="error")
+        table = ScoreTable.read(file, metric="s")
+        assert table.row_config == ("epoch=1", "epoch=2")
+        assert np.array_equal(table.raw, [[1, 1, 0.5], [0.5, np.nan, np.nan]], equal_nan=True)
+        assert "did not finish" in table.warnings[0]
+        assert ScoreTable.read(file, metric="s/x").raw.tolist() == [[0.25]]
+    monkeypatch.setattr("lm_eval_ccat.scores.readers.inspect_ai.MAX_LINE", 10)
     with pytest.raises(ScoreTableError, match=r"header\.json has [\d,]+ bytes"):
-        ScoreTable.read(tmp_path)
+        ScoreTable.read(DATA / "sums_1.eval")
 
 
 class Unpacked(ReaderSuite):
