@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 
 import numpy as np
 import pandas as pd
@@ -103,16 +102,16 @@ def test_a_folder_holds_a_table_of_each_task(tmp_path):
         ScoreTable.read(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["lines.jsonl", "columns.csv", "by_doc.jsonl"])
-def test_ids_and_scores_alone_are_of_the_model_that_the_file_names(tmp_path, name):
-    key = "doc_id" if "doc" in name else "id"
-    lines = [json.dumps({key: f"q{i}", "score": s}) for i, s in enumerate([0.5, 1])]
-    if name.endswith("csv"):
-        lines = ["id,score", "q0,0.5", "q1,1"]
-    (tmp_path / name).write_text("\n".join(lines) + "\n")
-    table = ScoreTable.read(tmp_path / name, metric="f1")
-    assert table.models == (name.partition(".")[0],) and table.metric == "f1"
-    assert table.raw.tolist() == [[0.5, 1.0]] and table.doc_ids == ("q0", "q1")
+def test_ids_and_scores_alone_are_of_the_model_that_the_file_names(tmp_path):
+    for name, lines in (
+        ("lines.jsonl", ['{"id": "q0", "score": 0.5}', '{"id": "q1", "score": 1}']),
+        ("by_doc.jsonl", ['{"doc_id": "q0", "score": 0.5}', '{"doc_id": "q1", "score": 1}']),
+        ("columns.csv", ["id,score", "q0,0.5", "q1,1"]),
+    ):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        table = ScoreTable.read(tmp_path / name, metric="f1")
+        assert table.models == (name.partition(".")[0],) and table.metric == "f1"
+        assert table.raw.tolist() == [[0.5, 1.0]] and table.doc_ids == ("q0", "q1")
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
