@@ -50,11 +50,11 @@ class CometWorker:
         # From a folder of its own: Python looks for modules beside a script first, and beside the
         # worker lies this very file, whose name is that of COMET's package.
         worker = shutil.copy(Path(__file__).with_name("comet_worker.py"), self._folder.name)
-        self._said = Path(self._folder.name, "stderr").open("w+", encoding="utf-8")
+        self._stderr = Path(self._folder.name, "stderr").open("w+", encoding="utf-8")
         try:
             self._process = subprocess.Popen(
                 [python, str(worker), model, str(batch_size), str(gpus)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True,
             )  # fmt: skip
         except OSError as error:
             raise MetricError(f"cannot run {python} ({error.strerror}): {RECIPE}") from error
@@ -89,7 +89,12 @@ class CometWorker:
     def _answer(self) -> list[float]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"error": self._last_words()}
+        if line:
+            answer = json.loads(line)
+        else:
+            self._process.wait()
+            self._stderr.seek(0)
+            answer = {"error": _last_line(self._stderr.read())}
         if "error" in answer:
             missing = "No module named 'comet'" in answer["error"]
             remedy = f"; {RECIPE}" if missing else ""
@@ -98,10 +103,9 @@ class CometWorker:
             )
         return [float(score) for score in answer.get("scores", ())]
 
-    def _last_words(self) -> str:
-        self._process.wait()
-        self._said.seek(0)
-        return ([line.strip() for line in self._said if line.strip()] or ["no message"])[-1]
+
+def _last_line(text: str) -> str:
+    return ([line.strip() for line in text.splitlines() if line.strip()] or ["no message"])[-1]
 
 
 def comet_scores(
@@ -144,10 +148,10 @@ def comet_scores(
     if not filled and translations:
         return scores
     cards = int(os.environ.get(GPUS_VARIABLE) or 0) if gpus is None else gpus
-    worker = _worker(python or default_python(), model or checkpoint(), batch_size, cards)
-    if not worker.alive:  # it was killed, or ran out of memory: once more from the start
+    how = (python or default_python(), model or checkpoint(), batch_size, cards)
+    if not _worker(*how).alive:  # it was killed, or ran out of memory: once more from the start
         _worker.cache_clear()
-        worker = _worker(python or default_python(), model or checkpoint(), batch_size, cards)
+    worker = _worker(*how)
     rows = [{"src": sources[i], "mt": translations[i], "ref": references[i]} for i in filled]
     for i, score in zip(filled, worker.score(rows)):
         scores[i] = min(max(score, 0.0), 1.0)
@@ -222,8 +226,7 @@ def make_environment(folder: Path, python: str | None = None) -> str:
         except OSError as error:
             raise MetricError(f"cannot run {step[0]} ({error.strerror})") from error
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise MetricError(f"`{' '.join(step)}` failed: {last[:300]}")
+            raise MetricError(f"`{' '.join(step)}` failed: {_last_line(done.stderr)[:300]}")
     return str(_python_of(folder))
 
 

@@ -8,7 +8,6 @@ harness that makes these four calls itself needs no hook.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -144,13 +143,7 @@ def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> No
     """
     internals.require_supported_version()
 
-    def wrapper_of(stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def wrapper(*positional: Any, **named: Any) -> Any:
-            arguments = internals.bind_evaluate(stock, positional, named)
-            results = evaluate(Evaluation(stock, arguments))
-            return stock(*positional, **named) if results is None else results
+    def around(stock: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        return evaluate(Evaluation(stock, arguments))
 
-        return wrapper
-
-    internals.hook(around=wrapper_of)
+    internals.hook(around=around)

@@ -36,7 +36,8 @@ def assert_same_evaluation(ours, stock, tasks):
 @pytest.mark.parametrize("task, metric, settings", CASES)
 def test_values_rows_and_prompts_are_those_of_the_harness(bench, task, metric, settings):
     stock_lm, full_lm, part_lm = Copyist(), Copyist(), Copyist()
-    stock = bench.stock([task], stock_lm, bootstrap_iters=10, **settings)
+    settings["bootstrap_iters"] = 10 if metric == "bleu" else 0
+    stock = bench.stock([task], stock_lm, **settings)
     part = run(bench, [task], "", part_lm, metrics=[metric], max_items=12, **settings)
     rows = {(row["doc_id"], row["filter"]): row for row in stock["samples"][task]}
     chosen = [(row["doc_id"], row["filter"]) for row in part["samples"][task]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness import internals
+from lm_eval_ccat.harness.internals import tasks
 from lm_eval_ccat.harness.internals.names import attribute
 from lm_eval_ccat.harness.opening import shipped_tasks, with_shipped_tasks
 
@@ -47,6 +49,16 @@ def test_the_shipped_folder_named_by_the_user_counts_once(tmp_path):
         shipped,
         str(tmp_path),
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def files_read_once():
+    """The texts of the harness's 14,000 task files."""
+    texts = functools.cache(lambda: list(genuine()))
+    genuine = tasks._texts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "_texts", texts)
+        yield
 
 
 def test_a_misspelt_stock_task_is_refused_with_close_names_and_a_right_one_is_found() -> None:

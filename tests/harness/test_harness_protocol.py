@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 
 from local_bench import N_DOCS, Copyist
@@ -60,14 +61,14 @@ def evaluate(bench, tasks, selector, lm, **arguments):
     """What `lm_eval.evaluate` would do that makes the calls itself."""
     from lm_eval.evaluator import evaluate as hooked
 
-    from lm_eval_ccat.harness.internals import bind_evaluate
-
     stock = getattr(hooked, "_ccat", hooked)
     loaded = bench.manager().load(tasks)
     for task in loaded["tasks"].values():
         task.set_fewshot_seed(seed=1234)
     named = {"lm": lm, "task_dict": loaded, "bootstrap_iters": 10, **arguments}
-    evaluation = Evaluation(stock, bind_evaluate(stock, (), named))
+    bound = inspect.signature(stock).bind(**named)
+    bound.apply_defaults()
+    evaluation = Evaluation(stock, bound.arguments)
     return stock(**named) if selector is None else evaluation.conduct(selector)
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from local_data import CONFIGS, SKILLS, TASKS, write_data
+from local_data import CONFIGS, LOGGED, SKILLS, TASKS, write_data
 
 
 def _once(load):
@@ -78,7 +78,7 @@ def logs(place, model_args):
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
-    for name in SKILLS:
+    for name in LOGGED:
         tracker = EvaluationTracker(output_path=str(place / "logs"))
         results = simple_evaluate(
             "ccat-forgetful",

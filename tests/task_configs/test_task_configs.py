@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from local_data import CONFIGS, SKILLS, TASKS, N
+from local_data import CONFIGS, LOGGED, TASKS, N
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.cli.main import main
@@ -73,7 +73,7 @@ def test_prompts_are_those_of_the_paper(place, logs):
 @pytest.mark.parametrize(("task", "metric"), TASKS.items())
 def test_better_models_score_better(logs, task, metric):
     table = ScoreTable.read(logs, task=task, metric=metric)
-    assert table.raw.shape == (len(SKILLS), N)
+    assert table.raw.shape == (len(LOGGED), N)
     means = dict(zip(table.models, np.nanmean(table.scores, axis=1)))
     if metric in LOWER_IS_BETTER:
         assert not table.scale.higher_is_better
@@ -87,9 +87,9 @@ def test_stock_lm_eval_runs_every_task(logs):
     [results] = [
         found["results"]
         for found in (json.loads(file.read_text()) for file in logs.rglob("results_*.json"))
-        if found["model_name"] == "m4"
+        if found["model_name"] == "m3"
     ]
-    row = ScoreTable.read(logs, task="ccat_govreport", metric="rougeL").select(["m4"]).raw
+    row = ScoreTable.read(logs, task="ccat_govreport", metric="rougeL").select(["m3"]).raw
     assert results["ccat_govreport"]["rougeL,none"] == pytest.approx(row.mean())
     for task, metric in TASKS.items():
         assert np.isfinite(results[task][f"{metric},none"])
@@ -103,7 +103,7 @@ def test_plain_lm_eval_is_adaptive_by_the_task_class(place, banks, model_args, m
     metadata = {
         "adaptive": {
             "bank": {f"{task}_adaptive": str(banks / f"{task}.json") for task in TASKS},
-            "max_items": 10,
+            "max_items": 5,
         }
     }
     arguments = _command(model_args("m3"), [f"{task}_adaptive" for task in TASKS], "plain")
@@ -115,7 +115,7 @@ def test_plain_lm_eval_is_adaptive_by_the_task_class(place, banks, model_args, m
         block = results["results"][f"{task}_adaptive"]
         key = f"sentence_{metric},none" if metric == "bleu" else f"{metric},none"
         assert np.isfinite(block[key])
-        assert results["n-samples"][f"{task}_adaptive"] == {"original": N, "effective": 10}
+        assert results["n-samples"][f"{task}_adaptive"] == {"original": N, "effective": 5}
 
 
 def test_run_adaptive_estimates_each_task(place, logs, banks, model_args):
@@ -266,17 +266,17 @@ def test_scores_scaled_by_item_calibrate_and_run_live(place, logs, model_args, m
         expected[metric] = scores_for(bank, logs)
     shutil.copy("ends/rougeL.json", "s.json")
     monkeypatch.setenv("CCAT_ITEM_SCALING", "ends")
-    assert main(_command(model_args("m2"), [SCALED], "scaled")) == 0
+    assert main(_command(model_args("m3"), [SCALED], "scaled")) == 0
     results = _results(place / "scaled")["results"][SCALED]
     for metric, table in expected.items():
-        row = table.raw[table.row_model.index("m2")]
+        row = table.raw[table.row_model.index("m3")]
         assert results[f"{metric}_item_scaled,none"] == pytest.approx(row.mean())
     assert "bertscore_item_scaled,none" not in results  # no ends, so its model was not needed
 
     adaptive = ["--adaptive", "--bank", "s.json", "--max_items", str(N)]
-    assert main([*_command(model_args("m4"), [SCALED], "scaled_run"), *adaptive]) == 0
+    assert main([*_command(model_args("m5"), [SCALED], "scaled_run"), *adaptive]) == 0
     table = expected["rougeL"]
-    mean = table.raw[table.row_model.index("m4")].mean()
+    mean = table.raw[table.row_model.index("m5")].mean()
     results = _results(place / "scaled_run")["results"][SCALED]
     assert results["rougeL_item_scaled,none"] == pytest.approx(mean, abs=1e-6)
 

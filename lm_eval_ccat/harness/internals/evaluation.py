@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,13 @@ from .tasks import hush
 Evaluate = Callable[..., Any]
 
 
-# -- the hook -------------------------------------------------------------------------------------
-
-_AROUND: list[Callable[[Evaluate], Evaluate]] = []
-_BEFORE: dict[str, Callable[[Any], None]] = {}
-_AFTER: dict[str, Callable[[Any], None]] = {}
+_HOOKS: dict[str, dict[str, Callable[..., Any]]] = {"before": {}, "around": {}, "after": {}}
 
 
 def hook(
     *,
-    around: Callable[[Evaluate], Evaluate] | None = None,
     before: Callable[[Any], None] | None = None,
+    around: Callable[[Evaluate, Mapping[str, Any]], Any] | None = None,
     after: Callable[[Any], None] | None = None,
 ) -> None:
     """Call functions around every `lm_eval.evaluator.evaluate`; a second call changes nothing.
@@ -35,59 +31,50 @@ def hook(
 
     Parameters
     ----------
-    around : callable, optional
-        Takes the harness's function and returns what stands in its place; one at most.
     before : callable, optional
         Is told of the model.
+    around : callable, optional
+        Takes the harness's function and the arguments of the call by name, and returns the results;
+        None where the harness is to evaluate as ever.
     after : callable, optional
         May change the results.
     """
     module: Any = import_module("lm_eval.evaluator")
-    if not hasattr(module.evaluate, "_ccat"):
-        _install(module)
-    if around is not None and not _AROUND:
-        _AROUND.append(around(module.evaluate._ccat))
-    for listeners, one in ((_BEFORE, before), (_AFTER, after)):
+    for when, one in (("before", before), ("around", around), ("after", after)):
         if one is not None:
-            listeners[f"{one.__module__}.{one.__qualname__}"] = one
-
-
-def _install(module: Any) -> None:
-    stock = module.evaluate
+            _HOOKS[when][f"{one.__module__}.{one.__qualname__}"] = one
+    if hasattr(module.evaluate, "_ccat"):
+        return
+    stock, version = module.evaluate, module.get_git_commit_hash
     hush()
 
     @functools.wraps(stock)
     def evaluate(*positional: Any, **named: Any) -> Any:
-        for tell in _BEFORE.values():
-            tell(bind_evaluate(stock, positional, named)["lm"])
-        results = (_AROUND[0] if _AROUND else stock)(*positional, **named)
-        for amend in _AFTER.values():
+        bound = inspect.signature(stock).bind(*positional, **named)
+        bound.apply_defaults()
+        arguments, results = dict(bound.arguments), None
+        for tell in _HOOKS["before"].values():
+            tell(arguments["lm"])
+        for instead in _HOOKS["around"].values():
+            results = results or instead(stock, arguments)
+        if results is None:
+            results = stock(*positional, **named)
+        for amend in _HOOKS["after"].values():
             amend(results)
         return results
 
+    def version_here() -> Any:
+        here = Path.cwd()
+        in_a_repository = any((folder / ".git").exists() for folder in (here, *here.parents))
+        return version() if in_a_repository else None
+
     evaluate._ccat = stock  # type: ignore[attr-defined]
-    module.evaluate = evaluate
-    version = module.get_git_commit_hash
-    module.get_git_commit_hash = lambda: version() if _in_a_repository() else None
-
-
-def _in_a_repository() -> bool:
-    here = Path.cwd()
-    return any((folder / ".git").exists() for folder in (here, *here.parents))
+    module.evaluate, module.get_git_commit_hash = evaluate, version_here
 
 
 def stock_simple_evaluate(**arguments: Any) -> Any:
     """The harness's own `simple_evaluate`."""
     return resolve("lm_eval.evaluator:simple_evaluate")(**arguments)
-
-
-def bind_evaluate(
-    function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]
-) -> dict[str, object]:
-    """All arguments of a call of `evaluate` by name, defaults included."""
-    bound = inspect.signature(function).bind(*arguments, **named)
-    bound.apply_defaults()
-    return dict(bound.arguments)
 
 
 def split_task_dict(task_dict: Mapping[Any, Any]) -> tuple[dict[str, object], dict[str, object]]:
