@@ -48,8 +48,7 @@ from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seco
 from .removed import refuse_removed_keys
 
 if TYPE_CHECKING:
-    from ..live.spec import Spec
-    from .live import Display
+    pass
 
 OPTIONS: Options = {
     "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",
@@ -90,6 +89,7 @@ OPTIONS: Options = {
 def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
     from ..live.ranking import dry_run, rank
+    from ..live.spec import Spec
     from ..report import LivePage, write_report
     from ..report.terminal import forecast_lines
     from ..runs.store import stored
@@ -113,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
         show(result, args.json, sys.stdout)
         return result.exit_code
     display = Display(json=args.json, yes=args.yes)
-    config = _spec_of(None if written else path, flags, models, display)
+    stated = _stated(None if written else path, flags, models)
+    config = Spec.read(*stated, warn=display.warn)
     if written:
         path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
     if args.probe and not args.dry_run:
@@ -142,21 +143,21 @@ def run(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _spec_of(file: Path | None, flags: dict[str, Any], models: list[Any], display: Display) -> Spec:
+def _stated(file: Path | None, flags: dict[str, Any], models: list[Any]) -> tuple[Any, Any]:
     """What is run: a file with the flags over it, or the flags and the models that they write."""
-    from ..live.spec import Spec, content_of
+    from ..live.spec import content_of
 
     if file is None:
         if not models:
             raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
-        return Spec.read({**flags, "models": models}, warn=display.warn)
+        return flags, {"models": models}
     if models or "tasks" in flags:
         flag = "model" if models else "task"
         raise UsageError(f"--{flag} cannot be combined with {file}; write it there")
     refuse_removed_keys(content_of(file))
     if include := flags.get("harness", {}).get("include_path"):
         flags["harness"]["include_path"] = str(Path(include).absolute())
-    return Spec.read(file, flags, warn=display.warn)
+    return file, flags
 
 
 # -- --init ---------------------------------------------------------------------------------------

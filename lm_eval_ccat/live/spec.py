@@ -228,13 +228,11 @@ class Spec:
         UsageError
             Naming the key and what may stand there.
         """
-        extra = _read(over or {}, OptionPlace(), warn)
+        extra = values_of(over or {}, warn)
         if isinstance(given, Spec):
             values = {f.name: getattr(given, f.name) for f in fields(cls)}
-        elif isinstance(given, Mapping):
-            values = _read(given, OptionPlace("", folder), warn)
         else:
-            values = values_of(Path(given), warn)
+            values = values_of(given, warn, OptionPlace("", folder))
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         return cls(**{**values, **extra})
@@ -246,7 +244,7 @@ class Spec:
         if "tasks" in plain:
             plain.pop("task", None)
         options = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
-        return cls(**_read(options, OptionPlace(recorded=True), None))
+        return cls(**values_of(options, place=OptionPlace(recorded=True)))
 
     def public(self) -> Values:
         """JSON values for files and comparison, credentials masked; the bank is not among them."""
@@ -367,25 +365,26 @@ def content_of(file: Path) -> Values:
     return content
 
 
-def values_of(file: Path, warn: Callable[[str], None] | None = None) -> Values:
-    """The options that a YAML file states, checked; its paths are looked for beside it first.
+def values_of(
+    given: Mapping[str, Any] | str | Path,
+    warn: Callable[[str], None] | None = None,
+    place: OptionPlace | None = None,
+) -> Values:
+    """The options that a mapping or a YAML file states, checked; a file's paths start beside it.
 
     Raises
     ------
     UsageError
         As `content_of`, or naming the key that is wrong.
     """
-    try:
-        return _read(content_of(file), OptionPlace("", file.parent), warn)
-    except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-
-
-def _read(
-    options: Mapping[str, Any], place: OptionPlace, warn: Callable[[str], None] | None
-) -> Values:
-    remember_credentials(options)
-    return read_values(Spec, _in_todays_words(options, warn), place)
+    if isinstance(given, str | Path):
+        file = Path(given)
+        try:
+            return values_of(content_of(file), warn, OptionPlace("", file.parent))
+        except UsageError as error:
+            raise UsageError(f"{file}: {error}") from None
+    remember_credentials(given)
+    return read_values(Spec, _in_todays_words(given, warn), place or OptionPlace())
 
 
 def _in_todays_words(options: Mapping[str, Any], warn: Callable[[str], None] | None) -> Values:

@@ -31,11 +31,9 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
         return trouble if before == 0 and hash(prompt) % 3 == 0 else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(
-            server.url, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
+        content = bench.ranked(
+            server, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
         )
-        assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
     assert all(not block["failed"] for block in content["models"].values())
     assert max(server.asked.values()) == 2
     # Answers behind the deciding one are paid for and kept, and not counted.
@@ -46,18 +44,12 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
     def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("status", 500) if model == "m05" and server.answered_by("m05") >= 12 else None
+        answered = sum(n for (m, _), n in server.answered.items() if m == "m05")
+        return ("status", 500) if model == "m05" and answered >= 12 else None
 
-    class Counting(CompletionsServer):
-        def answered_by(self, model: str) -> int:
-            return sum(n for (m, _), n in self.answered.items() if m == model)
-
-    server = Counting(bench.outputs, mood=mood)
-    with server:
-        failures = {**QUICK["failures"], "outage_minutes": 0.01}
-        config = bench.config(server.url, THREE, stop="limits", max_items=30, failures=failures)
-        assert main(["rank", str(config)]) == 4
-    content = content_of(config)
+    failures = {**QUICK["failures"], "outage_minutes": 0.01}
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
     assert content["order"] == ["m11", "m01"]
     lost = content["models"]["m05"]
     assert lost["rank"] is None and lost["n_items"] == 12
@@ -72,11 +64,10 @@ def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None
         number = int(prompt.rstrip(".").split()[-1])
         return ("status", 422) if model == "m05" and number % 4 else None
 
+    failures = {**QUICK["failures"], "in_a_row": 50}
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        failures = {**QUICK["failures"], "in_a_row": 50}
-        config = bench.config(server.url, THREE, stop="limits", max_items=30, failures=failures)
-        assert main(["rank", str(config)]) == 4
-    assert " of 1" in content_of(config)["models"]["m05"]["set_aside"]
+        content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
+    assert " of 1" in content["models"]["m05"]["set_aside"]
     assert sum(n for (m, _), n in server.asked.items() if m == "m05") < 20
 
 
@@ -89,9 +80,8 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(
         return ("status", 400) if model == "m11" and prompt in refused else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
-        assert main(["rank", str(config)]) in (0, 3)
-    block = content_of(config)["models"]["m11"]
+        content = bench.ranked(server, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
+    block = content["models"]["m11"]
     failed = {f["doc_id"] for f in block["failed"]}
     assert failed and failed <= set(range(0, 120, 10)) and not failed & set(block["items"])
     assert all(server.asked["m11", p] == 1 for p in refused if server.asked["m11", p])
@@ -185,40 +175,33 @@ def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_asked(
 def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
     bench: Bench, server: CompletionsServer
 ) -> None:
-    price = {"input": 1.0, "output": 4.0}
     per_item = (6 * 1.0 + 10 * 4.0) / 1e6
-    config = bench.config(
-        server.url, THREE, entry={"price": price}, budget={"usd": 60.5 * per_item},
-        model_args={"num_concurrent": 4}, stop="limits",
+    content = bench.ranked(
+        server, THREE, entry={"price": {"input": 1.0, "output": 4.0}}, stop="limits",
+        budget={"usd": 60.5 * per_item}, model_args={"num_concurrent": 4},
     )  # fmt: skip
-    assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
     assert content["cost"] == pytest.approx(per_item * content["items_administered"])
     assert 50 * per_item < content["cost"] <= (60.5 + 12) * per_item
 
 
 def test_the_judge_is_paid_from_the_same_budget(bench: Bench, server: CompletionsServer) -> None:
-    config = bench.config(
-        server.url, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
+    content = bench.ranked(
+        server, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
         budget={"usd": 2.0}, stop="limits",
     )  # fmt: skip
-    assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
     assert content["cost"] == pytest.approx(0.04 * content["items_administered"])
     assert 1.95 <= content["cost"] <= 2.0 + 1e-9
 
 
 def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Bench) -> None:
     with CompletionsServer(bench.outputs, latency=0.2) as server:
-        config = bench.config(
-            server.url, ["m01", "m11"], entry={"price": {"hour": 3600.0}}, max_items=16,
+        content = bench.ranked(
+            server, ["m01", "m11"], entry={"price": {"hour": 3600.0}}, max_items=16,
             stop="limits", model_args={"num_concurrent": 8},
         )  # fmt: skip
-        assert main(["rank", str(config)]) in (0, 3)
-    block = content_of(config)["models"]["m01"]
     # 16 documents, 8 at once: two times 0.2 s, at a dollar a second, and more on a busy machine;
     # one by one they would be 3.2 s.
-    assert 0.4 <= block["cost"] < 3.0
+    assert 0.4 <= content["models"]["m01"]["cost"] < 3.0
 
 
 def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(
@@ -231,9 +214,8 @@ def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(
     for name, text in files.items():
         (tasks / name).write_text(text)
     (tasks / "scoring.py").write_text("def process_results(doc, results):\n    return 1 / 0\n")
-    config = bench.config(server.url, ["m01", "m11"], failures={"attempts": 6, "backoff": 0.01})
-    assert main(["rank", str(config)]) == 4
-    content = content_of(config)
+    failures = {"attempts": 6, "backoff": 0.01}
+    content = bench.ranked(server, ["m01", "m11"], (4,), failures=failures)
     aside = [block["set_aside"] for block in content["models"].values() if block["set_aside"]]
     assert aside and all("ZeroDivisionError" in reason for reason in aside)
     assert not any(block["items"] for block in content["models"].values())

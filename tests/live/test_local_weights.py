@@ -77,14 +77,6 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
     assert not there
 
 
-def test_a_model_larger_than_the_memory_is_refused_before_it_is_loaded(
-    bench: Bench, capsys: pytest.CaptureFixture
-) -> None:
-    big = {"name": "big", "model": "hf", "model_args": {"pretrained": "x"}, "memory": 12}
-    ranked(bench.folder, (1,), task="loopback_task", memory=10, models=[big])
-    assert "model big needs memory 12, more than the 10" in capsys.readouterr().err
-
-
 CHOICES = """\
 task: choices_task
 dataset_path: json

@@ -33,12 +33,10 @@ def test_an_outage_loses_neither_model_nor_document(bench: Bench) -> None:
 
     failures = {"attempts": 2, "backoff": 0.05, "max_backoff": 0.4, "outage_minutes": 1}
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(
-            server.url, THREE, max_items=20, stop="limits", failures=failures,
+        content = bench.ranked(
+            server, THREE, max_items=20, stop="limits", failures=failures,
             model_args={"num_concurrent": slots},
         )  # fmt: skip
-        assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
     assert all(b["n_items"] == 20 and not b["failed"] for b in content["models"].values())
     during = [t for t in began if t - began[0] < 1.5]
     # Two requests of each slot, and one probe after each pause: 0.05, 0.1, 0.2, 0.4, 0.4 ...
@@ -50,9 +48,7 @@ def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench: Bench) -> None
         return ("status", 401) if model == "m01" else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m11"], stop="limits")
-        assert main(["rank", str(config)]) == 4
-        content = content_of(config)
+        content = bench.ranked(server, ["m01", "m11"], (4,), stop="limits")
         assert "only m11 is left" in content["stopped_because"]
         assert content["models"]["m11"]["n_items"] < 10
         # Where its own error is wanted it goes on.
@@ -161,20 +157,15 @@ def test_a_model_that_was_set_aside_is_taken_up_again(bench: Bench) -> None:
     assert max(server.answered.values()) == 1
 
 
-def test_what_cannot_work_costs_one_request(bench: Bench, capsys: pytest.CaptureFixture) -> None:
+def test_what_cannot_work_costs_one_request(bench: Bench) -> None:
     def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return (
-            ("say", 404, '{"error": {"message": "no such model m05"}}') if model == "m05" else None
-        )
+        said = '{"error": {"message": "no such model m05"}}'
+        return ("say", 404, said) if model == "m05" else None
 
     with CompletionsServer(bench.outputs, latency=0.02, mood=mood) as server:
-        config = bench.config(server.url, THREE, model_args={"num_concurrent": 8})
-        assert main(["rank", str(config)]) == 4
+        content = bench.ranked(server, THREE, (4,), model_args={"num_concurrent": 8})
         assert sum(n for (m, _), n in server.asked.items() if m == "m05") == 1
-        assert "no such model m05" in content_of(config)["models"]["m05"]["set_aside"]
-        other = bench.config(server.url, THREE, name="typo", model_args={"num_concurent": 4})
-        assert main(["rank", str(other)]) == 2
-    assert "no argument 'num_concurent'" in capsys.readouterr().err
+    assert "no such model m05" in content["models"]["m05"]["set_aside"]
 
 
 def test_many_empty_answers_are_loud_and_can_fail_a_run(
@@ -184,14 +175,11 @@ def test_many_empty_answers_are_loud_and_can_fail_a_run(
         return ("empty",) if model == "m01" and hash(prompt) % 2 else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(
-            server.url, ["m01", "m11"], max_items=30, stop="limits", fail_on_empty=0.1
+        content = bench.ranked(
+            server, ["m01", "m11"], (4,), max_items=30, stop="limits", fail_on_empty=0.1
         )
-        assert main(["rank", str(config)]) == 4
     captured = capsys.readouterr()
     assert (captured.out + captured.err).count("answers of m01 are empty") == 1
-    assert "gave" not in captured.out  # the same in other words
-    content = content_of(config)
     assert "are empty" in content["warnings"][0]
     block = content["models"]["m01"]
     assert 0 < block["empty_outputs"] < block["n_items"] == 30

@@ -106,27 +106,6 @@ def test_an_answer_to_another_prompt_does_not_count(
     assert max(server.asked.values()) == 2
 
 
-@pytest.mark.parametrize(
-    ("prior", "message"),
-    [
-        ("nowhere", "`prior:` names logs that do not exist: nowhere"),
-        ({"m11": "tasks"}, "`prior:` names m11, which is not ranked"),
-        (["m05=tasks"], "no samples_<task>_<date>.jsonl found"),
-    ],
-)
-def test_mistakes_cost_nothing(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    prior: object,
-    message: str,
-) -> None:
-    config = bench.config(server.url, PAIR, prior=prior)
-    assert main(["rank", str(config)]) in (1, 2)
-    assert message in capsys.readouterr().err
-    assert not server.asked
-
-
 def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for given, found in (("a", {"": ["a"]}), (["x=a"], {"x": ["a"]}), ({"x": "a"}, {"x": ["a"]})):

@@ -158,26 +158,34 @@ def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "code", "message"),
     [
-        ({"budget": {"usd": 1.0}}, "price of model m01 is unknown"),
-        ({"harness": {"include_path": "nowhere"}}, "no folder"),
-        ({"entry": {"model": "local-completion"}}, "local-completions"),
+        ({"budget": {"usd": 1.0}}, 2, "price of model m01 is unknown"),
+        ({"harness": {"include_path": "nowhere"}}, 2, "no folder"),
+        ({"entry": {"model": "local-completion"}}, 2, "local-completions"),
+        ({"model_args": {"num_concurent": 4}}, 2, "no argument 'num_concurent'"),
+        ({"entry": {"model": "hf", "model_args": {"pretrained": "x"}, "memory": 12}, "memory": 10},
+         1, "model m01 needs memory 12, more than the 10"),
+        ({"prior": "nowhere"}, 2, "`prior:` names logs that do not exist: nowhere"),
+        ({"prior": {"m07": "tasks"}}, 2, "`prior:` names m07, which is not ranked"),
+        ({"prior": ["m01=tasks"]}, 1, "no samples_<task>_<date>.jsonl found"),
+        ({"save_bank": "x.json"}, 1, "save_bank needs one of method 'default' that keeps them"),
+        ({"bank": None, "strata": "x"}, 2, "no field 'x'; they have: id, numbers"),
+        ({"WORLD_SIZE": "2"}, 1, "start `rank` once"),
     ],
-)
-def test_mistakes_in_the_configuration_cost_nothing(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    change: dict,
-    message: str,
-) -> None:
+)  # fmt: skip
+def test_what_cannot_be_run_is_refused_before_anything_is_asked(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch, change: dict, code: int, message: str,
+) -> None:  # fmt: skip
+    change = dict(change)
+    if "WORLD_SIZE" in change:
+        monkeypatch.setenv("WORLD_SIZE", change.pop("WORLD_SIZE"))
     config = bench.config(server.url, ["m01", "m11"], **change)
-    assert main(["rank", str(config)]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.strip().splitlines()) == 1
-    assert not server.asked and not config.with_suffix(".run").exists()
+    assert main(["rank", str(config)]) == code
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not server.asked
+    assert code == 1 or not (config.with_suffix(".run") / "journal.jsonl").exists()
 
 
 def test_flags_override_the_file_setting_by_setting(
@@ -214,27 +222,11 @@ def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
     with CompletionsServer(bench.outputs, usage=False) as server:
-        config = bench.config(
-            server.url, ["m01", "m11"], entry={"price": {"input": 1.0, "output": 4.0}}
-        )
-        assert main(["rank", str(config)]) == 0
-    tokens = content_of(config)["models"]["m01"]["tokens"]
+        price = {"price": {"input": 1.0, "output": 4.0}}
+        content = bench.ranked(server, ["m01", "m11"], entry=price)
+    tokens = content["models"]["m01"]["tokens"]
     assert tokens["estimated"] and tokens["counted_by"] == ["estimate"]
     assert "~ marks costs estimated" in capsys.readouterr().out
-
-
-def test_data_parallel_processes_are_refused_before_any_model_call(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    config = bench.config(server.url, ["m01", "m11"])
-    assert main(["rank", str(config)]) == 1
-    error = capsys.readouterr().err
-    assert "one of 2 processes" in error and "--executor ray" in error
-    assert not server.asked
 
 
 def test_the_response_cache_is_one_file_per_model(bench: Bench, server: CompletionsServer) -> None:

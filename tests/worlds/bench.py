@@ -54,6 +54,16 @@ class Bench:
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         return path
 
+    def ranked(
+        self, server: Any, models: list[str], code: tuple[int, ...] = (0, 3), **settings: Any
+    ) -> dict[str, Any]:
+        """The result of a ranking by the command line."""
+        from lm_eval_ccat.cli.main import main
+
+        config = self.config(server.url, models, **settings)
+        assert main(["rank", str(config)]) in code
+        return content_of(config)
+
 
 def content_of(config: Path) -> dict[str, Any]:
     """The result of a finished ranking by a configuration."""
