@@ -225,27 +225,21 @@ def test_a_file_that_grows_for_ever_or_is_no_file_is_refused(tmp_path, monkeypat
         ItemBank.load(tmp_path / "none.json")
 
 
-@pytest.mark.parametrize(
-    ("method", "damage", "says"),
-    [
-        ("paper", lambda d: d["constants"].update(k=-1), "not above 0"),
-        ("paper", lambda d: d["constants"].update(k=1e-300), "absurdly small"),
-        ("paper", lambda d: d["constants"].update(k=1e300), "absurdly large"),
-        ("paper", lambda d: d["constants"].update(start="0"), "not a number"),
-        ("paper", lambda d: d["items"]["parameters"].pop("difficulty"), "needs parameter"),
-        ("default", lambda d: d["items"]["parameters"]["noise"].__setitem__(0, -1.0), "do not fit"),
-        ("default", lambda d: d["constants"]["departures"].update(df=1e300), "no sense"),
-        ("default", lambda d: d["constants"]["abilities"].__setitem__(0, 1e300), "no sense"),
-        ("default", lambda d: d["items"]["parameters"]["covariance"][0].__setitem__(0, -5.0),
-         "negative variance"),
-    ],
-)  # fmt: skip
-def test_nonsense_numbers_are_refused_before_they_are_used(documents, method, damage, says):
-    document = copy.deepcopy(documents[method])
-    damage(document)
-    bank = ItemBank.from_dict(sealed(document))
-    with pytest.raises(BankError, match=says):
-        Ranker(bank, {"a": 1.0, "b": 1.0})
+def test_nonsense_numbers_are_refused_before_they_are_used(documents):
+    for method, part, name, change, says in (
+        ("paper", "constants", "k", lambda k: -1, "not above 0"),
+        ("paper", "constants", "k", lambda k: 1e300, "absurdly large"),
+        ("paper", "constants", "start", lambda start: "0", "not a number"),
+        ("default", "constants", "abilities", lambda all: [1e300, *all[1:]], "no sense"),
+        ("default", "parameters", "noise", lambda all: [-1.0, *all[1:]], "do not fit"),
+        ("default", "parameters", "covariance",
+         lambda all: [[-5.0, *all[0][1:]], *all[1:]], "negative variance"),
+    ):  # fmt: skip
+        document = copy.deepcopy(documents[method])
+        of = document["constants"] if part == "constants" else document["items"]["parameters"]
+        of[name] = change(of[name])
+        with pytest.raises(BankError, match=says):
+            Ranker(ItemBank.from_dict(sealed(document)), {"a": 1.0, "b": 1.0})
 
 
 def test_a_bank_is_named_by_what_it_keeps_of_its_file(tmp_path):

@@ -156,30 +156,25 @@ def test_a_table_is_not_changed_through_what_it_was_made_of_or_gave():
 ONE = ("a", 0, "f1", 0.1)
 
 
-@pytest.mark.parametrize(
-    ("rows", "header", "says"),
-    [
-        ([ONE, ("a", 0, "f1", 0.2)], HEADER, "2 scores of model 'a'.*doc_id 0"),
-        ([ONE, ("a", 1, "f1", 0.2), ("a", 0, "f1", 0.1)], HEADER, "2 scores of model 'a'"),
-        ([("a", 0, "f1", "high")], HEADER, "score.*not numeric|not a readable"),
-        ([("a", 0, "f1", "inf")], HEADER, "infinite"),
-        ([("a", 0.5, "f1", 0.1)], HEADER, "doc_id must be an integer or a string"),
-        ([("a", "", "f1", 0.1), ONE], HEADER, "1 rows have no doc_id"),
-        ([("a", 0, "f1", "")], HEADER, "missing"),
-        ([("", 0, "f1", 0.5), ("a", 1, "f1", 0.5)], HEADER, "1 rows name no model"),
-        ([], HEADER, "no scores"),
-        ([("a", 1)], "model,doc_id", "no column 'score'"),
-        ([ONE, ("a", 0, "em", 1)], HEADER, r"2 metrics \(em, f1\); name one"),
-        ([(*ONE, 0)], f"{HEADER},scale_min", "both scale_min and scale_max"),
-        ([(*ONE, 0, 1), ("b", 0, "f1", 0.5, 0, 2)], f"{HEADER},scale_min,scale_max",
-         "'scale_max' must be constant"),
-        ([(*ONE, "maybe")], f"{HEADER},higher_is_better", "true or false, not 'maybe'"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_meant_is_refused(tmp_path, rows, header, says):
-    with pytest.raises(CcatError, match=says) as e:
-        ScoreTable.read(write(tmp_path / "bad.csv", rows, header))
-    assert "bad.csv" in str(e.value)
+def test_what_cannot_be_meant_is_refused(tmp_path):
+    for rows, more, says in (
+        ([ONE, ("a", 0, "f1", 0.2)], "", "2 scores of model 'a'.*doc_id 0"),
+        ([ONE, ("a", 1, "f1", 0.2), ONE], "", "2 scores of model 'a'"),
+        ([("a", 0, "f1", "high")], "", "score.*not numeric|not a readable"),
+        ([("a", 0, "f1", "inf")], "", "infinite"),
+        ([("a", 0.5, "f1", 0.1)], "", "doc_id must be an integer or a string"),
+        ([("a", "", "f1", 0.1), ONE], "", "1 rows have no doc_id"),
+        ([("a", 0, "f1", "")], "", "missing"),
+        ([("", 0, "f1", 0.5), ("a", 1, "f1", 0.5)], "", "1 rows name no model"),
+        ([], "", "no scores"),
+        ([ONE, ("a", 0, "em", 1)], "", r"2 metrics \(em, f1\); name one"),
+        ([(*ONE, 0)], ",scale_min", "both scale_min and scale_max"),
+        ([(*ONE, 0, 1), ("b", 0, "f1", 0.5, 0, 2)], ",scale_min,scale_max", "must be constant"),
+        ([(*ONE, "maybe")], ",higher_is_better", "true or false, not 'maybe'"),
+    ):
+        with pytest.raises(CcatError, match=says) as e:
+            ScoreTable.read(write(tmp_path / "bad.csv", rows, HEADER + more))
+        assert "bad.csv" in str(e.value)
 
 
 def test_files_that_are_not_there_or_no_tables(tmp_path):
@@ -191,9 +186,8 @@ def test_files_that_are_not_there_or_no_tables(tmp_path):
         ScoreTable.read(write(tmp_path / "t.csv", [ONE]), metric="rouge")
 
 
-@pytest.mark.parametrize(
-    ("metric", "values", "how", "scale"),
-    [
+def test_the_scale_is_found(tmp_path):
+    for metric, values, how, scale in (
         # What the user gives, then the unit interval, then the metric table.
         ("mine", [0, 25, 5], {"range": (0, 25), "lower_is_better": True}, Scale(0, 25, False)),
         ("mine", [0, 300], {"scale": Scale(cap=50)}, Scale(cap=50)),
@@ -203,16 +197,14 @@ def test_files_that_are_not_there_or_no_tables(tmp_path):
         ("comet", [0.4, 0.9], {}, Scale()),
         ("ter", [0, 0.25, 3], {}, Scale(cap=1)),
         ("ter", [0, 25, 300], {"range": (0, 100)}, Scale(cap=100)),
-    ],
-)
-def test_the_scale_is_found(tmp_path, metric, values, how, scale):
-    rows = [("a", i, metric, v) for i, v in enumerate(values)]
-    table = ScoreTable.read(write(tmp_path / "t.csv", rows), **how)
-    assert table.scale == scale and ((table.scores >= 0) & (table.scores <= 1)).all()
-    of_table = not how and max(values) > 1.1 and scale.cap is None
-    assert any("metric table" in w for w in table.warnings) == of_table
-    capped = scale.cap is not None and "scale" not in how
-    assert any("capped at" in w for w in table.warnings) == capped
+    ):
+        rows = [("a", i, metric, v) for i, v in enumerate(values)]
+        table = ScoreTable.read(write(tmp_path / "t.csv", rows), **how)
+        assert table.scale == scale and ((table.scores >= 0) & (table.scores <= 1)).all()
+        of_table = not how and max(values) > 1.1 and scale.cap is None
+        assert any("metric table" in w for w in table.warnings) == of_table
+        capped = scale.cap is not None and "scale" not in how
+        assert any("capped at" in w for w in table.warnings) == capped
 
 
 def test_a_scale_that_is_not_known_or_left_is_refused(tmp_path):
