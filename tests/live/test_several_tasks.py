@@ -168,12 +168,10 @@ def test_known_models_count_where_they_have_every_task(
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"task": "all_three", "tasks": ["first"]}, "`task:` and `tasks:` mean the same"),
         ({"tasks": ["first", "first"]}, "names 'first' twice"),
         ({"task": "all_three", "weights": {"pair": 1}}, "gives task third no weight"),
         ({"task": "all_three", "weights": {"pair": 1, "first": 2, "third": 1}}, "weight twice"),
         ({"task": "all_three", "weights": {"pear": 1}}, "no such task or group"),
-        ({"task": "all_three", "weights": "much"}, "`weights` must be documents, equal"),
         ({"task": "first", "weights": "equal"}, "`weights:` is of several tasks"),
         ({"task": "all_three", "bank": "default.bank.json"}, "name a folder"),
         ({"task": "all_three", "bank": {"first": "default.bank.json"}}, "no bank of task second"),
@@ -183,9 +181,6 @@ def test_mistakes_are_named_before_anything_is_asked(
     suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, settings, says
 ) -> None:
     path = config(suite, server, **settings)
-    if "task" in settings and "tasks" in settings:
-        content = yaml.safe_load(path.read_text())
-        path.write_text(yaml.safe_dump({**content, "task": "all_three"}, sort_keys=False))
     assert main(["rank", str(path)]) == 2
     assert says in capsys.readouterr().err and not sum(server.asked.values())
 

@@ -214,24 +214,6 @@ def test_columns_of_money_follow_who_counted() -> None:
     assert book.tally.money("a") == {"billed": 2.0, "assumed": 2.0, "unknown": 0.0}
 
 
-def test_a_model_set_aside_holds_nothing_and_can_be_taken_back() -> None:
-    lines: list[bytes] = []
-    book = teller(lines)
-    book.restore("a")  # it is not set aside: nothing to write
-    assert not lines
-    pairs = book.ask(4)
-    book.drop("a", "HTTP 401")
-    book.drop("a", "again")
-    assert book.tally.set_aside == {"a": "HTTP 401"}
-    assert book.claims == [p for p in pairs if p[0] == "b"]
-    again = teller(lines)
-    assert again.tally.set_aside == {"a": "HTTP 401"} and again.claims == book.claims
-    book.restore("a")
-    for one in (book, teller(lines)):
-        assert not one.tally.set_aside and not one.ranker.result().set_aside
-        assert "a" in one.ranker.result().order
-
-
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), "0.5", None])
 def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> None:
     lines: list[bytes] = []
@@ -248,37 +230,6 @@ def test_a_record_of_a_later_version_is_refused() -> None:
     Journal(lines).append([{"op": "merge"}])
     with pytest.raises(RunError, match="'merge' that this version does not know"):
         teller(lines)
-
-
-@pytest.mark.parametrize("method", ["paper", "default"])
-def test_selection_derives_again_what_was_recorded(method: str) -> None:
-    rng = np.random.default_rng(1)
-    scores = np.clip(rng.beta(2, 2, size=(10, 40)) + np.linspace(-0.2, 0.2, 10)[:, None], 0, 1)
-    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(10)])
-    bank = calibrate(table.without(["m2", "m7"]), method=method)
-
-    def ranker() -> Ranker:
-        return Ranker(bank, {"m2": 1.0, "m7": 2.0}, warmup=3, max_items=12, audit=0.2, seed=5)
-
-    lines: list[bytes] = []
-    live = Teller(ranker(), Journal(lines), clock=Clock())
-    while pairs := live.ask(3):
-        for model, item in pairs:
-            live.answer(model, item, float(table.select([model]).scores[0, item]), 1.0)
-    selecting = ranker()
-    drawn = 0
-    for record in Journal(lines).read_new():
-        if record["op"] == "ask":
-            assert selecting.ask(len(record["pairs"])) == record["pairs"]
-            draws = [selecting.probability(*pair) for pair in record["pairs"]]
-            assert draws == record["draws"]
-            drawn += sum(p is not None for p in draws)
-        else:
-            selecting.tell(record["model"], record["item"], record["score"], cost=record["cost"])
-    assert drawn > 0
-    imposed = Teller(ranker(), Journal(lines))
-    imposed.read()
-    assert imposed.ranker.result().to_dict() == selecting.result().to_dict()
 
 
 def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:

@@ -14,7 +14,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.identity import Differences, differences
+from lm_eval_ccat.runs.identity import differences
 from lm_eval_ccat.runs.rebuild import BANK_FILE, rebuild
 
 
@@ -63,11 +63,6 @@ def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
             answered.append((model, item))
     ranker.journal.close()
     return answered
-
-
-def same(folder: Path, now: dict[str, Any]) -> Differences:
-    old = RunDirectory(folder).present_identity()
-    return differences(old, now, may_change()).accepted(str(folder))
 
 
 def resume(folder: Path, now: dict[str, Any]) -> list[str]:
@@ -153,18 +148,6 @@ def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
         "config.budget.seconds: null -> 60",
     ]
     assert work(run)
-
-
-def test_differences_are_shown_where_they_are() -> None:
-    old = {"config": {"task": "größe", "metrics": ["bleu", "chrf"], "seed": 0}}
-    new = {"config": {"task": "maß", "metrics": ["bleu", "ter"], "seed": 0}}
-    assert differences(old, new, may_change()).refused == [
-        'config.metrics[1]: "chrf" -> "ter"',
-        'config.task: "größe" -> "maß"',
-    ]
-    longer = {"config": {**old["config"], "metrics": ["bleu", "chrf", "ter"]}}
-    [said] = differences(old, longer, may_change()).refused
-    assert said == 'config.metrics: ["bleu", "chrf"] -> ["bleu", "chrf", "ter"]'
 
 
 def test_a_header_without_a_ranker_asks_no_change_of_it() -> None:
