@@ -315,34 +315,27 @@ def _paired(
 ) -> Compared:
     """Compare scores, each document's repeats averaged first."""
     warnings += [*one.warnings, *other.warnings, *_differing(one, other)]
-    sides = [t.select([n]) for t, n in zip((one, other), names)]
-    unit = [t.model_scores()[0] for t in sides]
-    where = [{d: n for n, d in enumerate(t.doc_ids)} for t in sides]
-    hashes = [t.doc_hashes or (None,) * t.n_items for t in sides]
-    both, changed = [], 0
-    for doc_id, i in where[0].items():
-        j = where[1].get(doc_id)
-        if j is None or not (np.isfinite(unit[0][i]) and np.isfinite(unit[1][j])):
-            continue
-        if None not in (hashes[0][i], hashes[1][j]) and hashes[0][i] != hashes[1][j]:
-            changed += 1
-        else:
-            both.append((doc_id, i, j))
-    if changed:
+    scored: list[dict[Any, tuple[float, str | None]]] = []
+    for table, name in zip((one, other), names):
+        table = table.select([name])
+        hashes = table.doc_hashes or (None,) * table.n_items
+        rows = zip(table.doc_ids, table.model_scores()[0], hashes)
+        scored.append({d: (score, hash) for d, score, hash in rows if np.isfinite(score)})
+    first, second = scored
+    shared = [d for d in first if d in second]
+    ids = [d for d in shared if len({first[d][1], second[d][1]} - {None}) < 2]
+    if changed := len(shared) - len(ids):
         warnings.append(
             f"{plural(changed, 'document')} left out: the same doc_id, but different text"
         )
-    if not both:
+    if not ids:
         raise ScoreTableError(f"{' and '.join(names)} have no document of {one.metric} in common")
-    alone = sum(int(np.isfinite(u).sum()) for u in unit) - 2 * (len(both) + changed)
-    if alone:
+    if alone := len(first) + len(second) - 2 * len(shared):
         warnings.append(
             f"{plural(alone, 'score')} left out: the other side has none for the same document"
         )
     scale = one.scale
-    x = scale.restore(unit[0][[i for _, i, _ in both]])
-    y = scale.restore(unit[1][[j for _, _, j in both]])
-    ids = [d for d, _, _ in both]
+    x, y = (scale.restore(np.array([side[d][0] for d in ids])) for side in scored)
     how: dict[str, Any] = {**judged, "higher_is_better": scale.higher_is_better}
     labels = values_of_field(fields, cluster, ids) if cluster else None
     groups: dict[str, Difference] = {}

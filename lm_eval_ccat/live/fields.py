@@ -8,6 +8,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..harness.prices import Price
@@ -275,8 +277,6 @@ def pairs_of(text: str, place: OptionPlace) -> Values:
     UsageError
         A part is not of that form.
     """
-    import yaml
-
     values: Values = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         key, equals, value = part.partition("=")

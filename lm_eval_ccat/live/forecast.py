@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scipy.special import ndtri
 
 from ..methods.sample.pairs import (
     GRADED,
@@ -15,18 +17,17 @@ from ..methods.sample.pairs import (
     items_for_error,
     items_needed,
 )
+from ..ranker import Ranker
 from ..runs.lines import Record
+from .entries import ModelSpec
 from .failures import Failure
+from .models import Item, SessionModel
+from .plan import Plan
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
 GAPS = (0.2, 0.1, 0.05, 0.02)
 #: A test is played through to this many items at most, which takes a second or two.
 MOST_PLAYED = 400
-
-if TYPE_CHECKING:
-    from .entries import ModelSpec
-    from .models import Item, SessionModel
-    from .plan import Plan
 
 
 def forecast(plan: Plan) -> Record:
@@ -172,8 +173,6 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     dict of str to int or None
         Gap on the metric's own scale to items; None where all allowed items do not suffice.
     """
-    from scipy.special import ndtri
-
     if plan.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
     z, errors = float(ndtri((1 + plan.spec.confidence) / 2)), list(_expected_errors(plan))
@@ -222,8 +221,6 @@ def _expected_errors(plan: Plan) -> Iterator[float]:
 
     Its test is played through, to `MOST_PLAYED` items at most.
     """
-    from ..ranker import Ranker
-
     spec, banks = plan.spec, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
     about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": spec.seed}

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ..errors import UsageError
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
@@ -335,8 +337,6 @@ def content_of(file: Path) -> Values:
     UsageError
         It is not there, no YAML, or something else than a configuration.
     """
-    import yaml
-
     try:
         with file.open(encoding="utf-8") as stream:  # the stream knows its name, for an error
             content = yaml.safe_load(stream)

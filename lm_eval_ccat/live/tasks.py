@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ from typing import Any
 
 from ..demo import register_models
 from ..errors import UsageError
-from ..harness import TaskSession, open_sessions
+from ..harness import TaskSession, internals, open_sessions
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from .entries import ModelSpec
@@ -160,10 +161,6 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
     UsageError
         Naming the entry and close names.
     """
-    import difflib
-
-    from ..harness import internals
-
     register_models()
     types = internals.model_types()
     for entry in entries:

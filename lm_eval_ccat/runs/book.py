@@ -16,17 +16,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import RunError
 from ..masking import mask_values
+from ..ranker import Ranker
 from .identity import COMPARED, NO_LIMIT, Differences
 from .journal import Journal
 from .lines import Record
 from .tally import CUT, Tally
-
-if TYPE_CHECKING:
-    from ..ranker import Ranker
 
 #: An item as the Ranker names it: a doc_id, or (task, doc_id).
 Item = Any

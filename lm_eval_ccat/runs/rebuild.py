@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..bank import ItemBank
+from ..bank.suite import SuiteBank
+from ..ranker import Ranker
 from .book import Book
 from .directory import RunDirectory
 from .identity import in_todays_words
 from .journal import JournalFile, Record
-
-if TYPE_CHECKING:
-    from ..bank import ItemBank
-    from ..ranker import Ranker
 
 BANK_FILE = "bank.json"
 #: Folder of the banks of a ranking with several outcomes or tasks.
@@ -34,9 +33,6 @@ def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: P
     BankError
         It cannot be written.
     """
-    from ..bank import ItemBank
-    from ..bank.suite import SuiteBank
-
     if isinstance(banks, ItemBank):
         banks.save(folder / BANK_FILE)
     else:
@@ -51,9 +47,6 @@ def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
     BankError
         It is missing or damaged.
     """
-    from ..bank import ItemBank
-    from ..bank.suite import SuiteBank
-
     place = banks_at(folder)
     return ItemBank.load(place) if place.suffix else SuiteBank.load(place)
 
@@ -70,8 +63,6 @@ def make_ranker(
         JSON values as the header records them: ``models`` (name to price), ``units`` (a list in
         bank order, or None) and the keyword arguments of `Ranker`.
     """
-    from ..ranker import Ranker
-
     arguments = in_todays_words(arguments)
     rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
     return Ranker(bank, arguments["models"], **rest, **arguments["options"])
