@@ -162,7 +162,7 @@ class Ranker:
         prices = prices_of(models)
         self.confidence = number(confidence, "confidence", 0.5, 1.0)
         self.seed = whole(seed, "seed")
-        rule = stopping_rule(stop)
+        rule = stopping_rule(stop, options)
         limit, self._max_items = limits(rule, budget, max_items)
         number(min_difference, "min_difference", 0.0)
         flag(familywise, "familywise")

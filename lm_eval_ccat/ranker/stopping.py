@@ -8,6 +8,7 @@ Your own rule is a subclass of `StoppingRule` with `wants` and `why`.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -422,8 +423,21 @@ def _parts(kind: type[_Several], rule: StoppingRule) -> tuple[StoppingRule, ...]
     return rule.rules if isinstance(rule, kind) else (rule,)
 
 
-def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
-    """The rule that stops a ranking, beside its limits, from words or from a rule."""
+def stopping_rule(
+    stop: StoppingRule | str | None, options: dict[str, Any] | None = None
+) -> StoppingRule:
+    """The rule that stops a ranking, beside its limits, from words or from a rule.
+
+    Arguments of earlier versions (`OLD_GOALS`) are taken out of `options`, with a warning.
+    """
+    taken = {key: options.pop(key) for key in OLD_GOALS if options and key in options}
+    older = {key: value for key, value in taken.items() if value is not None}
+    if older:
+        words = words_of(**older)
+        warnings.warn(f"{', '.join(older)}: use stop={words!r}", DeprecationWarning, stacklevel=3)
+        if stop is not None:
+            raise UsageError(f"give stop= alone, or {', '.join(older)} without it")
+        stop = words
     if stop is None:
         return AllDecided()
     if isinstance(stop, str):

@@ -112,7 +112,7 @@ def test_rules_are_values():
         (lambda: TopDecided(1.5), "1.5 is not a whole number"),
         (lambda: Budget("x"), "budget 'x'"),
         (lambda: Ranker(BANK, EVEN, stop="soon"), "stop 'soon'"),
-        (lambda: Ranker(BANK, EVEN, target_se=0.1), "no option 'target_se'"),
+        (lambda: Ranker(BANK, EVEN, target=0.1), "no option 'target'"),
         (lambda: AllDecided() & "soon", "'soon' is not a stopping rule"),
     ],
 )
@@ -134,3 +134,18 @@ def test_equal_models_are_called_equivalent_and_stop_early():
     assert sum(map(len, narrow.items.values())) < sum(map(len, wide.items.values()))
     assert narrow.in_words() in ("{a, b}", "{b, a}")
     assert narrow.stopped_because == "every adjacent pair is decided or equivalent"
+
+
+def test_arguments_of_earlier_versions_are_read_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="stop='limits'"):
+        older = run(None, stop_when_decided=False, max_items=9)
+    known = {f"k{n:02}": 0.3 + 0.01 * n for n in range(40)}
+    with pytest.warns(DeprecationWarning, match="ranks 8"):
+        place = run(None, {"a": 1.0}, known=known, rank_width=8)
+    assert place.items == run(RankWidth(8), {"a": 1.0}, known=known).items
+    assert older.items == run("limits", max_items=9).items
+    with (
+        pytest.warns(DeprecationWarning, match="target_se"),
+        pytest.raises(UsageError, match="stop="),
+    ):
+        run("top 1", target_se=0.02)
