@@ -34,14 +34,8 @@ def bank():
 
 
 def check(bank, **changes):
-    arguments = {
-        "task": "t",
-        "filters": ["none"],
-        "settings": SETTINGS,
-        "doc_ids": IDS,
-        "doc_hashes": HASHES,
-    }
-    return check_bank(bank, **{**arguments, **changes})
+    usual = {"task": "t", "filters": ["none"], "settings": SETTINGS}
+    return check_bank(bank, **{**usual, "doc_ids": IDS, "doc_hashes": HASHES, **changes})
 
 
 def test_the_same_passes_in_silence(bank):

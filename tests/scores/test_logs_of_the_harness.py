@@ -48,13 +48,10 @@ def logs(tmp_path_factory):
             self.known, self.chatty = known, chatty
 
         def generate_until(self, requests, disable_tqdm=False):
-            answers = []
-            for request in requests:
-                country = request.args[0].split("of ")[1].rstrip("?")
-                right = list(CAPITALS).index(country) < self.known
-                word = CAPITALS[country] if right else "nowhere"
-                answers.append(f"It is {word}" if self.chatty else word)
-            return answers
+            asked = [request.args[0].split("of ")[1].rstrip("?") for request in requests]
+            known = dict(list(CAPITALS.items())[: self.known])
+            words = [known.get(country, "nowhere") for country in asked]
+            return [f"It is {word}" for word in words] if self.chatty else words
 
         def loglikelihood(self, requests):
             raise NotImplementedError
