@@ -108,8 +108,8 @@ def command_parser(
     return parser
 
 
-def dispatch(argv: Sequence[str]) -> int:
-    """Run the command in ``argv`` (without the program's name); return its exit code."""
+def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
+    """The command in ``argv`` (without the program's name); None where a text is all it wants."""
     name, *rest = argv or ["--help"]
     if name in ("-h", "--help", "help"):
         print(overview())
@@ -131,9 +131,8 @@ def dispatch(argv: Sequence[str]) -> int:
         # A command of the harness is parsed as the harness parses it; bare, it shows its help.
         kind = argparse.ArgumentParser if name in RAW else CommandParser
         rest = rest or ["--help"] * (name in RAW)
-        args = command_parser([name], kind).parse_args([name, *rest])
-        return int(args.func(args) or 0)
-    return 0
+        return command_parser([name], kind).parse_args([name, *rest])
+    return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -156,7 +155,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     harness = bool(arguments) and (arguments[0] in RAW or arguments[0].startswith("-"))
     with safe_streams(drawn=harness):
         try:
-            return dispatch(arguments)
+            args = parsed(arguments)
+            return 0 if args is None else int(args.func(args) or 0)
         except KeyboardInterrupt:
             print("lm-eval-ccat: interrupted", file=sys.stderr)
             return 130

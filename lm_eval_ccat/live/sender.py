@@ -91,6 +91,8 @@ class Sender:
         late = False
         try:
             with self._interrupts, settled_heap():
+                for lane in self._resident():
+                    self._open(lane)
                 self._start()
                 while self.line.over is None and not late:
                     self._interrupts.heed()
@@ -118,18 +120,22 @@ class Sender:
             self.observer.end()
         return True
 
-    def _start(self) -> None:
-        """Open what is there all the time, unless the run is over; then ask the first items.
+    def _resident(self) -> list[Lane]:
+        """What is there all the time, and the first of those that take turns; none where it ends.
 
-        What cannot work shows before it costs anything.
+        They are opened before anything is asked: what cannot work shows before it costs anything.
         """
         ranker = self.book.ranker
         spent = self._late() and self.book.told  # a new run answers something, however short
-        if not (ranker.done or (self.line.order.goal and ranker.decided) or spent):
-            resident, self._turns = self._split_by_memory()
-            for lane in [*resident, *self._turns[:1]]:
-                if lane.name not in self.book.tally.set_aside:
-                    self._open(lane)
+        if ranker.done or (self.line.order.goal and ranker.decided) or spent:
+            return []
+        resident, self._turns = self._split_by_memory()
+        aside = self.book.tally.set_aside
+        return [lane for lane in (*resident, *self._turns[:1]) if lane.name not in aside]
+
+    def _start(self) -> None:
+        """Ask the first items."""
+        if any(lane.opened for lane in self.lanes.values()):
             self._seat = next((lane for lane in self._turns if lane.opened), None)
             self.line.order = self._order()
             wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
