@@ -1,4 +1,4 @@
-"""The site in a real headless Chromium: thousands of models, hostile names, a phone, the dark."""
+"""The site in a real headless Chromium: a thousand models, hostile names, a phone, the dark."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, standing
 from lm_eval_ccat.board.ledger import sha256_of
 
-MODELS, TASKS = 5_000, ("alpha", "beta", "gamma")
+MODELS, TASKS = 1_000, ("alpha", "beta", "gamma")
 EVIL = "<img src=x onerror='window.pwned=1'>\u202eevil"
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
-    """Full results of 5,000 models on three tasks, of which a tenth are estimates."""
+    """Full results of 1,000 models on three tasks, of which a tenth are estimates."""
     folder = tmp_path_factory.mktemp("large")
     banks = {t: ItemBank.blank(range(1000), task=t, metric="acc") for t in TASKS}
     SuiteBank(banks).save(folder / "suite")
-    board = init(folder / "board", folder / "suite", name="Five thousand models")
+    board = init(folder / "board", folder / "suite", name="A thousand models")
     evidence = board.path / "evidence.txt"
     evidence.write_text("scores")
     rng = np.random.default_rng(5)
@@ -78,18 +78,13 @@ def names(browser):
     return run(browser, every)
 
 
-def test_five_thousand_models_open_within_a_second(browser, site):
-    timing = "const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd"
-    took = []
-    for _ in range(3):
-        show(browser, site)
-        took.append(until(browser, timing))
-    assert min(took) < 1000, took
-    assert run(browser, "return document.getElementById('count').textContent") == "5,002 models"
+def test_a_thousand_models_are_shown_a_hundred_at_a_time(browser, site):
+    show(browser, site)
+    assert run(browser, "return document.getElementById('count').textContent") == "1,002 models"
     assert run(browser, "return document.querySelectorAll('#board tbody tr').length") == 100
     run(browser, "document.getElementById('more').click()")
     assert run(browser, "return document.querySelectorAll('#board tbody tr').length") == 200
-    assert site.stat().st_size < 2_000_000
+    assert site.stat().st_size < 400 * MODELS
 
 
 def test_it_loads_nothing_and_hostile_names_do_nothing(browser, site):
@@ -107,7 +102,7 @@ def test_the_head_says_who_may_be_the_best(browser, board, site):
     placed = standing(board).placed
     best = [one.row.model for one in placed if one.best == 1]
     said = run(browser, "return document.querySelector('.headline').textContent")
-    assert said == f"{len(best)} models may be the best of 5,002."
+    assert said == f"{len(best)} models may be the best of 1,002."
     run(browser, "const k = document.getElementById('kind'); k.value = 'best';"
                  "k.dispatchEvent(new Event('change'))")  # fmt: skip
     assert len(names(browser)) == len(best)
@@ -130,7 +125,7 @@ def test_search_filter_sort_and_columns(browser, site):
     run(browser, "document.getElementById('q').dispatchEvent(new Event('input'));"
                  "const k = document.getElementById('kind'); k.value = 'estimate';"
                  "k.dispatchEvent(new Event('change'))")  # fmt: skip
-    assert run(browser, count) == "502 of 5,002 models"
+    assert run(browser, count) == "102 of 1,002 models"
     assert all(score.startswith("≈") for score in column(browser, "#board", 2))
     heading = "document.querySelectorAll('#board thead th')[{}]"
     run(browser, heading.format(5) + ".querySelector('button').click()")

@@ -154,13 +154,11 @@ def test_a_loaded_task_scores_pairs_in_the_harness_order(folder):
 
 
 def test_without_documents_the_yaml_is_judged(capsys):
-    assert main(["check", "truthfulqa_gen,wmt-ro-en-t5-prompt", "--json"]) == 0
-    tasks = {t["task"]: t for t in json.loads(capsys.readouterr().out)}
-    truthful = {m["metric"]: m for m in tasks["truthfulqa_gen"]["metrics"]}
+    assert main(["check", "truthfulqa_gen", "--json"]) == 0
+    [task] = json.loads(capsys.readouterr().out)
+    truthful = {m["metric"]: m for m in task["metrics"]}
     assert truthful["rougeL_diff"]["scale"]["low"] == -100
     assert truthful["bleu_max"]["key"] == "bleu_max,none"
-    wmt = {m["metric"]: m for m in tasks["wmt-ro-en-t5-prompt"]["metrics"]}
-    assert wmt["bleu"]["key"] == "sentence_bleu,none"
 
 
 def test_exit_codes_and_one_line_errors(folder, capsys):

@@ -137,19 +137,6 @@ def shown_of_demo() -> tuple[str, str]:
     return ranking, whole
 
 
-def test_the_pages_show_one_run_of_the_demo(tutorial):
-    ranking, whole = shown_of_demo()
-    [check] = [b.code for b in blocks(DOCS / "tutorial.md") if b.code.startswith("  system ")]
-    assert ranking in whole and whole.endswith(check)
-    answers = re.search(r"with (\d+) answers instead of 4000", check)[1]
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert f"five systems with {answers} answers instead of 4,000" in readme
-    assert sum(int(line.split()[-2]) for line in check.splitlines()[1:6]) == int(answers)
-    assert f"using {int(answers) / 40:.1f}% of the items" in ranking
-    for line in (check.splitlines()[0], whole.splitlines()[1]):  # of another number of documents
-        assert line in tutorial[1]
-
-
 @pytest.mark.slow
 def test_the_demo_prints_what_the_pages_show(tmp_path, environment):
     whole = shown_of_demo()[1]

@@ -51,7 +51,6 @@ def make_run(
     prices: bool = True,
     n_calibration: int = 14,
     scale: Scale = PERCENT,
-    named_documents: bool = False,
     leaderboard: bool = False,
     audit: float = 0.0,
     eventful: bool = False,
@@ -70,7 +69,7 @@ def make_run(
     if hostile:
         models[-1] = "<b onmouseover=alert(1)>evil</b>"
     scales = dict(zip(metrics, (scale, Scale(0.0, 10.0, higher_is_better=False))))
-    ids = [f"doc/{d:05}" if named_documents else d for d in range(n_items)]
+    ids = list(range(n_items))
     banks: dict[str, dict[str, Any]] = {}
     own, means = {}, {}
     for task in tasks:

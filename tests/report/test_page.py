@@ -168,10 +168,8 @@ def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
     assert embedded(seen)["docs"]
 
 
-@pytest.mark.parametrize(
-    "text", ["</script>", "<!--", "\u2028", "\ud800", "\x00", "&lt;", "]]>", "\u202eabc"]
-)
-def test_script_json_is_plain_and_reads_back(text):
-    written = script_json({"text": text})
-    assert written.isascii() and not re.search("[<>&]", written)
-    assert json.loads(written) == {"text": text}
+def test_script_json_is_plain_and_reads_back():
+    for text in ("</script>", "<!--", "\u2028", "\ud800", "\x00", "&lt;", "]]>", "\u202eabc"):
+        written = script_json({"text": text})
+        assert written.isascii() and not re.search("[<>&]", written)
+        assert json.loads(written) == {"text": text}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 
 
@@ -15,14 +15,9 @@ from lm_eval_ccat.cli.main import main
 def table(tmp_path):
     rng = np.random.default_rng(0)
     base = rng.uniform(0.2, 0.8, 300)
-    rows = [
-        {"model": m, "doc_id": i, "score": float(np.clip(base[i] + gap + rng.normal(0, 0.1), 0, 1))}
-        for m, gap in (("old", 0.0), ("<b>new</b>", 0.1))
-        for i in range(300)
-    ]
-    path = tmp_path / "scores.csv"
-    pd.DataFrame(rows).to_csv(path, index=False)
-    return str(path)
+    scores = [np.clip(base + gap + rng.normal(0, 0.1, 300), 0, 1) for gap in (0.0, 0.1)]
+    ScoreTable.from_arrays(scores, ["old", "<b>new</b>"]).write(tmp_path / "scores.csv")
+    return str(tmp_path / "scores.csv")
 
 
 def test_compare_writes_a_page_that_says_what_it_prints(table, tmp_path, capsys) -> None:

@@ -50,7 +50,7 @@ def test_a_live_page_follows_a_run_that_has_not_begun(going) -> None:
     assert not read_run(folder).finished
 
 
-@pytest.mark.parametrize("text", ["0", "soon", "1e9", "nan"])
+@pytest.mark.parametrize("text", ["soon", "nan"])
 def test_seconds_are_checked(text, capsys) -> None:
     from lm_eval_ccat.cli.main import main
 
