@@ -158,6 +158,10 @@ class RankRows(NamedTuple):
     size: int
     marks: list[int]
 
+    def place(self, rank: float) -> float:
+        """Where a rank lies, in per cent of the axis; rank 1 begins at 0."""
+        return round(100.0 * rank / self.size, 3)
+
 
 def rank_rows(result: RankingContent) -> RankRows | None:
     """Every model that was asked; None for one model, and where no rank ranges are known."""
