@@ -32,11 +32,8 @@ NEEDS_A_MODEL = {
     "live/run.py",
     "live/sender.py",
     "live/verify.py",
-    "report/live_page.py",
     "report/page.py",
-    "report/plots/bank.py",
-    "report/plots/ranking.py",
-    "report/plots/simulation.py",
+    "report/plots.py",
 }
 
 
