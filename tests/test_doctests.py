@@ -26,7 +26,7 @@ NEEDS_A_MODEL = {
     "harness/session.py",
     "harness/transport.py",
     "harness/usage.py",
-    "integrations/inspect_ai.py",
+    "inspect.py",
     "integrations/trackers.py",
     "live/complete.py",
     "live/run.py",

@@ -8,7 +8,7 @@ from typing import TextIO
 from ..errors import UsageError
 from ..live.result import Result
 from ..report.terminal import Progress, print_result
-from ..streams import to_draw
+from ..visible import to_draw
 from ..wording import plural
 from .parsing import emit, prints_json
 

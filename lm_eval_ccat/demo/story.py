@@ -22,7 +22,7 @@ from ..scores import ScoreTable
 from ..upkeep.words import dated
 from . import MODEL_TYPE, register_models
 from .corpus import collect, write_task
-from .summarisers import CALIBRATING, RANKED
+from .systems import CALIBRATING, RANKED
 
 TASK_NAME = "ccat_demo"
 #: Below this the calibration has too few items to tell the demo's systems apart.

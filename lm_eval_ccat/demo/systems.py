@@ -1,13 +1,176 @@
-"""The demo's summarisers as a model type of the harness: ``--model ccat-demo``."""
+"""Summarisers that need no weights, and a model type of the harness: ``--model ccat-demo``.
+
+They pick, cut and score sentences of different merit.
+
+Each takes the body of a document and gives one line.  They differ as real systems do: the good ones
+share what makes a sentence a summary, the poor ones ignore it in ways of their own.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import HarnessError
 from ..harness.internals.bases import LM
-from .summarisers import SUMMARISERS
+
+#: From the documented name and the body of its docstring to one line.
+Summariser = Callable[[str, str], str]
+
+STOP_WORDS = frozenset(
+    "a an and are as at be by can for from has have if in is it its of on or s that the then there "
+    "this to was were when which will with you your not no but do does may must should".split()
+)
+
+
+def sentences(text: str) -> list[str]:
+    """Split running text into sentences; never empty for text that is not."""
+    parts = [p.strip() for p in re.split(r"(?<=[.!?:])\s+", text)]
+    return [p for p in parts if p] or [text]
+
+
+def content_words(text: str) -> list[str]:
+    """Lower-case words and numbers that carry meaning."""
+    words = re.findall(r"[a-z0-9_]+", text.lower())
+    return [w for w in words if w not in STOP_WORDS and len(w) > 2]
+
+
+def cut(text: str, count: int) -> str:
+    """The first ``count`` words."""
+    return " ".join(text.split()[:count])
+
+
+def lead(count: int) -> Callable[[str], str]:
+    """The first words of the document."""
+    return lambda body: cut(body, count)
+
+
+def sentence(number: int) -> Callable[[str], str]:
+    """The sentence at a place, whole; -1 is the last."""
+    return lambda body: sentences(body)[number]
+
+
+first_sentence = sentence(0)
+
+
+def any_sentence(body: str) -> str:
+    """A sentence drawn by the document's own hash, so always the same."""
+    choices = sentences(body)
+    number = int.from_bytes(hashlib.sha256(body.encode("utf-8", "replace")).digest()[:4], "big")
+    return choices[number % len(choices)]
+
+
+def frequent(body: str) -> str:
+    """SumBasic: the sentence whose words are most frequent in the document."""
+    counts = Counter(content_words(body))
+    weights = {word: count / counts.total() for word, count in counts.items()}
+
+    def score(text: str) -> float:
+        bag = content_words(text)
+        return sum(weights[w] for w in bag) / len(bag) if bag else 0.0
+
+    return cut(max(sentences(body), key=score), 14)
+
+
+def central(body: str) -> str:
+    """A small TextRank: the sentence most like the others, early ones first."""
+    choices = sentences(body)
+    bags = [set(content_words(s)) for s in choices]
+    scores = [
+        sum(_overlap(a, b) for j, b in enumerate(bags) if j != i) / (1 + 0.25 * i)
+        for i, a in enumerate(bags)
+    ]
+    return cut(choices[scores.index(max(scores))], 14)
+
+
+def _overlap(a: set[str], b: set[str]) -> float:
+    return len(a & b) / (math.log(len(a) + 1) + math.log(len(b) + 1)) if a and b else 0.0
+
+
+def verb_first(body: str) -> str:
+    """The first sentence that begins like a description: "Return ...", "Create ..."."""
+    pattern = r"^(returns?|creates?|calls?|sets?|gets?|reads?|writes?|checks?|this|the|an?)\b"
+    for one in sentences(body):
+        if re.match(pattern, one.lower()):
+            return cut(one, 12)
+    return cut(first_sentence(body), 12)
+
+
+def keywords(count: int) -> Callable[[str], str]:
+    """The most frequent content words, without grammar."""
+    return lambda body: " ".join(w for w, _ in Counter(content_words(body)).most_common(count))
+
+
+def compressed(body: str) -> str:
+    """The first sentence without its small words."""
+    kept = [w for w in first_sentence(body).split() if w.lower().strip(".,") not in STOP_WORDS]
+    return " ".join(kept[:10])
+
+
+def backwards(body: str) -> str:
+    """The first words in reverse order: right words, wrong order."""
+    return " ".join(reversed(cut(body, 11).split()))
+
+
+def tail(count: int) -> Callable[[str], str]:
+    """The last words of the document."""
+    return lambda body: " ".join(body.split()[-count:])
+
+
+def readable(name: str) -> str:
+    """The last part of a dotted name as words: ``get_sourceLines`` is "get source lines"."""
+    last = name.rsplit(".", 1)[-1]
+    return " ".join(w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", last))
+
+
+def _of_body(summarise: Callable[[str], str]) -> Summariser:
+    return lambda name, body: summarise(body)
+
+
+def _titled(prefix: str, summarise: Callable[[str], str]) -> Summariser:
+    """The name in words, then what ``summarise`` makes of the body."""
+    return lambda name, body: f"{prefix}{readable(name)} {summarise(body)}".strip()
+
+
+SUMMARISERS: dict[str, Summariser] = {
+    "titled-keywords": _titled("Return the ", lambda body: f"of a {keywords(3)(body)}"),
+    "titled-for": _titled("Return the ", lambda body: f"for the {keywords(2)(body)}"),
+    "titled": _titled("Return the ", lambda body: ""),
+    "title-keywords": _titled("", keywords(5)),
+    "title-lead": _titled("", lead(10)),
+    "title-lead-5": _titled("", lead(5)),
+    "title-first": _titled("", first_sentence),
+    "title-central": _titled("", central),
+    "lead-7": _of_body(lead(7)),
+    "lead-11": _of_body(lead(11)),
+    "lead-15": _of_body(lead(15)),
+    "lead-25": _of_body(lead(25)),
+    "first-sentence": _of_body(first_sentence),
+    "last-sentence": _of_body(sentence(-1)),
+    "random-sentence": _of_body(any_sentence),
+    "frequent": _of_body(frequent),
+    "verb-first": _of_body(verb_first),
+    "keywords-8": _of_body(keywords(8)),
+    "compressed": _of_body(compressed),
+    "backwards": _of_body(backwards),
+    "tail-11": _of_body(tail(11)),
+    "tail-5": _of_body(tail(5)),
+    "tail-3": _of_body(tail(3)),
+}
+
+#: Systems with known scores, and systems that are new.  The known ones span what the new ones may
+#: be; outliers among them would make items look telling that do not tell good systems apart.
+CALIBRATING: Sequence[str] = (
+    "titled-for", "titled", "title-keywords", "title-lead-5", "title-central", "title-first",
+    "lead-7", "lead-15", "lead-25", "verb-first", "keywords-8", "first-sentence", "frequent",
+    "random-sentence", "compressed", "last-sentence", "tail-11", "tail-5",
+)  # fmt: skip
+RANKED: Sequence[str] = ("lead-11", "tail-3", "titled-keywords", "backwards", "title-lead")
 
 
 class DemoSystem(LM):  # type: ignore[misc]
@@ -16,7 +179,7 @@ class DemoSystem(LM):  # type: ignore[misc]
     Parameters
     ----------
     system : str
-        One of :data:`~lm_eval_ccat.demo.summarisers.SUMMARISERS`.
+        One of `SUMMARISERS`.
     delay : float
         Seconds that each answer takes, to look like a model that is worth waiting for.
 

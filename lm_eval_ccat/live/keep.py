@@ -14,7 +14,7 @@ from ..bank.observations import Observation
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..runs.book import Book
-from ..upkeep.grow import grow, readiness, require_growing
+from ..upkeep.update import grow, readiness, require_growing
 from .models import SessionModel
 from .observer import Observer
 from .outcomes import banks_of

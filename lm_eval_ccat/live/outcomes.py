@@ -14,7 +14,7 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.outcomes import blank_outcome, leading, outcome_of
-from ..upkeep.grow import of_others
+from ..upkeep.update import of_others
 from .fields import Weighting
 
 Bank = ItemBank | str | Path | Mapping[str, Any]

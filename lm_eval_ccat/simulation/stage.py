@@ -16,12 +16,11 @@ from ..methods import calibrate
 from ..methods.registry import method as registered
 from ..ranker import Ranker
 from ..scores import ScoreTable
-from . import baselines
-from .baselines import Stratum, paired
+from . import methods
 from .benchmark import Benchmark
 from .folds import Fold, Protocol
 from .judging import Claim, Floats, Replay, Truth, replay_of
-from .methods import Method
+from .methods import Method, Stratum, paired
 
 Banks = Mapping[str, ItemBank]
 #: From a claim, its cost and its number of items to a judged run.
@@ -171,10 +170,10 @@ class Stage:
         most_spent = np.inf if budget is None else budget
         rng = self._rng(method, seed)
         if method.kind == "random":
-            had, spent = baselines.random_items(self.scores, price, units, most_spent, rng)
+            had, spent = methods.random_items(self.scores, price, units, most_spent, rng)
         else:
             order = self._order(method, rng)
-            had, spent = baselines.items_for_all(order, self.scores, price, units, most_spent)
+            had, spent = methods.items_for_all(order, self.scores, price, units, most_spent)
         return run(self._claim(method, had), spent, int(had.sum()))
 
     def _blind_looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Replay]:
@@ -298,7 +297,7 @@ class Stage:
         """Positions of a task's items, those that discriminate best first."""
         table = self._calibration[task]
         place = {d: n for n, d in enumerate(self.held.tables[task].doc_ids)}
-        order = baselines.discriminating_order(table.model_scores())
+        order = methods.discriminating_order(table.model_scores())
         return np.array([place[table.doc_ids[i]] for i in order], dtype=np.intp)
 
     def _claim(self, method: Method, had: NDArray[np.bool_]) -> Claim:

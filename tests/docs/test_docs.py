@@ -14,7 +14,7 @@ import yaml
 from pages import DOCS, SHOWN, blocks, run_commands, run_page, run_python
 
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
-from lm_eval_ccat.demo.summarisers import RANKED
+from lm_eval_ccat.demo.systems import RANKED
 from lm_eval_ccat.live.fields import options_of
 from lm_eval_ccat.live.spec import Spec
 

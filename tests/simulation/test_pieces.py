@@ -15,13 +15,6 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.names import family_of
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.simulation import judging
-from lm_eval_ccat.simulation.baselines import (
-    Stratum,
-    discriminating_order,
-    items_for_all,
-    paired,
-    random_items,
-)
 from lm_eval_ccat.simulation.benchmark import item_units, mean_of_seen
 from lm_eval_ccat.simulation.folds import (
     drawn_prices,
@@ -30,6 +23,13 @@ from lm_eval_ccat.simulation.folds import (
     prices_by_seed,
 )
 from lm_eval_ccat.simulation.judging import bootstrap_intervals, full_means, kendall_tau, true_ties
+from lm_eval_ccat.simulation.methods import (
+    Stratum,
+    discriminating_order,
+    items_for_all,
+    paired,
+    random_items,
+)
 
 
 @settings(max_examples=60, deadline=None)

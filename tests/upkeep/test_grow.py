@@ -8,7 +8,7 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.observations import Observation
 from lm_eval_ccat.errors import BankError
-from lm_eval_ccat.upkeep.grow import ANSWERS, MODELS, grow, of_others, readiness
+from lm_eval_ccat.upkeep.update import ANSWERS, MODELS, grow, of_others, readiness
 
 N = 120
 RNG = np.random.default_rng(3)
