@@ -222,7 +222,7 @@ def _lay(grid: Grid, file: Path, batch: Any) -> None:
         hashes, version = coded([batch["doc_hash"]], n)
         versions = grid.versions(text for (text,) in hashes)[version]
     try:
-        scores: Floats = _flat(pc.fill_null(pc.cast(batch["score"], pa.float64()), np.nan))
+        scores: Floats = _flat(_filled(pc.cast(batch["score"], pa.float64()), np.array([np.nan])))
     except pa.ArrowException as e:
         reason = str(e).splitlines()[0]
         raise ScoreTableError(f"{file}: column 'score' is not numeric ({reason})") from e
@@ -315,7 +315,7 @@ def coded(columns: Sequence[Any], n: int) -> tuple[list[Key], Codes]:
         names = pc.cast(column.dictionary, "string").to_pylist()
         indices = column.indices
         if indices.null_count:
-            indices = pc.fill_null(pc.cast(indices, pa.int64()), len(names))
+            indices = _filled(pc.cast(indices, pa.int64()), np.array([len(names)]))
             names.append(None)
         if len(names) > 1:
             whole = whole * len(names) + _flat(indices)
@@ -340,11 +340,18 @@ def _flat(array: Any) -> NDArray[Any]:
     return np.frombuffer(array.buffers()[1], dtype=kind, count=size, offset=offset * kind.itemsize)
 
 
-def _of_numpy(numbers: NDArray[np.integer[Any]]) -> Any:
+def _filled(column: Any, value: NDArray[Any]) -> Any:
+    """A column with one value in place of its nulls; a value of Python would import pandas."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(column, _of_numpy(value)[0])
+
+
+def _of_numpy(numbers: NDArray[Any]) -> Any:
     import pyarrow as pa
 
-    data = pa.py_buffer(numbers.astype(np.int64, copy=False))
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 READER = Reader(
