@@ -45,7 +45,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.line import Line, Order
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.rebuild import make_ranker, rebuild
+from lm_eval_ccat.runs.directory import make_ranker, rebuild
 
 folder = Path(sys.argv[1])
 rng = np.random.default_rng(0)

@@ -164,7 +164,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a journal's checksum is not compared",
-        "lm_eval_ccat/runs/lines",
+        "lm_eval_ccat/runs/journal",
         'return "" if right else "does not fit its checksum: it is damaged"',
         'return ""',
         ("tests/runs/test_journal.py", "tests/runs/test_format1.py"),
@@ -311,14 +311,14 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a line of a journal may change if its number stays",
-        "lm_eval_ccat/runs/lines",
+        "lm_eval_ccat/runs/journal",
         "            hashed.update(line[: seal.start()])\n",
         "",
         ("tests/runs/test_journal.py",),
     ),
     Bug(
         "a journal may lose lines",
-        "lm_eval_ccat/runs/lines",
+        "lm_eval_ccat/runs/journal",
         "if sequence != self.count:",
         "if False:",
         ("tests/runs/test_journal.py", "tests/runs/test_salvage.py"),

@@ -245,8 +245,7 @@ def _small_run() -> list[dict[str, Any]]:
     from lm_eval_ccat import ScoreTable, calibrate
     from lm_eval_ccat.live.line import Line, Order
     from lm_eval_ccat.runs.book import Book
-    from lm_eval_ccat.runs.directory import RunDirectory
-    from lm_eval_ccat.runs.rebuild import make_ranker
+    from lm_eval_ccat.runs.directory import RunDirectory, make_ranker
 
     rng = np.random.default_rng(0)
     skill, ease = np.linspace(-1, 1, 10)[:, None], rng.normal(size=40)[None]

@@ -20,8 +20,7 @@ from .. import __version__
 from ..bank import ItemBank, SuiteBank, is_suite
 from ..errors import RunError, UsageError
 from ..files import replace_text, safe_name
-from ..runs.directory import RunDirectory
-from ..runs.rebuild import load_banks, save_banks
+from ..runs.directory import RunDirectory, load_banks, save_banks
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..upkeep.build import build

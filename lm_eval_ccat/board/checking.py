@@ -17,9 +17,8 @@ from ..errors import CcatError, RunError, UsageError
 from ..metrics.scale import Scale
 from ..parallel import in_processes
 from ..ranker import Ranking
-from ..runs.directory import header_of
+from ..runs.directory import book_of, header_of
 from ..runs.journal import JournalFile
-from ..runs.rebuild import book_of
 from ..scores import ScoreTable
 from .folder import Board, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of

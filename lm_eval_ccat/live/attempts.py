@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask, Book
-from ..runs.lines import Record
+from ..runs.journal import Record
 from .failures import Failure, Verdict
 from .lane import Lane, Sending, State
 from .line import Line

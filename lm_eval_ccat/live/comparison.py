@@ -18,7 +18,7 @@ from ..ranker import StoppingRule
 from ..ranker.difference import NOT_KNOWN, WORSE, Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
 from ..runs.directory import RunDirectory
-from ..runs.lines import Record
+from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims

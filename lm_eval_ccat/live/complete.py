@@ -10,8 +10,7 @@ from pathlib import Path
 from ..errors import RunError, UsageError
 from ..harness.assembly import TaskRun, save_model
 from ..masking import MASK, mask
-from ..runs.directory import RunDirectory
-from ..runs.rebuild import banks_at, rebuild
+from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval.files import tasks_of
 from .earlier import logged_config, run_beside
 from .fields import ANY

@@ -18,7 +18,7 @@ from ..methods.sample.pairs import (
     items_needed,
 )
 from ..ranker import Ranker
-from ..runs.lines import Record
+from ..runs.journal import Record
 from .entries import ModelSpec
 from .failures import Failure
 from .models import Item, SessionModel

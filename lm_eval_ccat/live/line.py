@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..runs.book import OPEN, Ask, Book, Item
-from ..runs.lines import Record
+from ..runs.journal import Record
 
 #: Asks of one model that may run ahead of the answers told, whatever its slots up to half of it.
 WINDOW = 16

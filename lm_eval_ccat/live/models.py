@@ -26,7 +26,7 @@ from ..harness import Administered, TaskSession, internals
 from ..harness.outcomes import leading, score_of
 from ..harness.prices import Price, Tokens
 from ..harness.transport import Transport, pooled
-from ..runs.lines import Record
+from ..runs.journal import Record
 from ..scores.answers import EarlierAnswer
 from .entries import ModelSpec
 from .spec import Spec

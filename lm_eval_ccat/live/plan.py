@@ -26,8 +26,8 @@ from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
-from ..runs.lines import Record
-from ..runs.rebuild import make_ranker
+from ..runs.directory import make_ranker
+from ..runs.journal import Record
 from ..simulation.audit import WEIGHTED_MEAN
 from .earlier import KnownResults
 from .fields import Donors

@@ -17,8 +17,8 @@ from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
 from ..runs.book import Ask, Book
-from ..runs.lines import Record
-from ..runs.rebuild import rebuild
+from ..runs.directory import rebuild
+from ..runs.journal import Record
 from ..runs.tally import Tally
 from ..shown import Grid, Shown
 from .provenance import doubts, empty_answers

@@ -17,10 +17,9 @@ from ..harness.assembly import NotPushed, save_model
 from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
-from ..runs.directory import RunDirectory
+from ..runs.directory import BANK_FILE, BANKS_FOLDER, RunDirectory, make_ranker, save_banks
 from ..runs.identity import NO_LIMIT, Differences, differences
 from ..runs.journal import Journal, JournalFile
-from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
 from .earlier import answers_at_hand
 from .fields import HUB
 from .keep import growing, keep

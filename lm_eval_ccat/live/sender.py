@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..runs.book import Book
-from ..runs.lines import Record
+from ..runs.journal import Record
 from .attempts import Attempts
 from .failures import Failure
 from .lane import Lane, Sending, State, clock

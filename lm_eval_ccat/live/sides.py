@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ScoreTableError, UsageError
-from ..runs.lines import Record
+from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval.files import find_runs
 from ..scores.readers.lm_eval.rows import sound_rows

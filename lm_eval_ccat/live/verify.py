@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
-from ..runs.lines import FORMAT, Lines, Record
+from ..runs.journal import FORMAT, Lines, Record
 from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3

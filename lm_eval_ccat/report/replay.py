@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from ..ranker import Ranker
 from ..runs.book import Book, Item
-from ..runs.journal import Journal
-from ..runs.lines import Record
-from ..runs.rebuild import make_ranker
+from ..runs.directory import make_ranker
+from ..runs.journal import Journal, Record
 
 if TYPE_CHECKING:
     from .run import StoredRun

@@ -14,9 +14,8 @@ from ..content import RankingContent
 from ..errors import CcatError, RunError
 from ..methods.registry import method_of
 from ..metrics.scale import Scale
-from ..runs.directory import RunDirectory
-from ..runs.lines import Record
-from ..runs.rebuild import load_banks
+from ..runs.directory import RunDirectory, load_banks
+from ..runs.journal import Record
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from ..content import AuditContent, RankingContent
-from ..runs.rebuild import banks_at
+from ..runs.directory import banks_at
 from ..upkeep.words import origin, reach, tried
 from ..wording import plural
 from .run import StoredRun

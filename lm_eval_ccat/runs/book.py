@@ -22,8 +22,7 @@ from ..errors import RunError
 from ..masking import mask_values
 from ..ranker import Ranker
 from .identity import COMPARED, NO_LIMIT, Differences
-from .journal import Journal
-from .lines import Record
+from .journal import Journal, Record
 from .tally import CUT, Tally
 
 #: An item as the Ranker names it: a doc_id, or (task, doc_id).

@@ -20,11 +20,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from .. import __version__
+from ..bank import ItemBank
+from ..bank.suite import SuiteBank
 from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
 from ..masking import mask, mask_file, mask_values
-from .journal import JournalFile
-from .lines import FORMAT, VERSION, Record
+from ..ranker import Ranker
+from .book import Book
+from .identity import in_todays_words
+from .journal import FORMAT, VERSION, JournalFile, Record
 from .store import is_stored
 
 #: Endings of the files that the harness, its logs and its models write. The journal is not among
@@ -174,3 +178,91 @@ def header_of(journal: Path) -> Record:
     if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
         raise RunError(f"{journal} is not a journal that lm-eval-ccat {__version__} reads")
     return header
+
+
+# -- a ranking from its run directory alone --------------------------------------------------------
+
+BANK_FILE = "bank.json"
+#: Folder of the banks of a ranking with several outcomes or tasks.
+BANKS_FOLDER = "banks"
+
+
+def banks_at(folder: Path) -> Path:
+    """Where a run directory keeps its copy of the bank, or of the banks."""
+    several = folder / BANKS_FOLDER
+    return several if several.is_dir() else folder / BANK_FILE
+
+
+def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: Path) -> None:
+    """Write the copy that a run directory keeps.
+
+    Raises
+    ------
+    BankError
+        It cannot be written.
+    """
+    if isinstance(banks, ItemBank):
+        banks.save(folder / BANK_FILE)
+    else:
+        SuiteBank(banks).save(folder / BANKS_FOLDER)
+
+
+def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
+    """Read that copy.
+
+    Raises
+    ------
+    BankError
+        It is missing or damaged.
+    """
+    place = banks_at(folder)
+    return ItemBank.load(place) if place.suffix else SuiteBank.load(place)
+
+
+def make_ranker(
+    bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], arguments: Mapping[str, Any]
+) -> Ranker:
+    """A Ranker in its initial state.
+
+    Parameters
+    ----------
+    bank : ItemBank, or mapping of task to (mapping of outcome to ItemBank)
+    arguments : mapping
+        JSON values as the header records them: ``models`` (name to price), ``units`` (a list in
+        bank order, or None) and the keyword arguments of `Ranker`.
+    """
+    arguments = in_todays_words(arguments)
+    rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
+    return Ranker(bank, arguments["models"], **rest, **arguments["options"])
+
+
+def rebuild(folder: str | Path) -> tuple[Book, Record]:
+    """The state of a run, from its directory alone: no configuration, task or model is needed.
+
+    Returns
+    -------
+    book : Book
+        Settled; for reading.
+    header : dict
+        The journal's first record.
+
+    Raises
+    ------
+    RunError
+        If there is no journal, it was written by another version, or it contradicts itself.
+    BankError
+        If the directory's copy of the bank is damaged.
+    """
+    directory = RunDirectory(folder)
+    header = directory.read_header()
+    return book_of(load_banks(directory.path), directory.journal, header), header
+
+
+def book_of(
+    banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], journal: JournalFile, header: Record
+) -> Book:
+    """Rebuild a run's state from a journal and its banks, wherever they are."""
+    book = Book(make_ranker(banks, header["ranker"]), journal)
+    book.read()
+    book.settle()
+    return book

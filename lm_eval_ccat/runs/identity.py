@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import RunError
 from ..ranker.stopping import OLD_GOALS, words_of
-from .lines import Record
+from .journal import Record
 
 #: The parts of a header that are compared; the rest is for readers.
 COMPARED = ("config", "bank_sha256", "task", "versions")

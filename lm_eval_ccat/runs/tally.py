@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
-from .lines import Record
+from .journal import Record
 
 Pair = tuple[str, Any]
 #: Notes of earlier versions: an attempt that was given up, and those that a session left under way.

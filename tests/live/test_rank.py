@@ -18,8 +18,8 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.directory import rebuild
 from lm_eval_ccat.runs.journal import JournalFile
-from lm_eval_ccat.runs.rebuild import rebuild
 
 FOUR = ["m01", "m05", "m07", "m11"]
 #: The command line in a Python that lacks a package: its name, then the arguments.

@@ -17,8 +17,8 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.runs.directory import rebuild
 from lm_eval_ccat.runs.journal import JournalFile
-from lm_eval_ccat.runs.rebuild import rebuild
 from lm_eval_ccat.simulation.audit import all_claims
 
 MODELS = ["m01", "m05", "m11"]

@@ -14,8 +14,7 @@ from worlds.journals import Teller
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.rebuild import make_ranker, save_banks
+from lm_eval_ccat.runs.directory import RunDirectory, make_ranker, save_banks
 
 WORDS = (
     "river stone lamp garden winter engine paper silver bridge morning letter window "

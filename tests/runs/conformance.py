@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.runs.journal import Journal
-from lm_eval_ccat.runs.lines import Record
+from lm_eval_ccat.runs.journal import Journal, Record
 
 HEADER: Record = {"op": "header", "format": "lm-eval-ccat/journal", "version": 2}
 TELL: Record = {

@@ -13,9 +13,8 @@ from worlds.journals import Teller
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
-from lm_eval_ccat.runs.directory import RunDirectory
+from lm_eval_ccat.runs.directory import BANK_FILE, RunDirectory, rebuild
 from lm_eval_ccat.runs.identity import differences
-from lm_eval_ccat.runs.rebuild import BANK_FILE, rebuild
 
 
 def scores() -> ScoreTable:

@@ -11,8 +11,7 @@ import pytest
 from worlds.journals import Teller
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.rebuild import rebuild
+from lm_eval_ccat.runs.directory import RunDirectory, rebuild
 
 FIXTURES = Path(__file__).parent / "format1"
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.runs.journal import Journal, JournalFile
-from lm_eval_ccat.runs.lines import Lines
+from lm_eval_ccat.runs.journal import Journal, JournalFile, Lines
 
 TEXTS = st.text(max_size=30)
 RECORDS = st.lists(

@@ -11,7 +11,7 @@ from worlds.journals import Teller
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.verify import check_journal
-from lm_eval_ccat.runs.rebuild import rebuild
+from lm_eval_ccat.runs.directory import rebuild
 
 FIXTURE = Path(__file__).parent / "format1" / "paper"
 

@@ -534,6 +534,6 @@ def _is_billed(kind: str) -> bool:
 
 def rebuilt(run_dir: Path) -> Any:
     """The ranker of a run directory, from its journal alone."""
-    from lm_eval_ccat.runs.rebuild import rebuild
+    from lm_eval_ccat.runs.directory import rebuild
 
     return rebuild(run_dir)[0]

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_ccat.runs.book import Book, Item, Pair
-from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.rebuild import load_banks, make_ranker
+from lm_eval_ccat.runs.directory import RunDirectory, load_banks, make_ranker
 
 
 class Teller(Book):
