@@ -194,8 +194,8 @@ def check_config(
         return TaskCheck(name, None, (), why, tuple(notes))
     config = {**config, "output_type": output_type}
     if not config.get("metric_list"):
-        default = internals.default_metrics(output_type)
-        config["metric_list"] = [{"metric": one} for one in default]
+        registry = internals.resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY")
+        config["metric_list"] = [{"metric": one} for one in registry.get(output_type, [])]
     names = _reported_names(config, [metric_name(e.get("metric")) for e in config["metric_list"]])
     filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
     graded = not set(names) <= {"exact_match", "acc"}

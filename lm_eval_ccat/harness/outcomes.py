@@ -164,11 +164,11 @@ def metric_config(task: Any) -> dict[str, object]:
     dict
         What `lm_eval_ccat.metrics.find_metric` takes as `config`.
     """
-    config = dict(internals.task_config(task))
+    config = dict(task.dump_config())
     entries = [dict(entry) for entry in config.get("metric_list") or []]
-    directions = internals.directions(task)
+    directions = dict(task.higher_is_better())
     named = {str(entry.get("metric")) for entry in entries}
-    for metric, aggregation in internals.aggregations(task).items():
+    for metric, aggregation in task.aggregation().items():
         if metric not in named:
             entry = {"metric": metric, "aggregation": aggregation}
             if metric in directions:

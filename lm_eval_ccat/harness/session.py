@@ -9,6 +9,7 @@ Where prompts cannot depend on the order (zero-shot, fixed examples), only chose
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +25,12 @@ from .scorers import scorers
 from .served import Served, noting
 from .transport import Transport, server_calls
 
+log = logging.getLogger("lm_eval.ccat")
+
 #: A row of the harness's sample log.
 Row = dict[str, Any]
-#: Documents looked at for the longest prompt.
-_LOOKED_AT = 256
+#: Documents looked at for the longest prompt, and what another prompt may be longer.
+_LOOKED_AT, _MARGIN = 256, 1.25
 #: Tokens of an answer, where the task states no limit; the harness's own default.
 _ANSWER = 256
 
@@ -165,7 +168,7 @@ class TaskSession:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The task's configuration, as the harness dumps it."""
-        return internals.task_config(self.task)
+        return dict(self.task.dump_config())
 
     @property
     def _metrics(self) -> list[str]:
@@ -226,7 +229,8 @@ class TaskSession:
 
         Looks at prompts spread over the task; a model loaded again gets the size found before.
         """
-        if self.lm is None or not internals.batch_is_open(self.lm):
+        model = internals.unwrapped(self.lm)
+        if getattr(model, "batch_size", 1) != "auto" or not hasattr(model, "_detect_batch_size"):
             return
         if self._batch is None:
             ids = self.doc_ids
@@ -234,8 +238,11 @@ class TaskSession:
             prompts = [prompt for doc_id in some for prompt in self.prompts(doc_id)]
             settings = self.config.get("generation_kwargs") or {}
             answer = int(settings.get("max_gen_toks") or _ANSWER) if self._generates else 1
-            self._batch = internals.find_batch_size(self.lm, prompts, answer)
-        internals.unwrapped(self.lm).batch_size_per_gpu = self._batch
+            longest = max((len(model.tok_encode(prompt)) for prompt in prompts), default=1)
+            tokens = min(int(model.max_length), int(longest * _MARGIN) + answer)
+            self._batch = int(model._detect_batch_size([(None, [0] * max(1, tokens), [0])], 0))
+            log.info("batch size %d found for prompts of up to %d tokens", self._batch, tokens)
+        model.batch_size_per_gpu = self._batch
 
     # -- running documents --------------------------------------------------------------------
 

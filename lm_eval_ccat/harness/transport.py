@@ -45,6 +45,8 @@ LARGEST_BODY = 128 * 1024 * 1024
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
 )
+#: Where the harness has its models behind servers.
+_API = "lm_eval.models.api_models"
 # Tokenizers that are set up anew at each call are not for several threads.
 _ENCODING = threading.Lock()
 
@@ -124,8 +126,15 @@ class ServerCall:
 
 
 def pooled(lm: Any) -> bool:
-    """Whether a model's requests can go through a `Transport`."""
-    return internals.talks_to_a_server(lm)
+    """Whether a model's requests go out as the harness's own `TemplateAPI` sends them."""
+    inner = internals.unwrapped(lm)
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(inner).__mro__}
+    sending = list(internals.STOCK.values())[1]
+    changed = any(name in vars(inner) for name in sending.split())
+    is_api = (
+        f"{_API}.TemplateAPI" in kinds
+    )  # by name: the module needs packages that may be missing
+    return is_api and not changed and internals.is_stock(type(inner), sending, _API)
 
 
 class Transport:
@@ -471,8 +480,10 @@ def _generation(
                 raise TypeError(f"its text is no text but {type(text).__name__}")
             if text is not None:
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
-        nothing = internals.text_of_nothing()
-        return [nothing if text is None else text for text in texts]
+        nothing = internals.resolve(
+            "lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?"
+        )
+        return [str(nothing or "") if text is None else text for text in texts]
 
     return ServerCall(_payload(lm, messages, copy.deepcopy(settings)), positions, read)
 

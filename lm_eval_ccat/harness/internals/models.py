@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from ...errors import HarnessError
 from ..served import Served, note_served
-from .names import STOCK, is_stock, resolve
+from .names import resolve
 
 log = logging.getLogger("lm_eval.ccat")
 
@@ -39,8 +39,6 @@ _WITH_WEIGHTS = frozenset(
 )
 #: Requests that a model with a queue of its own (offline vLLM, SGLang) takes in one call.
 QUEUE = 64
-#: What a prompt may be longer than the longest that was looked at.
-_MARGIN = 1.25
 
 
 # -- model types ----------------------------------------------------------------------------------
@@ -234,14 +232,6 @@ def own_retries(lm: Any, attempts: int) -> int | None:
     return before
 
 
-def talks_to_a_server(lm: Any) -> bool:
-    """Whether the model's requests go out as the harness's own `TemplateAPI` sends them."""
-    inner = unwrapped(lm)
-    sending = list(STOCK.values())[1]
-    changed = any(name in vars(inner) for name in sending.split())
-    return _is_api(type(inner)) and not changed and is_stock(type(inner), sending, _API)
-
-
 def hear_answers(lm: Any) -> None:
     """Note what a server says with each answer, of a model that sends its requests itself.
 
@@ -265,11 +255,6 @@ def hear_answers(lm: Any) -> None:
         function = getattr(inner, name, None)
         if callable(function) and name not in vars(inner):
             setattr(inner, name, listening(function))
-
-
-def text_of_nothing() -> str:
-    """What stands for the text of an answer without content."""
-    return str(resolve("lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?") or "")
 
 
 # -- answers --------------------------------------------------------------------------------------
@@ -355,22 +340,6 @@ def requests_at_once(lm: Any) -> tuple[int, int]:
         return 1, max(1, int(size))
     except (TypeError, ValueError):  # a model that has no such thing
         return 1, 1
-
-
-def batch_is_open(lm: Any) -> bool:
-    """Whether the model detects its batch size at each call (``auto``, ``auto:8``)."""
-    inner = unwrapped(lm)
-    return getattr(inner, "batch_size", 1) == "auto" and hasattr(inner, "_detect_batch_size")
-
-
-def find_batch_size(lm: Any, prompts: Iterable[str], answer: int) -> int:
-    """The largest batch that fits, for prompts like these and answers of so many tokens."""
-    inner = unwrapped(lm)
-    longest = max((len(inner.tok_encode(prompt)) for prompt in prompts), default=1)
-    tokens = min(int(inner.max_length), int(longest * _MARGIN) + answer)
-    size = int(inner._detect_batch_size([(None, [0] * max(1, tokens), [0])], 0))
-    log.info("batch size %d found for requests of up to %d tokens, and kept", size, tokens)
-    return size
 
 
 def halve_batch_size(lm: Any) -> bool:

@@ -47,11 +47,6 @@ def target(task: Any, document: Any) -> Any:
     return task.doc_to_target(document)
 
 
-def task_config(task: Any) -> Mapping[str, Any]:
-    """A task's configuration, as the harness dumps it."""
-    return dict(task.dump_config())
-
-
 def scoring_code(task: Any) -> str:
     """Return what turns an answer into a score: the task's settings and its functions' files."""
 
@@ -123,19 +118,9 @@ def filter_names(task: Any) -> list[str]:
     return [str(pipeline.name) for pipeline in pipelines(task)]
 
 
-def aggregations(task: Any) -> dict[str, object]:
-    """How the task aggregates each metric it declares."""
-    return dict(task.aggregation())
-
-
 def metric_names(task: Any) -> list[str]:
     """Return the metrics the task declares; one that reports under several names declares one."""
-    return list(aggregations(task))
-
-
-def directions(task: Any) -> Mapping[str, bool]:
-    """Whether higher is better, for each metric the task declares."""
-    return dict(task.higher_is_better())
+    return list(task.aggregation())
 
 
 def has_several_targets(task: Any) -> bool:

@@ -298,8 +298,3 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
                 label = task if isinstance(task, str) else str(task.get("task"))
                 configs.update(static_configs(manager, label))
     return configs
-
-
-def default_metrics(output_type: str) -> list[str]:
-    """Metrics of a task whose configuration lists none."""
-    return list(resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY").get(output_type, []))
