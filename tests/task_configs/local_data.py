@@ -64,15 +64,9 @@ def write_data(root: Path) -> dict[str, str]:
     rng = random.Random(7)
     answers: dict[str, str] = {}
 
+    about = {"section_headings": "Abstract", "keywords": "software", "year": "2020", "title": "On"}
     plos = [
-        {
-            "article": f"Article {i:02d}. {text}",
-            "summary": summary,
-            "section_headings": "Abstract\nIntroduction",
-            "keywords": "software",
-            "year": "2020",
-            "title": f"On {summary[:20]}",
-        }
+        {"article": f"Article {i:02d}. {text}", "summary": summary, **about}
         for i, (text, summary) in enumerate(texts)
     ]
     _write(root / "BioLaySumm/BioLaySumm2025-PLOS", {"default": {"validation": plos}})
@@ -86,21 +80,10 @@ def write_data(root: Path) -> dict[str, str]:
     answers |= {row["report"]: row["summary"] for row in reports}
 
     def sentences(language: str, make) -> list[dict]:
-        return [
-            {
-                "id": i,
-                "iso_639_3": language,
-                "iso_15924": "Latn",
-                "glottocode": "x",
-                "text": make(i, summary),
-                "url": "u",
-                "domain": "d",
-                "topic": "t",
-                "has_image": "no",
-                "has_hyperlink": "no",
-            }
-            for i, (_, summary) in enumerate(texts)
-        ]
+        rest = dict.fromkeys(("glottocode", "url", "domain", "topic"), "x")
+        rest |= {"iso_639_3": language, "iso_15924": "Latn"}
+        rest |= {"has_image": "no", "has_hyperlink": "no"}
+        return [{"id": i, "text": make(i, summary), **rest} for i, (_, summary) in enumerate(texts)]
 
     def turkish(i: int, text: str) -> str:
         return f"Cümle {i:02d}: " + " ".join(word[::-1] for word in text.split())
@@ -146,19 +129,9 @@ def write_data(root: Path) -> dict[str, str]:
             start = body.index(value)
             given = int(value) if label == "pin" else value
             spans.append({"start": start, "end": start + len(value), "text": given, "label": label})
-        documents.append(
-            {
-                "uid": f"u{i}",
-                "domain": "Software",
-                "document_type": "note",
-                "document_description": "a note",
-                "document_format": "unstructured",
-                "locale": "us",
-                "text": body,
-                "spans": repr(spans),
-                "text_tagged": body,
-            }
-        )
+        about = dict.fromkeys(("domain", "document_type", "document_description"), "note")
+        about |= {"document_format": "unstructured", "locale": "us", "text_tagged": body}
+        documents.append({"uid": f"u{i}", "text": body, "spans": repr(spans), **about})
         answers[body] = "\n".join(f"{value} | {label}" for label, value in values.items())
     _write(root / "nvidia/Nemotron-PII", {"default": {"test": documents}})
     return answers

@@ -100,15 +100,6 @@ def test_full_runs_say_which_checkpoint_scored_them(scored_by, bank):
     assert table.raw.shape == (len(RANKED), N) and (table.raw >= 0).all()
 
 
-def test_an_adaptive_run_estimates_comet(scored_by, bank, model_args, tmp_path):
-    flags = ["--adaptive", "--bank", str(bank), "--max_items", "6", "--output_path", str(tmp_path)]
-    assert main(["run", *given(model_args("m4")), *flags]) == 0
-    [file] = tmp_path.rglob("results_*.json")
-    block = json.loads(file.read_text())["adaptive"][TASK]
-    assert block["key"] == "comet,none" and block["items"] == 6
-    assert block["scorer"] == {"checkpoint": scored_by} and "|scorer:" in block["signature"]
-
-
 def test_a_ranking_asks_the_worker_as_a_full_run_does(
     scored_by, bank, data, model_args, tmp_path, monkeypatch, capsys
 ):
