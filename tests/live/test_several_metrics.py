@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import yaml
 from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer
 
@@ -52,13 +51,8 @@ def several(bench: Bench, tmp_path: Path) -> Bench:
 
 
 def config(several: Bench, server: CompletionsServer, metrics: object, **settings: object) -> Path:
-    path = several.config(server.url, MODELS, metrics=metrics, **settings)
-    content = yaml.safe_load(path.read_text())
-    content["harness"]["include_path"] = "several"
-    if "bank" not in settings:
-        del content["bank"]
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
+    settings = {"bank": None, "harness": {"include_path": "several"}, **settings}
+    return several.config(server.url, MODELS, metrics=metrics, **settings)
 
 
 def answered(path: Path, model: str) -> list[int]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer
 
@@ -51,14 +50,9 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
 
 
 def config(suite: Bench, server: CompletionsServer, **settings: object) -> Path:
-    settings = {"bank": "suite.banks", "budget": {"items": 90}, **settings}
-    path = suite.config(server.url, MODELS, **settings)
-    content = yaml.safe_load(path.read_text())
-    content["harness"]["include_path"] = "suite"
-    if "tasks" in settings:
-        del content["task"]
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
+    of_suite = {"bank": "suite.banks", "budget": {"items": 90}, "task": None}
+    harness = {"include_path": "suite"}
+    return suite.config(server.url, MODELS, **{**of_suite, **settings, "harness": harness})
 
 
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
@@ -113,8 +107,7 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
     main(["rank", str(path.with_suffix(".run")), "--json"])
     assert json.loads(capsys.readouterr().out)["board"] == first["board"]
     asked = sum(server.asked.values())
-    content = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**content, "budget": {"items": 75}}, sort_keys=False))
+    config(suite, server, **settings, budget={"items": 75})
     assert main(["rank", str(path), "--resume", "--watch"]) in (0, 3)
     assert 0 < sum(server.asked.values()) - asked <= 30
     assert (path.with_suffix(".run") / "report.html").exists()
@@ -131,10 +124,9 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
 def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
     suite: Bench, server: CompletionsServer
 ) -> None:
-    path = config(suite, server, tasks=["first", "second"], bank="", budget={"items": 24}, warmup=4)
-    content = yaml.safe_load(path.read_text())
-    del content["bank"]
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    path = config(
+        suite, server, tasks=["first", "second"], bank=None, budget={"items": 24}, warmup=4
+    )
     assert main(["rank", str(path)]) in (0, 3)
     found = content_of(path)
     cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
