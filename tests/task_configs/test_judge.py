@@ -15,6 +15,7 @@ from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement, parse_rating
 from lm_eval_ccat.harness.judge.rating import relatives, same_models
 from lm_eval_ccat.harness.prices import Price
+from lm_eval_ccat.harness.served import noting
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}
 
@@ -287,6 +288,18 @@ def test_content_in_parts_and_a_price_that_the_server_states():
         judge = _judge(server)
         judge.rate(**FIELDS)
         assert "cost unknown (no price stated)" in judge.usage.describe()
+
+
+def test_what_is_known_of_a_panel_s_cost_counts_beside_a_judge_without_a_price(tmp_path):
+    path = tmp_path / "judge.yaml"
+    with JudgeServer(lambda messages, n: "Rating: [[8]]") as server:
+        judges = [{"model": "a"}, {"model": "b", "price": {"input": 1.0, "output": 2.0}}]
+        path.write_text(yaml.safe_dump({"base_url": server.base_url, "judges": judges}))
+        judge = Judge(JudgeSettings.read(path))
+        with noting() as notes:
+            judge.rate(**FIELDS)
+    assert judge.usage.calls == 2 and judge.usage.usd is None
+    assert notes.judge_usd == pytest.approx((100 * 1.0 + 10 * 2.0) / 1e6)
 
 
 def test_a_judge_that_takes_no_max_tokens_or_temperature_is_asked_in_its_way(caplog):

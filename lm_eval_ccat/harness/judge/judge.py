@@ -67,6 +67,8 @@ class Usage:
     tokens : Tokens
     usd : float or None
         As the server says, else by the judge's price; None where some reply has neither.
+    lock : threading.Lock
+        Held while replies are counted: several sessions may ask at once.
     """
 
     calls: int = 0
@@ -75,6 +77,7 @@ class Usage:
     refused: int = 0
     tokens: Tokens = field(default_factory=lambda: Tokens(0, 0, "usage"))
     usd: float | None = 0.0
+    lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
     def describe(self) -> str:
         """One line for people."""
@@ -261,7 +264,7 @@ class _Member:
                 f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
             ) from error
         self._cache = _Cache(settings.cache)
-        self._lock = Lock()  # several sessions may ask at once; a local model takes one call
+        self._lock = Lock()  # a local model takes one call
         self._lm: Any = None
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
@@ -297,7 +300,7 @@ class _Member:
                         {"role": "user", "content": reminder},
                     ]
         found = [votes[key] for key in keys]
-        with self._lock:
+        with usage.lock:
             usage.cached += sum(vote.cached for vote in found)
             usage.refused += sum(isinstance(vote.error, _Refusal) for vote in found)
             usage.unrated += sum(math.isnan(v.score) and v.error is None for v in found)
@@ -310,13 +313,12 @@ class _Member:
         usage, price, usd = self._usage, self._settings.price, reply.usd
         if usd is None and price.known:
             usd = price.cost(reply.tokens, 0.0)
-        with self._lock:
+        with usage.lock:
             usage.calls += 1
             usage.tokens = usage.tokens + reply.tokens
-            if usd is None or usage.usd is None:
-                usage.usd = None  # a sum with gaps is no sum
-            else:
-                usage.usd += usd
+            # A sum with gaps is no sum; what is known counts in the budget all the same.
+            usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
+            if usd is not None:
                 spend(usd)
 
     # -- the question ----------------------------------------------------------------------
