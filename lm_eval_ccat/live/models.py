@@ -286,9 +286,9 @@ class SessionModel(Model):
         task, transport = self.place(items[0])[0], self._transport
         if beside and transport is not None:
             transport.widen()
-        session = self.sessions[task]
-        if transport is None or self.at_hand or not session.sends_texts:
+        if transport is None or self.at_hand or not self.sessions[task].sends_texts:
             return super().start(items, come, beside)
+        session = self.sessions[task]
 
         def read(answered: Any) -> None:
             if isinstance(answered, BaseException):

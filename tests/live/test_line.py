@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.prices import Price
 from lm_eval_ccat.live import lane
-from lm_eval_ccat.live.models import Answer, Model
+from lm_eval_ccat.live.models import Answer, Model, SessionModel
 from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.plan import Till
 from lm_eval_ccat.live.ranking import rank
@@ -164,6 +165,16 @@ class Double(Model):
     def ask(self, items: Sequence[Any]) -> list[Answer]:
         self.sizes.append(len(items))
         return [Answer(item=item, score=self.score, raw=self.score) for item in items]
+
+
+def test_a_model_that_lives_elsewhere_has_no_session_here() -> None:
+    class Far(SessionModel):
+        def ask(self, items: Sequence[Any]) -> list[Answer]:
+            return [Answer(item=item, score=0.5) for item in items]
+
+    came: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    Far("a", Price(), {"t": {}}, {}).start([7], came.put)
+    assert came.get(timeout=10.0) == [Answer(item=7, score=0.5)]
 
 
 def plan_of(models: Sequence[Model], **options: Any) -> Any:

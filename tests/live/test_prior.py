@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from worlds.bench import Bench, content_of
+from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -14,96 +17,100 @@ from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.journal import JournalFile
 
 PAIR = ["m05", "m07"]
+WHOLE: dict[str, Any] = {"stop": "limits", "bank": None}
+
+
+@pytest.fixture(scope="module")
+def made(
+    shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, set[int]]]:
+    """The run directory of a ranking, and the documents that each model was asked."""
+    bench = replace(shared_bench, folder=tmp_path_factory.mktemp("made"))
+    (bench.folder / "tasks").symlink_to(shared_bench.folder / "tasks")
+    with CompletionsServer(bench.outputs) as server:
+        content = bench.ranked(server, PAIR, name="first", budget={"items": 60}, **WHOLE)
+    return bench.folder / "first.run", {m: set(b["items"]) for m, b in content["models"].items()}
+
+
+@pytest.fixture
+def had(bench: Bench, made: tuple[Path, dict[str, set[int]]]) -> dict[str, set[int]]:
+    """What was asked before; the run directory lies beside the configuration as first.run."""
+    shutil.copytree(made[0], bench.folder / "first.run")
+    return made[1]
+
+
+def asked_again(server: CompletionsServer, had: dict[str, set[int]]) -> set[tuple[str, str]]:
+    before = {(m, f"Repeat the numbers of document {i}.") for m, of in had.items() for i in of}
+    assert max(server.asked.values()) == 1
+    return before & set(server.asked)
 
 
 def test_a_ranking_takes_the_answers_of_another(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    whole = {"stop": "limits", "bank": None}
-    first = bench.config(server.url, PAIR, name="first", budget={"items": 60}, **whole)
-    main(["rank", str(first)])
-    asked = sum(server.asked.values())
-    second = bench.config(server.url, [*PAIR, "m09"], name="second", budget={"items": 90},
-                          prior="first.run", **whole)  # fmt: skip
-    assert main(["rank", str(second)]) in (0, 3)
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
+    had: dict[str, set[int]],
+) -> None:  # fmt: skip
+    content = bench.ranked(
+        server, [*PAIR, "m09"], name="second", budget={"items": 90}, prior="first.run", **WHOLE
+    )
     captured = capsys.readouterr()
-    had = {m: block["n_items"] for m, block in content_of(first)["models"].items()}
-    assert f"answers found: {had['m05']} of m05, {had['m07']} of m07" in captured.err
-    content = content_of(second)
+    found = f"{len(had['m05'])} of m05, {len(had['m07'])} of m07"
+    assert f"answers found: {found}" in captured.err
     # Nothing was asked twice, old answers cost nothing, and the budget went to new ones.
-    assert max(server.asked.values()) == 1
-    assert sum(server.asked.values()) - asked == content["cost"] == 90
+    assert not asked_again(server, had)
+    assert sum(server.asked.values()) == content["cost"] == 90
     used = {m: content["models"][m]["from_prior"] for m in PAIR}
-    assert all(10 <= used[m] <= had[m] for m in PAIR)  # the warm-up at least
+    assert all(10 <= used[m] <= len(had[m]) for m in PAIR)  # the warm-up at least
     assert f"m05: {used['m05']} of" in captured.out and "are earlier ones" in captured.out
     # They are scored anew, and stand in the files of the harness like any other.
-    [rows] = (second.with_suffix(".run") / "m05").glob("samples_*.jsonl")
+    run = bench.folder / "second.run"
+    [rows] = (run / "m05").glob("samples_*.jsonl")
     logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
     assert sorted(logged) == sorted(content["models"]["m05"]["items"])
-    records = JournalFile(second.with_suffix(".run") / "journal.jsonl").read_new()
+    records = JournalFile(run / "journal.jsonl").read_new()
     old = [r for r in records if r["op"] == "tell" and r.get("prior")]
     assert len(old) == sum(used.values()) and all("first.run" in r["prior"] for r in old)
 
 
 def test_logs_of_the_harness_are_taken_under_another_name(
-    bench: Bench, server: CompletionsServer
+    bench: Bench, server: CompletionsServer, had: dict[str, set[int]]
 ) -> None:
-    first = bench.config(server.url, ["m05"], name="logs", budget={"items": 40}, target_se=0.001,
-                         bank=None)  # fmt: skip
-    assert main(["rank", str(first)]) in (0, 3)
-    asked = sum(server.asked.values())
-    second = bench.config(server.url, ["m05", "m07"], name="second", budget={"items": 20},
-                          prior=["m05=logs.run/m05"], stop="limits",
-                          bank=None)  # fmt: skip
-    assert main(["rank", str(second)]) in (0, 3)
-    content = content_of(second)
-    assert content["models"]["m05"]["from_prior"] > 0
-    assert sum(server.asked.values()) - asked == content["cost"] <= 20
-    assert max(server.asked.values()) == 1
+    content = bench.ranked(
+        server, ["m05", "x"], budget={"items": 20}, prior=["x=first.run/m07"], **WHOLE
+    )
+    assert content["models"]["x"]["from_prior"] > 0 and "from_prior" not in content["models"]["m05"]
+    assert sum(server.asked.values()) == content["cost"] <= 20
 
 
 def test_what_of_earlier_answers_is_damaged_is_named(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    first = bench.config(server.url, PAIR, name="first", budget={"items": 60}, bank=None)
-    main(["rank", str(first)])
-    [torn], [unreadable] = (list((tmp_path / "first.run" / m).glob("samples_*")) for m in PAIR)
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
+    had: dict[str, set[int]],
+) -> None:  # fmt: skip
+    [torn], [unreadable] = (list((bench.folder / "first.run" / m).glob("samples_*")) for m in PAIR)
     lines = torn.read_text().splitlines()
     torn.write_text("\n".join([lines[0][:40], *lines[1:]]))
     unreadable.rename(f"{unreadable}.gz")
-    capsys.readouterr()
     prior = [f"{name}=first.run/{name}" for name in PAIR]
-    second = bench.config(server.url, PAIR, name="second", budget={"items": 20}, prior=prior[0],
-                          bank=None)  # fmt: skip
-    assert main(["rank", str(second)]) in (0, 3)
+    content = bench.ranked(server, PAIR, budget={"items": 20}, prior=prior[0], **WHOLE)
     assert f"{torn.name}: 1 damaged lines; their answers are asked" in capsys.readouterr().err
-    assert content_of(second)["models"]["m05"]["from_prior"] > 0
-    third = bench.config(server.url, PAIR, name="third", budget={"items": 20}, prior=prior,
-                         bank=None)  # fmt: skip
-    assert main(["rank", str(third)]) == 1
-    said = capsys.readouterr().err
-    assert f"{unreadable.name}.gz: 1 damaged lines" in said
-    assert "no answer to task loopback_task" in said
+    assert content["models"]["m05"]["from_prior"] > 0
+    config = bench.config(server.url, PAIR, name="third", prior=prior, **WHOLE)
+    assert main(["rank", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert f"{unreadable.name}.gz: 1 damaged lines" in error
+    assert "no answer to task loopback_task" in error
 
 
 def test_an_answer_to_another_prompt_does_not_count(
-    bench: Bench, server: CompletionsServer, tmp_path: Path
+    bench: Bench, server: CompletionsServer, had: dict[str, set[int]]
 ) -> None:
-    first = bench.config(server.url, PAIR, name="first", budget={"items": 40}, bank=None)
-    main(["rank", str(first)])
-    journal = tmp_path / "first.run" / "journal.jsonl"
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    other = tmp_path / "other"
-    other.mkdir()
-    for line in lines:
-        if "prompt_sha256" in line:
-            line["prompt_sha256"] = "0" * 64
-    (other / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    second = bench.config(server.url, PAIR, name="second", budget={"items": 40}, prior="other",
-                          bank=None)  # fmt: skip
-    main(["rank", str(second)])
-    assert not any("from_prior" in block for block in content_of(second)["models"].values())
-    assert max(server.asked.values()) == 2
+    lines = (bench.folder / "first.run" / "journal.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    changed = [r | {"prompt_sha256": "0" * 64} if "prompt_sha256" in r else r for r in records]
+    (other := bench.folder / "other").mkdir()
+    (other / "journal.jsonl").write_text("".join(json.dumps(r) + "\n" for r in changed))
+    content = bench.ranked(server, PAIR, budget={"items": 40}, prior="other", **WHOLE)
+    assert not any("from_prior" in block for block in content["models"].values())
+    assert asked_again(server, had)
 
 
 def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path: Path) -> None:

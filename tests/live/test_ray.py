@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from worlds.bench import Bench, content_of
@@ -115,30 +113,6 @@ def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster:
     [aside] = [block for block in models.values() if block["set_aside"]]
     assert "no node had room for it within 3 s: it asks for 2 CPUs" in aside["set_aside"]
     assert aside["n_items"]
-
-
-def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lm_eval_ccat.live.entries import FailureRule, ModelSpec
-    from lm_eval_ccat.live.failures import ModelGone
-    from lm_eval_ccat.live.ray import RayModel
-    from lm_eval_ccat.live.spec import Spec
-
-    full = mock.Mock()
-    full.wait.return_value = False
-    groups = importlib.import_module("ray.util.placement_group")  # `ray.util` has a function of it
-    monkeypatch.setattr(groups, "placement_group", lambda bundles: full)
-    monkeypatch.setattr(groups, "remove_placement_group", lambda group: None)
-    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 1.0})
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0, "GPU": 2.0})
-    entry = ModelSpec("a", "hf", num_cpus=4.0, num_gpus=1.0)
-    rule = FailureRule(outage_minutes=0.0005)
-    config = Spec(("t",), (entry,), failures=rule)
-    said: list[str] = []
-    worker = RayModel({"entry": entry, "spec": config, "measured": {}}, said.append)
-    with pytest.raises(ModelGone, match=r"no node had room for it within 0.03 s"):
-        worker._find_place()
-    missing = "it asks for 4 CPUs and 1 GPUs; free in the cluster: 1 of 8 CPUs, 0 of 2 GPUs"
-    assert set(said) == {f"a is waiting for a node: {missing}"}
 
 
 def test_a_model_behind_a_server_reserves_no_cpu() -> None:
