@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
@@ -31,3 +33,10 @@ def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
         **found.to_dict(), "cost_unit": "items", "seconds": 1.0, "estimand": "The mean",
     }  # fmt: skip
     assert any(line.startswith("far scores better than every model") for line in notes(content))
+    # A bank of an earlier version does not know how far models depart from it.
+    known = {k: v for k, v in bank.constants.items() if k != "departures"}
+    older = Ranker(replace(bank, constants=known), {"usual": 1.0})
+    for item, score in list(zip(table.doc_ids, table.select(["usual"]).scores[0]))[:30]:
+        older.tell("usual", item, float(score))
+    [finding] = older.result().findings["usual"]
+    assert finding.endswith("calibrate the bank again")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from boards import bank_of, draw, drive, of
@@ -19,6 +21,7 @@ from lm_eval_ccat.ranker import (
     TopDecided,
     Unlimited,
 )
+from lm_eval_ccat.runs.rebuild import make_ranker
 
 BANK = bank_of("default", 120)
 FAR = draw([-1.0, -1.0, 1.0], 120, 3)  # c far above a and b, which are next to equal
@@ -134,6 +137,24 @@ def test_equal_models_are_called_equivalent_and_stop_early():
     assert sum(map(len, narrow.items.values())) < sum(map(len, wide.items.values()))
     assert narrow.in_words() in ("{a, b}", "{b, a}")
     assert narrow.stopped_because == "every adjacent pair is decided or equivalent"
+
+
+@pytest.mark.parametrize(
+    ("older", "rule"),
+    [
+        ({"target_se": None, "stop_when_decided": True}, AllDecided()),
+        ({"target_se": 0.1, "rank_width": None}, AllDecided(alone=False) & TargetError(0.1)),
+        ({"target_se": None, "stop_when_decided": False}, Unlimited()),
+        ({"rank_width": 3, "target_se": 0.1}, RankWidth(3) & TargetError(0.1)),
+        ({"rank_width": None, "percentile": 5.0}, Percentile(5.0)),
+    ],
+)
+def test_a_header_of_an_earlier_version_is_rebuilt_with_its_goals(older, rule):
+    """Without a warning: nobody can change what a journal says."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = make_ranker(BANK, {"models": EVEN, "units": None, "options": {}, **older})
+    assert made._turns.rule == rule
 
 
 def test_arguments_of_earlier_versions_are_read_with_a_warning():

@@ -44,6 +44,16 @@ def test_the_command_line_takes_a_method_from_outside(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "method" in out and "toy" in out and "its ranking is not tested" in out
     assert ItemBank.load(bank).method == "toy"
+    assert main(["bank", "show", bank]) == 0 and "All 40 doc" in capsys.readouterr().out
+    assert main(["bank", "check", bank, "--scores", table]) in (0, 3)
+    assert "11 calibration models" in capsys.readouterr().out
+    more, updated = str(tmp_path / "m.csv"), str(tmp_path / "u.bank.json")
+    example_table().select(["m03"]).write(more)
+    update = ["bank", "update", bank, "--scores", more, "-o", updated]
+    assert main(update) == 1
+    assert "give those it was calibrated on as well (--calibrated_on)" in capsys.readouterr().err
+    assert main([*update, "--calibrated_on", table]) == 0
+    assert len(ItemBank.load(updated).models) == 12
     sim = ["simulate", "--scores", table, "--methods", "toy,common", "--folds", "2"]
     assert main([*sim, "--json", str(tmp_path / "s.json"), *scale]) == 0
     assert set(json.loads((tmp_path / "s.json").read_text())["summary"]) == {"toy", "common"}

@@ -72,6 +72,19 @@ def test_says_in_words_whether_it_can_be_trusted():
     assert poor.self_check["trust"] in poor.warnings
 
 
+def test_what_a_table_leaves_open_is_said_in_words():
+    """Items alike for every model, and configurations: they are no models of their own."""
+    base = world(9, 40).raw
+    base[:, :4] = 1.0
+    names, configs = zip(*((f"m{i}", str(c)) for i in range(9) for c in range(2)))
+    table = ScoreTable.from_arrays(np.repeat(base, 2, axis=0), models=names, configs=configs)
+    bank = calibrate(table)
+    assert any(w.startswith("10% of the items have the same score") for w in bank.warnings)
+    assert bank.self_check["models_left_out"] == 9
+    with pytest.raises(CcatError, match="factors"):
+        calibrate(table, factors=9)
+
+
 @pytest.mark.parametrize(
     "scores",
     [
