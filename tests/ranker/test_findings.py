@@ -10,7 +10,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.report.terminal import notes
 
 
-def world(n_items: int = 200) -> ScoreTable:
+def world(n_items: int = 100) -> ScoreTable:
     rng = np.random.default_rng(4)
     skill = np.array([*np.linspace(-1.5, 0.0, 12), 3.5, -0.7])[:, None]
     scores = 1 / (

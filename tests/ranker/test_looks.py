@@ -48,8 +48,8 @@ def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt():
     """Results are read at other times, and a rebuilt ranking is told what was asked."""
     plain, watched, n = ranker(), ranker(), 3
     history = []
-    for step in range(40):
-        if step == 20:
+    for step in range(26):
+        if step == 14:
             for made in (plain, watched):
                 made.change(add={"x": 1.0}, elapsed=3.0)
         pairs = plain.ask(n)
@@ -58,7 +58,7 @@ def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt():
         if not pairs:
             break
         asked = [(m, i, plain.probability(m, i)) for m, i in pairs]
-        history.append((step == 20, asked))
+        history.append((step == 14, asked))
         for model, item in reversed(pairs):
             for made in (plain, watched):
                 made.tell(model, item, float(SCORES["abcdefghx".index(model) % 8, item]))

@@ -278,7 +278,7 @@ class AnyRanking(RuleBasedStateMachine):
 
 AnyRanking.TestCase.settings = settings(
     max_examples=settings.default.max_examples // 3,
-    stateful_step_count=30,
+    stateful_step_count=20,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
@@ -301,7 +301,7 @@ def moments(n: int):
 
 
 def test_verdicts_fit_each_other_at_every_moment_with_failures():
-    for n in range(6):
+    for n in range(5):
         for ranking in moments(n):
             for check in invariants.ALWAYS:
                 check(ranking)

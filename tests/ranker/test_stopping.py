@@ -21,7 +21,7 @@ from lm_eval_ccat.ranker import (
     TopDecided,
     Unlimited,
 )
-from lm_eval_ccat.runs.rebuild import make_ranker
+from lm_eval_ccat.runs.directory import make_ranker
 
 BANK = bank_of("default", 120)
 FAR = draw([-1.0, -1.0, 1.0], 120, 3)  # c far above a and b, which are next to equal
@@ -125,12 +125,12 @@ def test_what_is_no_rule_is_refused(make, says):
 
 
 def test_equal_models_are_called_equivalent_and_stop_early():
-    same = draw([0.2], 400, 8, noise=0.3)[0]
-    bank = bank_of("sample", 400)
-    usual = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=400)
-    close = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=400, min_difference=0.1)
+    same = draw([0.2], 200, 8, noise=0.3)[0]
+    bank = bank_of("sample", 200)
+    usual = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=200)
+    close = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=200, min_difference=0.1)
     rng = np.random.default_rng(0)
-    jitter = np.clip(same + 0.02 * rng.normal(size=(2, 400)), 0, 1)
+    jitter = np.clip(same + 0.02 * rng.normal(size=(2, 200)), 0, 1)
     told = of(jitter)
     wide, narrow = drive(usual, told), drive(close, told)
     assert narrow.decisions["a", "b"] == "equivalent" and narrow.goal_met

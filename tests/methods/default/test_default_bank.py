@@ -30,19 +30,19 @@ def test_finds_the_items_that_are_noisy():
 
 
 def test_the_order_of_models_and_items_does_not_matter():
-    scores = world(14, 60).raw
+    scores = world(9, 40).raw
     rng = np.random.default_rng(3)
-    rows, columns = rng.permutation(14), rng.permutation(60)
+    rows, columns = rng.permutation(9), rng.permutation(40)
     one, other = calibrate(table_of(scores)), calibrate(table_of(scores[rows][:, columns]))
     for name in ("intercept", "slope", "noise"):
         assert other.parameters[name] == pytest.approx(one.parameters[name][columns], abs=1e-4)
 
 
 def test_missing_scores_are_used_as_missing():
-    scores = world(14, 120, seed=4).raw
+    scores = world(14, 60, seed=4).raw
     full = calibrate(table_of(scores))
     # A model that lacks the hard items is not taken for a strong one.
-    hard = np.argsort(full.parameters["intercept"])[:40]
+    hard = np.argsort(full.parameters["intercept"])[:20]
     partial = scores.copy()
     partial[5, hard] = np.nan
     ability = calibrate(table_of(partial)).provenance["report"]["abilities"]
@@ -62,9 +62,9 @@ def test_few_models_still_give_a_bank_that_says_so(n_models):
 
 
 def test_says_in_words_whether_it_can_be_trusted():
-    good = calibrate(world(40, 200, second_skill=0.0))
+    good = calibrate(world(24, 120, second_skill=0.0))
     assert good.self_check["trust"].startswith("yes")
-    assert good.self_check["models_left_out"] == 40
+    assert good.self_check["models_left_out"] == 24
     assert 0.6 < good.self_check["z_rms"] < 1.5
     assert good.self_check["rms_error"] < 0.1
     poor = calibrate(world(5, 50))

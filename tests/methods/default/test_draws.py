@@ -19,7 +19,7 @@ from lm_eval_ccat.methods.default.field import Field, Sequence
 from lm_eval_ccat.methods.default.joint import Joint
 
 
-def world(seed: int, n_models: int = 16, n_items: int = 400):
+def world(seed: int, n_models: int = 16, n_items: int = 240):
     """Scores with a large departure per model that hits half of the items only.
 
     Half of the items are much more discriminating, so selection prefers them; what a model does on
@@ -50,8 +50,8 @@ def test_the_error_falls_where_selected_items_alone_would_not_show_it():
     for j in range(2):
         name = f"m{j}"
         bank, scores = calibrate(table.without([name]), factors=0), table.select([name]).scores[0]
-        selected_only.append(run(bank, scores, 140, draws=False)[0])
-        e, se, items = run(bank, scores, 140)
+        selected_only.append(run(bank, scores, 84, draws=False)[0])
+        e, se, items = run(bank, scores, 84)
         error.append(e)
         z.append(e / se)
         share_dull.append(np.mean(np.array(items) % 2 == 0))
@@ -206,8 +206,8 @@ def test_the_field_is_the_same_whenever_it_is_looked_at():
     model = model_of(calibrate(table))
     often, once = Field(model, 3, seed=1), Field(model, 3, seed=1)
     left = np.ones((6, 200), dtype=bool)
-    for step in range(300):
-        if step in (60, 140, 190):
+    for step in range(150):
+        if step in (30, 70, 95):
             often.add_model()
             once.add_model()
         a = int(rng.integers(len(often.members)))
