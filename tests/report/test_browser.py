@@ -23,11 +23,6 @@ from lm_eval_ccat.report import write_report
 
 
 @pytest.fixture(scope="module")
-def page(run_dir, tmp_path_factory):
-    return write_report(run_dir, tmp_path_factory.mktemp("out") / "page.html")
-
-
-@pytest.fixture(scope="module")
 def large(many_dir, tmp_path_factory):
     return write_report(many_dir, tmp_path_factory.mktemp("out") / "page.html")
 

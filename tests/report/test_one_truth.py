@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 from typing import Any
 from xml.etree import ElementTree
 
@@ -129,7 +130,7 @@ def texts(svg: str) -> list[str]:
     return ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_the_charts_draw_what_the_result_says(run, html) -> None:
+def test_the_charts_draw_what_the_result_says(run, past, html) -> None:
     models, asked = run.result["models"], [m for m in run.result["order"] if m in run.tested]
     drawn = plot_ranking(run).svg
     assert f'aria-label="{drawn.split("aria-label=")[1][1:20]}' in html  # the page has it
@@ -148,31 +149,47 @@ def test_the_charts_draw_what_the_result_says(run, html) -> None:
     shown = texts(plot_pairwise(run).svg)
     figures = [whole_percent(p["p"]) for p in run.result["pairwise"]]
     assert [t for t in shown if t in set(figures)][: len(figures)] or len(models) > 16
-    assert texts(plot_progress(run).svg).count("Place in the order") == 1
+    assert texts(plot_progress(run, past).svg).count("Place in the order") == 1
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory):
+    options = {"hostile": False, "method": "paper", "n_models": 3, "n_items": 100, "budget": 60}
+    return make_run(tmp_path_factory.mktemp("truth") / "paper", **options)
+
+
+@pytest.fixture
+def changed(paper, tmp_path):
+    """Changes the result of a copy of a run; what is read there then."""
+
+    def change(edit):
+        folder = shutil.copytree(paper, tmp_path / "run")
+        result = json.loads((folder / "result.json").read_text())
+        edit(result)
+        (folder / "result.json").write_text(json.dumps(result))
+        return read_run(folder)
+
+    return change
 
 
 @pytest.mark.parametrize("counted", [True, False], ids=["", "of an earlier version"])
-def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(tmp_path, counted) -> None:
-    make_run(tmp_path / "run", hostile=False, method="paper", n_models=3)
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
-    for block in result["models"].values():
-        block["items"] = block["items"][:5]
-    result["ties"] = [result["order"]]
-    result["last_line"] = result["last_line"] - 30 if counted else None
-    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
-    now = read_run(tmp_path / "run")
+def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(changed, counted) -> None:
+    def cut_short(result):
+        for block in result["models"].values():
+            block["items"] = block["items"][:5]
+        result["ties"] = [result["order"]]
+        result["last_line"] = result["last_line"] - 30 if counted else None
+
+    now = changed(cut_short)
     assert not now.finished
     assert open_pairs(now.result) == course(now).undecided[-1]
 
 
-def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
-    make_run(tmp_path / "run", hostile=False, method="paper", n_models=3)
-    file = tmp_path / "run" / "result.json"
-    result = json.loads(file.read_text())
-    model = result["order"][0]
-    result["models"][model]["estimate"] += 0.5
-    file.write_text(json.dumps(result))
-    run = read_run(tmp_path / "run")
+def test_figures_of_another_version_are_not_contradicted(changed) -> None:
+    def other_figures(result):
+        result["models"][result["order"][0]]["estimate"] += 0.5
+
+    run = changed(other_figures)
     content = view(run, course(run))
     assert content["progress"] is None
     assert any("other figures" in text for _, text in content["warnings"])

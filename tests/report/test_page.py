@@ -49,11 +49,6 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(run_dir, tmp_path_factory):
-    return write_report(run_dir, tmp_path_factory.mktemp("out") / "page.html")
-
-
-@pytest.fixture(scope="module")
 def seen(page):
     return Reader(page.read_text(encoding="utf-8"))
 
