@@ -241,3 +241,34 @@ def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:
         {"op": "note", "event": "late tell", "model": "a", "item": 2, "cost": 0.25},
     ])  # fmt: skip
     assert teller(lines).tally.money("a") == {"billed": 0.0, "assumed": 0.5, "unknown": 1.25}
+
+
+@pytest.mark.parametrize("method", ["paper", "default"])
+def test_selection_derives_again_what_was_recorded(method: str) -> None:
+    rng = np.random.default_rng(1)
+    scores = np.clip(rng.beta(2, 2, size=(10, 40)) + np.linspace(-0.2, 0.2, 10)[:, None], 0, 1)
+    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(10)])
+    bank = calibrate(table.without(["m2", "m7"]), method=method)
+
+    def ranker() -> Ranker:
+        return Ranker(bank, {"m2": 1.0, "m7": 2.0}, warmup=3, max_items=12, audit=0.2, seed=5)
+
+    lines: list[bytes] = []
+    live = Teller(ranker(), Journal(lines), clock=Clock())
+    while pairs := live.ask(3):
+        for model, item in pairs:
+            live.answer(model, item, float(table.select([model]).scores[0, item]), 1.0)
+    selecting = ranker()
+    drawn = 0
+    for record in Journal(lines).read_new():
+        if record["op"] == "ask":
+            assert selecting.ask(len(record["pairs"])) == record["pairs"]
+            draws = [selecting.probability(*pair) for pair in record["pairs"]]
+            assert draws == record["draws"]
+            drawn += sum(p is not None for p in draws)
+        else:
+            selecting.tell(record["model"], record["item"], record["score"], cost=record["cost"])
+    assert drawn > 0
+    imposed = Teller(ranker(), Journal(lines))
+    imposed.read()
+    assert imposed.ranker.result().to_dict() == selecting.result().to_dict()
