@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer
 
@@ -155,6 +156,35 @@ def test_known_models_count_where_they_have_every_task(
     for model in known:  # thrice the same scores
         assert content["models"][model]["estimate"] == pytest.approx(truth[model])
     assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)
+
+
+@pytest.mark.slow
+def test_actors_of_ray_are_asked_for_several_tasks(
+    suite: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, whatever else runs here
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    ray.shutdown()
+    settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 1}, "warmup": 2}
+    path = config(suite, server, **settings, budget={"items": 45})
+    content = yaml.safe_load(path.read_text())
+    for entry in content["models"]:
+        entry["num_cpus"] = 0.5
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    try:
+        assert main(["rank", str(path), "--executor", "ray"]) in (0, 3)
+    finally:
+        ray.shutdown()
+    found = content_of(path)
+    assert found["order"][0] == "m11" and set(found["models"]) == {"m01", "m05", "m11"}
+    board = {column["name"]: column for column in found["board"]}
+    assert list(board) == ["average", "pair", *NAMES]
+    for model, block in found["models"].items():
+        assert block["n_items"] == sum(board[n]["models"][model]["items"] for n in NAMES)
+        for name in NAMES:
+            assert list((path.with_suffix(".run") / model).glob(f"samples_{name}_*.jsonl"))
+    # What actors answered stands in the journal, and the run can be looked into.
+    assert main(["rank", str(path.with_suffix(".run"))]) in (0, 3)
 
 
 @pytest.mark.parametrize(
