@@ -320,7 +320,7 @@ class Book:
         self._open.pop(ask.pair, None)
 
     def _take(self, record: Record) -> None:
-        op = record["op"]
+        op = record.get("op")
         if "after" in record and op not in ("ask", "tell", "fail"):
             self._tell_to(record["after"])
         match op:

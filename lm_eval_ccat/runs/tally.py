@@ -97,7 +97,7 @@ class Tally:
 
     def count(self, record: Record) -> None:
         """Take in one record."""
-        op, when = record["op"], record.get("time")
+        op, when = record.get("op"), record.get("time")
         if op == "session":
             self.resumed += record.get("event") == "resume"
         elif when is not None and self._last is not None:

@@ -25,6 +25,7 @@ from .judging import (
     bootstrap_intervals,
     full_means,
     judge,
+    kendall_tau,
     true_ties,
     z_scores,
 )
@@ -394,12 +395,14 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
         ahead[pairs[pair]] = 1 if claims.pairs[pair] > 0.5 else -1
     claim = Claim(
         estimates=np.array([claims.models[name]["estimate"] for name in ranked]),
-        location=-np.arange(float(len(ranked))),
         intervals=np.array([sorted(claims.models[name]["interval"]) for name in ranked]),
         ahead=ahead,
     )
     judged = judge(claim, Truth(means, np.asarray(truth), tied))
     assert judged.covered is not None and judged.right is not None
+    # A model that was set aside has an estimate, and no place in the order.
+    placed = means[: len(claims.order)]
+    tau = kendall_tau(-np.arange(len(placed)), placed)
     z = z_scores(
         judged.errors, np.array([claims.models[name]["standard_error"] for name in ranked])
     )
@@ -416,8 +419,8 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
             }
             for i, name in enumerate(ranked)
         },
-        [ranked[i] for i in np.argsort(-means, kind="stable")],
-        judged.tau,
+        [ranked[i] for i in np.argsort(-placed, kind="stable")],
+        None if np.isnan(tau) else tau,
         [
             {
                 "a": a,

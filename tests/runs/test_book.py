@@ -225,10 +225,11 @@ def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> Non
     assert len(lines) == 1
 
 
-def test_a_record_of_a_later_version_is_refused() -> None:
+@pytest.mark.parametrize(("record", "op"), [({"op": "merge"}, "'merge'"), ({"x": 1}, "None")])
+def test_a_record_of_a_later_version_is_refused(record: dict[str, Any], op: str) -> None:
     lines: list[bytes] = []
-    Journal(lines).append([{"op": "merge"}])
-    with pytest.raises(RunError, match="'merge' that this version does not know"):
+    Journal(lines).append([record])
+    with pytest.raises(RunError, match=f"{op} that this version does not know"):
         teller(lines)
 
 

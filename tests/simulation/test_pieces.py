@@ -15,6 +15,7 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.names import family_of
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.simulation import judging
+from lm_eval_ccat.simulation.audit import Claims, audit
 from lm_eval_ccat.simulation.benchmark import item_units, mean_of_seen
 from lm_eval_ccat.simulation.folds import (
     drawn_prices,
@@ -247,3 +248,16 @@ def test_sizes_of_items_by_id_and_by_array():
         item_units(items, {9: 30, 2: 0})
     with pytest.raises(UsageError, match="2 values for 3 items"):
         item_units(items, [1, 2])
+
+
+def test_a_model_that_was_set_aside_has_no_place_in_the_order_that_is_judged():
+    scores = np.tile([[0.9], [0.2], [0.5], [0.6]], (1, 20)) + np.linspace(0, 0.05, 20)
+    table = ScoreTable.from_arrays(scores, models=["aside", "c", "b", "d"], metric="my")
+    said = {"estimate": 0.5, "standard_error": 0.1, "interval": [0.3, 0.7], "n_items": 5}
+    claims = Claims(
+        "run", "t", "my", None, 0.95, 20, dict.fromkeys(table.models, said), ["c", "d", "b"]
+    )
+    judged = audit(claims, table)
+    assert judged.true_order == ["d", "b", "c"]
+    assert judged.tau == pytest.approx(kendalltau([3, 2, 1], [0.2, 0.6, 0.5])[0])
+    assert set(judged.models) == {"aside", "b", "c", "d"}
