@@ -239,15 +239,21 @@ def result_of(
     )
 
 
-def state(folder: str | Path) -> Result:
-    """Return a ranking's present state from its run directory; nothing is loaded or asked.
+def state(folder: str | Path, lines: int | None = None) -> Result:
+    """Return a ranking's state from its run directory; nothing is loaded or asked.
+
+    Parameters
+    ----------
+    folder : path
+    lines : int, optional
+        The state after so many lines of the journal; default the present one.
 
     Raises
     ------
     RunError
         There is no ranking in the folder, or its journal is damaged.
     """
-    book, header = rebuild(folder)
+    book, header = rebuild(folder, lines)
     place, elapsed = Path(folder), book.tally.elapsed
     result = result_of(header, scorer_of_run(header), book, place, seconds=elapsed)
     return replace(

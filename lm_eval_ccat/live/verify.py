@@ -119,8 +119,11 @@ def verify(run: str | Path) -> Verification:
     header = RunDirectory(folder).read_header()
     made_by = str((header.get("versions") or {}).get("lm_eval_ccat", ""))
     recorded = _recorded(folder)
-    counted, judged = _contradictions(recorded or {}, now)
-    if (last := (recorded or {}).get("last_line", 0)) > condition.records:
+    last = (recorded or {}).get("last_line") or 0
+    # What was asked after the result, by `complete` say, is none of its concern.
+    then = state(folder, last).content if 0 < last < condition.records else now
+    counted, judged = _contradictions(recorded or {}, then)
+    if last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
     if counted or judged:
         words = "The journal gives another result:"

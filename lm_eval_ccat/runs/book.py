@@ -117,8 +117,13 @@ class Book:
 
     # -- what a reader calls ---------------------------------------------------------------
 
-    def read(self) -> int:
+    def read(self, lines: int | None = None) -> int:
         """Replay what the journal holds beyond what was read or written before.
+
+        Parameters
+        ----------
+        lines : int, optional
+            Only so many of them, for reading what a run was earlier.
 
         Returns
         -------
@@ -130,7 +135,7 @@ class Book:
         RunError
             The journal is damaged, holds records of a later version, or contradicts itself.
         """
-        records = self.journal.read_new()
+        records = self.journal.read_new()[:lines]
         self.replay(records)
         return len(records)
 

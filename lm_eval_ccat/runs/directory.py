@@ -236,8 +236,14 @@ def make_ranker(
     return Ranker(bank, arguments["models"], **rest, **arguments["options"])
 
 
-def rebuild(folder: str | Path) -> tuple[Book, Record]:
+def rebuild(folder: str | Path, lines: int | None = None) -> tuple[Book, Record]:
     """The state of a run, from its directory alone: no configuration, task or model is needed.
+
+    Parameters
+    ----------
+    folder : path
+    lines : int, optional
+        As it was after so many lines of the journal; default all.
 
     Returns
     -------
@@ -255,14 +261,17 @@ def rebuild(folder: str | Path) -> tuple[Book, Record]:
     """
     directory = RunDirectory(folder)
     header = directory.read_header()
-    return book_of(load_banks(directory.path), directory.journal, header), header
+    return book_of(load_banks(directory.path), directory.journal, header, lines), header
 
 
 def book_of(
-    banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], journal: JournalFile, header: Record
+    banks: ItemBank | Mapping[str, Mapping[str, ItemBank]],
+    journal: JournalFile,
+    header: Record,
+    lines: int | None = None,
 ) -> Book:
     """Rebuild a run's state from a journal and its banks, wherever they are."""
     book = Book(make_ranker(banks, header["ranker"]), journal)
-    book.read()
+    book.read(lines)
     book.settle()
     return book

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from lm_eval.tasks import TaskManager
 from worlds.bench import TASK, Bench
 from worlds.server import CompletionsServer
@@ -24,6 +25,10 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(
     models = ["m05", "m07"]
     config = bench.config(server.url, models, budget={"items": 40},
                           model_args={"num_concurrent": 2})  # fmt: skip
+    content = yaml.safe_load(config.read_text())
+    for entry in content["models"]:
+        entry["price"] = {"input": 1.0, "output": 4.0}
+    config.write_text(yaml.safe_dump(content, sort_keys=False))
     main(["rank", str(config)])
     ranking = (config.with_suffix(".run") / "result.json").read_text()
     capsys.readouterr()
@@ -58,6 +63,8 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(
     )
     assert sum(server.asked.values()) == before
     assert (config.with_suffix(".run") / "result.json").read_text() == ranking
+    # What the full run cost is no part of the ranking's result, which stands.
+    assert main(["verify", str(config.with_suffix(".run"))]) == 0
 
 
 def test_credentials_that_the_run_does_not_keep_are_asked_for(

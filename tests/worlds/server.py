@@ -133,6 +133,7 @@ class CompletionsServer:
                 self.answered.update((model, p) for p in prompts)
                 for prompt, text in zip(prompts, texts):
                     self.said[model, prompt].append((who, text, short))
+                asked = sum(n for (m, _), n in self.answered.items() if m == model)
             end = {"finish_reason": "length" if short else "stop"}
             reply: dict[str, Any] = {
                 "model": who,
@@ -143,7 +144,7 @@ class CompletionsServer:
                 if body.get("echo")
                 else [{"index": i, "text": t, **end} for i, t in enumerate(texts)],
             }
-            reply |= self.says(model, sum(n for (m, _), n in self.answered.items() if m == model))
+            reply |= self.says(model, asked)
             if self.usage:
                 reply["usage"] = {
                     "prompt_tokens": sum(len(p.split()) for p in prompts),
