@@ -58,6 +58,11 @@ def cases() -> Iterator[Case]:
     for m in ("default", "sample", "paper"):
         yield Case(m, ("right",), "failures", {"max_items": 50}, failed=0.2, moves=True)
         yield Case(m, ("made", "right"), "tasks", {"budget": 160.0}, "tasks", known="means")
+        yield Case(m, ("bleu",), options={"budget": 90.0})
+        yield Case(m, ("gsm",), "moves", {"max_items": 30}, failed=0.15, moves=True)
+    for m in ("sample", "paper"):
+        yield Case(m, ("bleu", "gsm"), "tasks", {"budget": 120.0}, "tasks", failed=0.05)
+    yield Case("paper", ("bleu", "chrf"), "outcomes", {"max_items": 30}, "outcomes", failed=0.05)
     for m in ("default", "paper"):
         yield Case(m, ("gsm",), "references", {"max_items": 40}, known="scores")
     for m in ("default", "sample"):
