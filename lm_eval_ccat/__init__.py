@@ -1,5 +1,10 @@
 """Adaptive testing for the lm-evaluation-harness.
 
+Seven types carry the package: `Spec` (`live.spec`) has the options, `Outcome` (`bank.outcome`) what
+is measured, `Model` (`live.models`) who answers; a `Run` (`live.run`) asks, a `Belief`
+(`methods.belief`) is what its answers tell, `Verdicts` (`ranker.verdicts`) decide by it, and a
+`Result` (`live.result`) is what is left.
+
 The names below are loaded on first use, so that ``import lm_eval_ccat`` costs nothing and
 commands that run no model never import torch, datasets or the harness.
 """

@@ -39,16 +39,13 @@ import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..files import replace_text, safe_name
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
 from .removed import refuse_removed_keys
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS: Options = {
     "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",

@@ -10,7 +10,7 @@ from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask, Book
 from ..runs.journal import Record
-from .failures import Failure, Verdict
+from .failures import Failure, Remedy
 from .lane import Lane, Sending, State
 from .line import Line
 from .models import Answer, Item
@@ -76,8 +76,8 @@ class Attempts:
 
     def failed(self, lane: Lane, sending: Sending, error: Exception, now: float) -> None:
         failure, gate, rule = Failure(error), lane.gate, self.rule
-        verdict = failure.verdict
-        if verdict is Verdict.CANCELLED:
+        remedy = failure.remedy
+        if remedy is Remedy.CANCELLED:
             return
         for served in getattr(error, "served", ()):
             price = lane.model.price
@@ -90,11 +90,11 @@ class Attempts:
         asks = [a for a in sending.asks if not any(a in one.asks for one in elsewhere)]
         asks = [a for a in asks if a.state in (OPEN, LEFT)]
         hiccup = lane.median is not None and failure.status in (401, 403, 404)
-        if verdict is Verdict.MODEL and hiccup and sending.attempt < rule.attempts:
-            verdict = Verdict.RETRY  # it has answered before
+        if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
+            remedy = Remedy.RETRY  # it has answered before
         probing = gate.state is not State.OPEN and failure.on_the_way
         last = sending.attempt >= failure.attempts(rule)
-        if verdict is Verdict.MODEL:
+        if remedy is Remedy.MODEL:
             self._refuse_beyond(asks, failure)
             self.set_aside(lane, failure.text)
         elif failure.status == 429:
@@ -105,7 +105,7 @@ class Attempts:
             lane.pace.refused(now, sending.sent, wait)
             gate.succeeded(now, sending.sent)
             self.line.back(asks)
-        elif verdict is Verdict.AWAY or (verdict is Verdict.RETRY and probing):
+        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and probing):
             # A first failure may be one dropped connection; a server that says how long to wait,
             # or a probe that fails, speaks for all.
             if sending.away or failure.wait is not None or probing or last:
@@ -114,8 +114,8 @@ class Attempts:
                 self._again(lane, Sending(asks, sending.attempt + 1, 1), failure, now)
         elif len(asks) > 1:
             lane.again += [(now, Sending([ask])) for ask in asks]  # one may spoil a whole batch
-        elif asks and (verdict is Verdict.DOCUMENT or last):
-            passes = verdict is Verdict.RETRY and failure.on_the_way
+        elif asks and (remedy is Remedy.DOCUMENT or last):
+            passes = remedy is Remedy.RETRY and failure.on_the_way
             self._give_up(lane, asks[0], failure, sending, passes, now)
         else:
             if not failure.on_the_way:

@@ -28,7 +28,7 @@ class ModelGone(ConnectionError):
     """A model that cannot be asked again in this session, however long one waits."""
 
 
-class Verdict(enum.Enum):
+class Remedy(enum.Enum):
     """What to do after a failed attempt."""
 
     RETRY = "retry"
@@ -43,7 +43,7 @@ class Failure:
 
     Attributes
     ----------
-    verdict : Verdict
+    remedy : Remedy
         By the kind of the error alone. No connection, 429 and 503 are about the server at this
         moment; time-outs, 500 and unreadable answers are worth another attempt. Errors that we
         raise ourselves (a metric without a usable value, say) are about the document.
@@ -66,7 +66,7 @@ class Failure:
     Examples
     --------
     >>> failure = Failure(ServerError("timeout", "no answer within 5 s"))
-    >>> failure.verdict.value, failure.column, failure.kind
+    >>> failure.remedy.value, failure.column, failure.kind
     ('retry', 'unknown', 'timeout')
     """
 
@@ -91,15 +91,15 @@ class Failure:
         kind = "" if server is None else server.kind
         final = server is not None and (kind == "request" or server.final)
         if kind == "cancelled":
-            self.verdict = Verdict.CANCELLED
+            self.remedy = Remedy.CANCELLED
         elif status in MODEL_STATUSES or final or isinstance(error, ModelGone):
-            self.verdict = Verdict.MODEL
+            self.remedy = Remedy.MODEL
         elif status in DOCUMENT_STATUSES or isinstance(error, CcatError):
-            self.verdict = Verdict.DOCUMENT
+            self.remedy = Remedy.DOCUMENT
         elif status in AWAY_STATUSES or (status is None and lost):
-            self.verdict = Verdict.AWAY
+            self.remedy = Remedy.AWAY
         else:
-            self.verdict = Verdict.RETRY
+            self.remedy = Remedy.RETRY
         if server is not None and (not server.sent or kind == "request"):
             self.column = None
         elif kind in ("timeout", "connection", "cancelled"):

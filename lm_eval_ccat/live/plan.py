@@ -1,6 +1,6 @@
 """What a ranking needs before it starts: outcomes, prices, known results, its identity.
 
-The only place that turns tokens and seconds into money.
+Forecasts and tills, which turn tokens and seconds into money, stand here.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ class Verdicts:
             under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
         above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
         tested = self.rows[self.rows < m]
-        for i in tested[::-1]:  # the worst first: what it is above is kntested
+        for i in tested[::-1]:  # the worst first: what it is above is known
             less = above[i].nonzero()[0]
             above[i] |= above[less].any(axis=0)
             over[i] |= over[less].any(axis=0)

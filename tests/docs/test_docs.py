@@ -23,8 +23,6 @@ OTHER_PAGES = sorted(
     for p in DOCS.rglob("*.md")
     if p.name not in ("index.md", "tutorial.md") and any(b.language not in SHOWN for b in blocks(p))
 )
-#: The tutorial, the home page and these run by default; the others take minutes together.
-QUICK = {"howto/python.md"}
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +113,7 @@ def test_no_page_loads_anything_from_elsewhere(site):
             assert not loaded or 'rel="canonical"' in tag, f"{page.name}: {tag}"
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_as_printed(tutorial):
     folder, printed = tutorial
     for file in ("docstrings.bank.json", "models.run/report.html", "sim.json"):
@@ -150,10 +149,8 @@ def test_the_demo_prints_what_the_pages_show(tmp_path, environment):
     assert [line for line in shown if line not in lines] == []
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(p, marks=[] if p in QUICK else [pytest.mark.slow]) for p in OTHER_PAGES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", OTHER_PAGES)
 def test_every_block_of_the_page_runs(page, folder, environment, server):
     run_page(DOCS / page, folder, environment, {"localhost:8000": server})
 
@@ -169,6 +166,7 @@ def test_the_notebook_runs_as_printed(folder):
     assert printed.count(" right") >= 8 and "wrong" not in printed, printed
 
 
+@pytest.mark.slow
 def test_the_front_door_runs_as_printed(folder, environment):
     """README and the home page, with the demo's systems and logs in place of models and logs."""
     pages = [DOCS / "index.md", DOCS.parent / "README.md"]
@@ -199,6 +197,7 @@ def test_the_front_door_runs_as_printed(folder, environment):
         assert status in (0, 3, 5) and printed, f"{code}\n{errors}"
 
 
+@pytest.mark.slow
 def test_the_script_of_the_action_runs_as_printed(folder, environment):
     action = yaml.safe_load((DOCS.parent / "action.yml").read_text(encoding="utf-8"))
     [step] = [s for s in action["runs"]["steps"] if s["name"] == "Compare"]

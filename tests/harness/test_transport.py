@@ -19,7 +19,7 @@ from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
 from lm_eval_ccat.harness.prices import Tokens
 from lm_eval_ccat.harness.transport import ServerError, Transport, pooled
-from lm_eval_ccat.live.failures import Failure, Verdict
+from lm_eval_ccat.live.failures import Failure, Remedy
 
 SETTINGS = [{"until": ["\n"], "max_gen_toks": 8}, {"until": ["."], "temperature": 0.7}]
 
@@ -183,7 +183,7 @@ def test_what_is_no_http_is_a_broken_connection(raw):
     with closing:
         error, _ = refusal(server)
     assert (error.kind, error.status, error.sent) == ("connection", None, True)
-    assert Failure(error).verdict is Verdict.AWAY  # the server's trouble, not the document's
+    assert Failure(error).remedy is Remedy.AWAY  # the server's trouble, not the document's
 
 
 def test_an_answer_without_an_end_is_not_read_to_its_end(monkeypatch):
@@ -202,7 +202,7 @@ def test_a_request_is_not_passed_on_to_another_address():
             mood = ("say", status, "{}", elsewhere)
             with CompletionsServer({}, mood=lambda *_, mood=mood: mood) as server:
                 error, _ = refusal(server)
-            assert error.kind == "request" and Failure(error).verdict is Verdict.MODEL
+            assert error.kind == "request" and Failure(error).remedy is Remedy.MODEL
             assert other.url in str(error) and "secret" not in str(error) and "key" in str(error)
             assert "key=1" not in str(error) and len(server.bodies) == 1 and not other.bodies
 
@@ -230,13 +230,11 @@ def test_the_pause_that_a_server_asks_for_is_read_in_all_its_forms():
         with CompletionsServer({}, mood=lambda *_, mood=mood: mood) as server:
             error, _ = refusal(server)
         assert error.retry_after == (pause and pytest.approx(pause, abs=5)), headers
-        assert not error.final and Failure(error).verdict is Verdict.AWAY
+        assert not error.final and Failure(error).remedy is Remedy.AWAY
     with CompletionsServer({}, mood=lambda *_: ("say", 429, quota)) as server:
         error, _ = refusal(server)
     assert (
-        error.final
-        and error.code == "insufficient_quota"
-        and Failure(error).verdict is Verdict.MODEL
+        error.final and error.code == "insufficient_quota" and Failure(error).remedy is Remedy.MODEL
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.entries import FailureRule
-from lm_eval_ccat.live.failures import Failure, Verdict
+from lm_eval_ccat.live.failures import Failure, Remedy
 
 
 class Answered(Exception):
@@ -20,11 +20,11 @@ class Answered(Exception):
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
-    [(429, Verdict.AWAY), (500, Verdict.RETRY), (503, Verdict.AWAY), (408, Verdict.RETRY),
-     (400, Verdict.DOCUMENT), (413, Verdict.DOCUMENT), (401, Verdict.MODEL), (404, Verdict.MODEL)],
+    ("status", "remedy"),
+    [(429, Remedy.AWAY), (500, Remedy.RETRY), (503, Remedy.AWAY), (408, Remedy.RETRY),
+     (400, Remedy.DOCUMENT), (413, Remedy.DOCUMENT), (401, Remedy.MODEL), (404, Remedy.MODEL)],
 )  # fmt: skip
-def test_what_an_http_status_means(status: int, verdict: Verdict) -> None:
+def test_what_an_http_status_means(status: int, remedy: Remedy) -> None:
     try:
         try:
             raise Answered(status)
@@ -32,7 +32,7 @@ def test_what_an_http_status_means(status: int, verdict: Verdict) -> None:
             raise RuntimeError("wrapped by a client") from inner
     except RuntimeError as error:
         failure = Failure(error)
-        assert failure.status == status and failure.verdict is verdict
+        assert failure.status == status and failure.remedy is remedy
 
 
 def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
@@ -54,4 +54,4 @@ def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
 
 
 def test_an_address_that_cannot_be_is_no_outage() -> None:
-    assert Failure(ServerError("request", "the request cannot be sent")).verdict is Verdict.MODEL
+    assert Failure(ServerError("request", "the request cannot be sent")).remedy is Remedy.MODEL

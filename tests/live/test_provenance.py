@@ -111,10 +111,11 @@ def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench: 
 
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         asked.extend([prompt] if model == "m11" else [])
-        return ("say", 200, listed) if model == "m11" and prompt == asked[0] else None
+        return ("say", 200, listed) if model == "m11" and asked[2:3] == [prompt] else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
         run = bench.folder / "rank.run"
-        rank(bench.config(server.url, THREE, stop="limits", max_items=10), run_dir=run)
+        few = {"stop": "limits", "max_items": 10, "failures": {"attempts": 2, "backoff": 0.1}}
+        rank(bench.config(server.url, THREE, **few), run_dir=run)
     (failed,) = [one for one in map(json.loads, open(run / "journal.jsonl")) if one["op"] == "fail"]
     assert failed["model"] == "m11" and "its text is no text but list" in str(failed)
