@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import tokenize
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +31,7 @@ def sources(script: str, root: Path = ROOT) -> str:
     return hashlib.sha256("".join(content).encode()).hexdigest()[:12]
 
 
+@cache
 def code(text: str) -> str:
     """The lines of a module that are no docstring, comment or empty line.
 

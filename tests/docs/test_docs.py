@@ -57,6 +57,7 @@ def help_of(command, capsys):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_command_and_every_key(site, capsys):
     commands = text_of(site / "reference" / "commands.html")
     for name in COMMANDS:
@@ -72,6 +73,7 @@ def test_the_reference_has_every_command_and_every_key(site, capsys):
     assert '"op": "tell"' in directory and '"stopped_because"' in directory
 
 
+@pytest.mark.slow
 def test_the_python_reference_has_every_public_name(site):
     import lm_eval_ccat
 
@@ -99,6 +101,7 @@ def test_the_tables_of_first_use_are_the_figures_that_were_measured():
     assert first_use.filled(page) == page and "| 8 | `sample` |" in page
 
 
+@pytest.mark.slow
 def test_llms_txt_names_every_page_of_the_site(site):
     text = (site / "llms.txt").read_text(encoding="utf-8")
     linked = set(re.findall(r"\]\(([^)]+\.md)\): \S", text))
@@ -106,6 +109,7 @@ def test_llms_txt_names_every_page_of_the_site(site):
     assert linked == pages and text.startswith("# lm-eval-ccat\n\n> Rank language models")
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere(site):
     for page in site.rglob("*.html"):
         for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", page.read_text()):
