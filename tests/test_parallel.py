@@ -1,13 +1,16 @@
-"""Work in processes: order, shared data, errors, and no processes within processes."""
+"""Work in processes or as tasks of a Ray cluster: order, shared data, errors, no nesting."""
 
 from __future__ import annotations
 
 import os
+import sys
 
+import numpy as np
 import pytest
 
-from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.parallel import in_processes, spreading
+from lm_eval_ccat import ScoreTable, parallel, simulate
+from lm_eval_ccat.errors import ScoreTableError, UsageError
+from lm_eval_ccat.parallel import executing, in_processes
 
 
 def scaled(piece, factor):
@@ -38,11 +41,52 @@ def test_a_worker_starts_no_workers_and_leaving_early_ends_it():
     results.close()  # hangs or leaves processes behind if the pool is not shut down
 
 
-def test_pieces_go_where_they_are_spread_unless_they_are_near():
+def test_pieces_go_to_the_cluster_unless_they_are_near_and_another_executor_is_refused(monkeypatch):
     def elsewhere(work, pieces, shared):
         return (("elsewhere", work(piece, shared)) for piece in pieces)
 
-    with spreading(elsewhere):
+    monkeypatch.setattr(parallel, "_as_ray_tasks", elsewhere)
+    monkeypatch.setattr(parallel, "connect", lambda address: None)
+    with executing("ray"):
         assert list(in_processes(pow, [2, 3], 2)) == [("elsewhere", 4), ("elsewhere", 9)]
         assert list(in_processes(pow, [2, 3], 2, processes=1, near=True)) == [4, 9]
     assert list(in_processes(pow, [2, 3], 2, processes=1)) == [4, 9]
+    with pytest.raises(UsageError, match="neither 'local', 'ray' nor"), executing("moon"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes of one CPU, and a head that takes no work."""
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    from ray.cluster_utils import Cluster
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not find tests
+    ray.shutdown()
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes.add_node(num_cpus=1)
+    nodes.add_node(num_cpus=1)
+    nodes.wait_for_nodes()
+    yield nodes.address
+    ray.shutdown()
+    nodes.shutdown()
+
+
+@pytest.mark.slow
+def test_tasks_of_a_cluster_come_in_order_and_give_what_they_give_here(
+    cluster,
+):
+    logit = np.linspace(-1, 1, 12)[:, None] + np.random.default_rng(3).normal(size=(12, 60))
+    table = ScoreTable.from_arrays(1 / (1 + np.exp(-logit)), [f"m{j}" for j in range(12)])
+    replay = {"methods": ["paper", "common"], "folds": 4, "items_per_model": 8}
+    here = simulate(table, processes=1, **replay)
+    with executing(f"ray:{cluster}"):
+        values, pids = zip(*in_processes(scaled, range(16), 3))
+        assert values == tuple(range(0, 48, 3)) and os.getpid() not in pids
+        for inner, pid in in_processes(nested, [5, 6]):
+            assert set(inner) == {pid} != {os.getpid()}
+        with pytest.raises(ScoreTableError, match="piece 17 is broken"):
+            list(in_processes(scaled, range(20), 1))
+        far = simulate(table, **replay)
+    both = [[{**run, "seconds": 0} for run in each.runs] for each in (here, far)]
+    assert len(here.runs) == 8 and both[0] == both[1]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat.ranker.headline import order_in_words
-from lm_eval_ccat.visible import visible, visible_json, visible_line, visible_name
+from lm_eval_ccat.shown import visible, visible_json, visible_line, visible_name
 
 HIDDEN = "\x1b\x07\x9b\x00\u202e\u2066\u200b\u200e\ufeff\u00ad\u2028\U000e0041\u3164"
 

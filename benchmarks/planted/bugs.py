@@ -69,7 +69,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a joiner beside ASCII letters stays hidden",
-        "lm_eval_ccat/visible",
+        "lm_eval_ccat/shown",
         "[\\u200c\\u200d](?![^\\x00-\\x7f])",
         "[\\u200c](?![^\\x00-\\x7f])",
         ("tests/test_visible.py",),

@@ -17,7 +17,7 @@ from ..files import replace_text
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
-from ..wording import short
+from ..shown import short
 from . import file as bank_file
 from .observations import Observation
 

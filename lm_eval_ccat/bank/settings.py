@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BankMismatchError
-from ..wording import short, some
+from ..shown import short, some
 from .bank import ItemBank
 
 #: Generation settings that cut an answer: with others it is another answer.

@@ -17,7 +17,7 @@ from ..files import replace_text
 from ..masking import mask_text
 from ..report.page import asset, environment, own_files
 from ..report.words import script_json
-from ..visible import visible_line
+from ..shown import visible_line
 from .checking import broken_evidence
 from .folder import Board
 from .ledger import BoardRow

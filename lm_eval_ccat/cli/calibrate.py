@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from ..wording import plural
+from ..shown import plural
 from .parsing import EXCLUDE, JSON, REQUIRED, Opt, Options, emit, names_of, prints_json, warn
 from .reading import READING, by_task, leave_out, read_scores, reading_of, warn_of_range
 

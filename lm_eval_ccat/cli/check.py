@@ -22,7 +22,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..wording import plural
+from ..shown import plural
 from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
 
 if TYPE_CHECKING:

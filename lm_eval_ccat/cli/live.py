@@ -8,8 +8,7 @@ from typing import TextIO
 from ..errors import UsageError
 from ..live.result import Result
 from ..report.terminal import Progress, print_result
-from ..visible import to_draw
-from ..wording import plural
+from ..shown import plural, to_draw
 from .parsing import emit, prints_json
 
 #: Columns of a file or a pipe, which no edge folds.

@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import CcatError, UsageError
 from ..masking import remember_credentials
 from ..plugins import did_you_mean
-from ..visible import safe_streams, visible_line
+from ..shown import safe_streams, visible_line
 from .parsing import CommandParser, add_actions, add_command
 from .removed import refuse_removed
 

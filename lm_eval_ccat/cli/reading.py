@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from ..visible import to_draw
+from ..shown import to_draw
 from .parsing import Opt, Options, warn
 
 if TYPE_CHECKING:

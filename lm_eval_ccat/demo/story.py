@@ -21,8 +21,7 @@ from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated
 from . import MODEL_TYPE, register_models
-from .corpus import collect, write_task
-from .systems import CALIBRATING, RANKED
+from .systems import CALIBRATING, RANKED, collect, write_task
 
 TASK_NAME = "ccat_demo"
 #: Below this the calibration has too few items to tell the demo's systems apart.

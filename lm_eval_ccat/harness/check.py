@@ -24,7 +24,7 @@ from ..metrics import Scale, find_metric
 from ..metrics.pairs import parts_of
 from ..metrics.registry import metric_name
 from ..plugins import did_you_mean
-from ..wording import short
+from ..shown import short
 from . import internals
 from .outcomes import metric_config, script_note
 from .session import TaskSession

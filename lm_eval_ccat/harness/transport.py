@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from ..wording import short
+from ..shown import short
 from . import internals
 from .served import Served, note_served, pause_of, seconds_to_wait
 

@@ -20,9 +20,8 @@ from ..ranker.standing import Standing
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
-from ..shown import Grid, Shown
+from ..shown import Grid, Shown, plural
 from ..simulation.audit import Claims
-from ..wording import plural
 from .fields import METRICS, OptionPlace
 from .observer import Observer
 from .sides import (

@@ -24,7 +24,7 @@ from ..harness.internals.bases import ConfigurableTask, stock_class
 from ..harness.opening import ignored_fewshot
 from ..harness.protocol import Evaluation, install
 from ..harness.scorers import record_scorers
-from ..visible import visible_line
+from ..shown import visible_line
 from .adaptive import Adaptive, prepare, run_tasks
 from .fields import options_of
 from .observer import Observer, ProgressBar

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..masking import mask_text
-from ..visible import visible
+from ..shown import visible
 
 #: Handlers of the rankings that run now, and how things were before the first of them: logging,
 #: bars and standard output are the process's, and rankings in several threads may overlap.

@@ -26,7 +26,7 @@ from functools import cache
 from typing import Any
 
 from ..errors import MetricError
-from ..wording import short
+from ..shown import short
 from .rouge import KINDS as ROUGE_METRICS
 from .rouge import rouge
 

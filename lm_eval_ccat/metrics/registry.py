@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import MetricError, ScaleError
 from ..plugins import did_you_mean
-from ..wording import short
+from ..shown import short
 from .pairs import (
     OWN_ROUGE,
     PAIR_METRICS,

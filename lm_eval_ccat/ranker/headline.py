@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..content import RankingContent
-from ..shown import Grid
-from ..visible import visible_name
+from ..shown import Grid, visible_name
 
 #: Letters up to which the order itself is the sentence.
 LINE = 72

@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.policy import BesidePolicy, Choice, Policy
 from ..methods.registry import method_of
-from ..wording import plural, some
+from ..shown import plural, some
 from .across import Across, Replays
 from .allocation import Turn, Turns
 from .arguments import (

@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import RunError, UsageError
 from ..files import replace_bytes
 from ..masking import mask_text
-from ..visible import visible_line
+from ..shown import visible_line
 
 INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#ad4e0b"
 COLOURS = (

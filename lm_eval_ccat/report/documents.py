@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..methods.registry import method_of
-from ..visible import visible
+from ..shown import visible
 from .run import StoredAnswer, StoredRun
 from .words import item_text
 

@@ -20,7 +20,7 @@ from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
 from ..money import dollars, spent_in_words
 from ..ranker.headline import headline, held, question
-from ..visible import visible, visible_line
+from ..shown import visible, visible_line
 from .chart import axis
 from .documents import documents
 from .plots import COLOURED, information_chart, plot_ranking, progress

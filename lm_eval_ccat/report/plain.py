@@ -10,8 +10,7 @@ from .. import __version__
 from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
-from ..shown import in_markdown
-from ..wording import plural
+from ..shown import in_markdown, plural
 from .chart import axis
 from .page import asset, csp_hash, environment
 from .words import difference, probability

@@ -15,7 +15,7 @@ from ..live.observer import Observer
 from ..live.result import result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
-from ..visible import to_draw, visible, visible_line, visible_name, visible_values
+from ..shown import to_draw, visible, visible_line, visible_name, visible_values
 from .tables import ModelCells, model_cells, outlook, parts, stands_beyond
 from .trust import of_models
 from .words import listed, one_look, probability

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from ..content import AuditContent, RankingContent
 from ..runs.directory import banks_at
+from ..shown import plural
 from ..upkeep.words import origin, reach, tried
-from ..wording import plural
 from .run import StoredRun
 from .tables import numbers, pairs_decided
 from .words import listed

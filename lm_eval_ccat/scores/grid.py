@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
 from ..metrics.scale import Scale
-from ..wording import some
+from ..shown import some
 from .table import ScoreTable
 from .wanted import Floats, Wanted
 

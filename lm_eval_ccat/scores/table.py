@@ -24,7 +24,7 @@ from ..errors import CcatError, ScoreTableError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..plugins import Plugins
-from ..wording import some
+from ..shown import some
 from .wanted import ANY, Floats, Logged, Wanted
 
 DocId = int | str

@@ -33,7 +33,7 @@ from ..methods.calibration import twins
 from ..methods.sample.means import EASE
 from ..scores import ScoreTable
 from ..scores.wanted import ANY, Wanted
-from ..wording import plural
+from ..shown import plural
 from .calibrate import make_bank, trust
 from .tables import table_of, tables_of
 from .words import Facts

@@ -14,7 +14,7 @@ from ..methods.registry import method_of
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
-from ..wording import plural
+from ..shown import plural
 from .words import Facts, dated, facts_of
 
 _SHOWN = 10  # items that calibration removed

@@ -31,7 +31,7 @@ from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
-from ..wording import plural, some
+from ..shown import plural, some
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 from ..scores.table import reader_of
 from ..scores.wanted import ANY, Logged, Wanted
-from ..wording import some
+from ..shown import some
 
 
 def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:

@@ -29,7 +29,7 @@ from ..methods.calibration import calibrate
 from ..methods.registry import method_of
 from ..scores.item_scaling import CONSTANT
 from ..scores.table import ScoreTable, sorted_ids
-from ..wording import plural, some
+from ..shown import plural, some
 from .check import aligned_scores
 from .tables import table_of
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from ..bank import ItemBank, SuiteBank
 from ..methods.registry import method_of
-from ..wording import plural, short, some
+from ..shown import plural, short, some
 
 _NAMES, _PAGE_NAMES = 6, 40
 #: Settings that a person chooses; the others are found in ``--json``.

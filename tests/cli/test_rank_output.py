@@ -13,7 +13,7 @@ from rich.console import Console
 from lm_eval_ccat.cli.live import Display, show
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result
-from lm_eval_ccat.visible import safe_streams, to_draw
+from lm_eval_ccat.shown import safe_streams, to_draw
 
 LONG = "ccat-demo:system=titled-keywords-of-a-model-whose-name-is-longer-than-eighty-columns-are"
 HOSTILE = "a > b\x1b[2J\u202e"

@@ -10,8 +10,14 @@ import pytest
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.demo import MODEL_TYPE, register_models
-from lm_eval_ccat.demo.corpus import Document, collect, process_results
-from lm_eval_ccat.demo.systems import CALIBRATING, RANKED, SUMMARISERS
+from lm_eval_ccat.demo.systems import (
+    CALIBRATING,
+    RANKED,
+    SUMMARISERS,
+    Document,
+    collect,
+    process_results,
+)
 from lm_eval_ccat.errors import HarnessError
 
 

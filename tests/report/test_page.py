@@ -17,7 +17,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.report import documents, read_run, write_report
 from lm_eval_ccat.report.words import script_json
-from lm_eval_ccat.visible import visible
+from lm_eval_ccat.shown import visible
 
 
 class Reader(HTMLParser):

@@ -12,7 +12,7 @@ from scipy.special import stdtr
 
 from ...bank import ItemBank
 from ...errors import UsageError
-from ...wording import plural
+from ...shown import plural
 from ..belief import BENCHMARK, POPULATION, Belief, Floats
 from ..curves import Curves
 from ..method import Method

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import ScoreTableError
-from ....wording import plural, short, some
+from ....shown import plural, short, some
 from ...wanted import one_of
 from ..bounded import json_value
 
