@@ -62,10 +62,10 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a worker starts workers of its own",
-        "lm_eval_ccat/parallel",
+        "lm_eval_ccat/cluster",
         "if count <= 1 or _inside_worker:",
         "if count <= 1:",
-        ("tests/test_parallel.py",),
+        ("tests/test_cluster.py",),
     ),
     Bug(
         "a joiner beside ASCII letters stays hidden",

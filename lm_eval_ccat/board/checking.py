@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..bank import ItemBank
+from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
 from ..metrics.scale import Scale
-from ..parallel import in_processes
 from ..ranker import Ranking
 from ..runs.directory import book_of, header_of
 from ..runs.journal import JournalFile

@@ -94,7 +94,7 @@ INCLUDE_PATH: Options = {"--include_path DIR": "folder with further task files"}
 def executor(text: str) -> str:
     """Read the PLACE of ``--executor``."""
     if text != "local":
-        from ..parallel import address_of
+        from ..cluster import address_of
 
         address_of(text)
     return text

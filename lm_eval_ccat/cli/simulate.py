@@ -61,7 +61,7 @@ _TAKEN = ("holdout", "folds", "items_per_model", "seed", "spend", "kind")
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print."""
-    from ..parallel import executing
+    from ..cluster import executing
     from ..simulation import simulate
     from ..simulation.run import DEFAULT_METHODS
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
-from ..parallel import address_of
 from ..runs.directory import banks_at
 from ..runs.journal import Record
 from ..runs.store import is_stored, stored

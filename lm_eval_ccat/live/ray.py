@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..parallel import cause_of, connect
+from ..cluster import cause_of, connect
 from .failures import ModelGone
 from .models import Answer, HarnessModel, Item
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..cluster import in_processes
 from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import MIN_MODELS
-from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from .benchmark import Benchmark, item_units

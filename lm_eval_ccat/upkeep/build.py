@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank
+from ..cluster import in_processes
 from ..errors import CcatError, UsageError
-from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..scores.wanted import ANY, Logged, Wanted
@@ -62,7 +62,7 @@ def build(
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
 
-    In one process per core; while `parallel.executing` says so, as tasks of a Ray cluster whose
+    In one process per core; while `cluster.executing` says so, as tasks of a Ray cluster whose
     nodes find the logs under the same path. The banks are the same.
 
     Parameters

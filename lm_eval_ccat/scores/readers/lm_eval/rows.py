@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ....cluster import in_processes
 from ....errors import MetricError, ScaleError, ScoreTableError
 from ....metrics import Metric
-from ....parallel import in_processes
 from ..bounded import json_value, lines, open_log
 from .files import Run
 

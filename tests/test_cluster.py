@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable, parallel, simulate
+from lm_eval_ccat import ScoreTable, cluster, simulate
+from lm_eval_ccat.cluster import executing, in_processes
 from lm_eval_ccat.errors import ScoreTableError, UsageError
-from lm_eval_ccat.parallel import executing, in_processes
 
 
 def scaled(piece, factor):
@@ -45,8 +45,8 @@ def test_pieces_go_to_the_cluster_unless_they_are_near_and_another_executor_is_r
     def elsewhere(work, pieces, shared):
         return (("elsewhere", work(piece, shared)) for piece in pieces)
 
-    monkeypatch.setattr(parallel, "_as_ray_tasks", elsewhere)
-    monkeypatch.setattr(parallel, "connect", lambda address: None)
+    monkeypatch.setattr(cluster, "_as_ray_tasks", elsewhere)
+    monkeypatch.setattr(cluster, "connect", lambda address: None)
     with executing("ray"):
         assert list(in_processes(pow, [2, 3], 2)) == [("elsewhere", 4), ("elsewhere", 9)]
         assert list(in_processes(pow, [2, 3], 2, processes=1, near=True)) == [4, 9]
@@ -56,31 +56,29 @@ def test_pieces_go_to_the_cluster_unless_they_are_near_and_another_executor_is_r
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def nodes():
     """Two nodes of one CPU, and a head that takes no work."""
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
     from ray.cluster_utils import Cluster
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not find tests
     ray.shutdown()
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    nodes.add_node(num_cpus=1)
-    nodes.add_node(num_cpus=1)
-    nodes.wait_for_nodes()
-    yield nodes.address
+    head = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    head.add_node(num_cpus=1)
+    head.add_node(num_cpus=1)
+    head.wait_for_nodes()
+    yield head.address
     ray.shutdown()
-    nodes.shutdown()
+    head.shutdown()
 
 
 @pytest.mark.slow
-def test_tasks_of_a_cluster_come_in_order_and_give_what_they_give_here(
-    cluster,
-):
+def test_tasks_of_a_cluster_come_in_order_and_give_what_they_give_here(nodes):
     logit = np.linspace(-1, 1, 12)[:, None] + np.random.default_rng(3).normal(size=(12, 60))
     table = ScoreTable.from_arrays(1 / (1 + np.exp(-logit)), [f"m{j}" for j in range(12)])
     replay = {"methods": ["paper", "common"], "folds": 4, "items_per_model": 8}
     here = simulate(table, processes=1, **replay)
-    with executing(f"ray:{cluster}"):
+    with executing(f"ray:{nodes}"):
         values, pids = zip(*in_processes(scaled, range(16), 3))
         assert values == tuple(range(0, 48, 3)) and os.getpid() not in pids
         for inner, pid in in_processes(nested, [5, 6]):
