@@ -344,14 +344,14 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "an observation may name an item that the bank lacks",
-        "lm_eval_ccat/bank/observations",
+        "lm_eval_ccat/bank/bank",
         "if items.size and not (0 <= items.min() and items.max() < n_items):",
         "if False:",
         ("tests/bank/test_format.py",),
     ),
     Bug(
         "scores of an observation may leave [0, 1]",
-        "lm_eval_ccat/bank/observations",
+        "lm_eval_ccat/bank/bank",
         "if not ((self.scores >= 0.0) & (self.scores <= 1.0)).all():",
         "if False:",
         ("tests/bank/test_format.py",),

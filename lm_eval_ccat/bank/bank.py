@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +21,107 @@ from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
 from ..shown import short
 from . import file as bank_file
-from .observations import Observation
+
+#: How the items of an observation were chosen: every one of the benchmark; the first ones
+#: (``--limit``); at random with known probability; by what the model had scored before.
+CHOSEN = ("all", "first", "drawn", "adaptive")
+#: Parts of every bank, in the order of the file; the items come last.
+_PARTS = (
+    "method", "task", "metric", "filter", "scale", "constants", "models", "settings", "provenance",
+    "self_check", "warnings",
+)  # fmt: skip
+_OLDER = (
+    "an older version made the bank and did not measure how far models depart from it; a vague "
+    "prior is used instead. Calibrate again to have it measured"
+)
+_DIGITS = 6  # of a score that is kept
+_LARGEST = 1e6  # parameter
+_MOST_TEXT = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Scores of one model, in one configuration, on some items of a bank.
+
+    Attributes
+    ----------
+    model, config : str
+    chosen : {"all", "first", "drawn", "adaptive"}
+    items : ndarray of int, shape (n,)
+        Positions in bank order, in the order in which they were asked.
+    scores : ndarray of shape (n,)
+        On [0, 1], higher is better.
+    probabilities : ndarray of shape (n,), or None
+        With which each item was drawn among those left; NaN for an item that was chosen.
+    date : str or None
+        ISO 8601.
+
+    Raises
+    ------
+    ValueError
+        The parts do not fit one another.
+    """
+
+    model: str
+    chosen: str
+    items: NDArray[np.intp]
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None = None
+    config: str = ""
+    date: str | None = None
+
+    def __post_init__(self) -> None:
+        n, p = len(self.items), self.probabilities
+        fault = ""
+        if self.chosen not in CHOSEN:
+            fault = f"chosen {self.chosen!r:.40} is none of {', '.join(CHOSEN)}"
+        elif self.scores.shape != (n,) or len(set(self.items.tolist())) != n:
+            fault = "items and scores do not fit one another"
+        elif not ((self.scores >= 0.0) & (self.scores <= 1.0)).all():
+            fault = "a score is not in [0, 1]"
+        elif p is not None and not (p.shape == (n,) and (np.isnan(p) | (p > 0) & (p <= 1)).all()):
+            fault = "a probability is not in (0, 1]"
+        if fault:
+            raise ValueError(f"observation of model {self.model!r}: {fault}")
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON values; items are left out where they are all of the bank in its order."""
+        return {
+            "model": self.model,
+            "config": self.config,
+            "chosen": self.chosen,
+            "date": self.date,
+            "items": None if self.chosen == "all" else self.items.tolist(),
+            "scores": np.round(self.scores, _DIGITS).tolist(),
+            "probabilities": None
+            if self.probabilities is None
+            else [None if np.isnan(v) else v for v in self.probabilities.tolist()],
+        }
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any], n_items: int) -> Observation:
+        """Rebuild from `to_dict` for a bank of `n_items`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            A part is missing or makes no sense.
+        """
+        items = np.arange(n_items) if d["items"] is None else np.array(d["items"])
+        if items.ndim != 1 or (items.size and items.dtype.kind != "i"):
+            raise ValueError("an observation's items are not a list of numbers")
+        if items.size and not (0 <= items.min() and items.max() < n_items):
+            raise ValueError("an observation is of an item that the bank does not have")
+        p, date = d.get("probabilities"), d.get("date")
+        return cls(
+            _text(d["model"], "model"),
+            d["chosen"],
+            items.astype(np.intp),
+            np.array(d["scores"], dtype=np.float64),
+            None if p is None else np.array(p, dtype=np.float64),
+            _text(d["config"], "config"),
+            None if date is None else _text(date, "date"),
+        )
 
 
 @dataclass(frozen=True)
@@ -297,22 +399,20 @@ class ItemBank:
         bank_file.require_sound(document, where)
         now = document["version"] == bank_file.VERSION
         try:
-            bank = cls(**bank_file.fields_of(document), notes=() if now else (_OLDER,))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError,
+            bank = cls(**_fields_of(document), notes=() if now else (_OLDER,))
+        except KeyError as e:
+            raise BankError(f"{where}: damaged item bank ({e.args[0]!r} is missing)") from None
+        except (TypeError, ValueError, AttributeError, OverflowError,
                 ScaleError, ScoreTableError) as e:  # fmt: skip
-            what = (
-                f"{e.args[0]!r} is missing"
-                if isinstance(e, KeyError)
-                else short(e, 200) or type(e).__name__
-            )
+            what = short(e, 200) or type(e).__name__
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        if document.keys() <= {*bank_file.HEAD, *bank_file.PARTS, "observations", "items"}:
+        if document.keys() <= {*bank_file.HEAD, *_PARTS, "observations", "items"}:
             bank.__dict__["sha256"] = document["sha256"]
         return bank
 
     def _content(self) -> dict[str, object]:
         """The content as JSON values."""
-        content = {name: bank_file.plain(getattr(self, name)) for name in bank_file.PARTS}
+        content = {name: bank_file.plain(getattr(self, name)) for name in _PARTS}
         content["scale"] = self.scale.to_dict()
         if self.observations:  # else left out, so that a bank of format 1 keeps its checksum
             content["observations"] = [o.to_dict() for o in self.observations]
@@ -320,12 +420,128 @@ class ItemBank:
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
             "kept": self.kept.tolist(),
-            "parameters": {k: bank_file.plain(v) for k, v in self.parameters.items()},
+            "parameters": bank_file.plain(self.parameters),
         }
         return content
 
 
-_OLDER = (
-    "an older version made the bank and did not measure how far models depart from it; a vague "
-    "prior is used instead. Calibrate again to have it measured"
-)
+def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `ItemBank` from the parsed file.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError, AttributeError, OverflowError, ScaleError, ScoreTableError
+        A part is missing, of the wrong type or size, or makes no sense.
+    """
+    items = d["items"]
+    doc_ids, order = sorted_ids(_list(items["doc_id"], "doc_id"))
+    n = len(doc_ids)
+    if order != list(range(n)):
+        raise ValueError("items.doc_id is not ascending")
+    kept = _list(items["kept"], "kept", n)
+    if not all(isinstance(v, bool) for v in kept) or not any(kept):
+        raise ValueError("kept holds something else than true and false, or no item is kept")
+    parameters: dict[str, NDArray[np.float64]] = {}
+    for name, column in items["parameters"].items():
+        # None becomes NaN; ragged or text raises.
+        values = np.array(_list(column, name, n), dtype=np.float64)
+        if values.ndim > 2:
+            raise ValueError(f"{name} has too many dimensions")
+        if not np.isfinite(values[np.array(kept)]).all():
+            raise ValueError(f"parameter {name} of an item that is kept is not a number")
+        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > _LARGEST:
+            raise ValueError(f"parameter {name} is absurdly large")
+        parameters[_text(name, "parameter")] = values
+    hashes = items.get("doc_hash")
+    if hashes is not None and not all(h is None or isinstance(h, str) for h in hashes):
+        raise ValueError("items.doc_hash does not fit the items")
+    objects = ("constants", "settings", "provenance", "self_check")
+    if wrong := [part for part in objects if not isinstance(d[part], dict)]:
+        raise ValueError(f"{wrong[0]} is not an object")
+    return dict(
+        doc_ids=doc_ids,
+        kept=np.array(kept),
+        parameters=parameters,
+        scale=Scale.from_dict(d["scale"]),
+        doc_hashes=None if hashes is None else tuple(_list(hashes, "doc_hash", n)),
+        observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
+        **{p: _text(d[p], p) for p in ("method", "metric")},
+        **{p: None if d.get(p) is None else _text(d[p], p) for p in ("task", "filter", "made")},
+        **{p: d[p] for p in objects},
+        **{p: tuple(_text(x, p) for x in _list(d[p], p)) for p in ("models", "warnings")},
+    )
+
+
+def _list(values: Any, name: str, n: int | None = None) -> list[Any]:
+    if not isinstance(values, list) or n not in (None, len(values)):
+        raise ValueError(f"{name} is not a list" + ("" if n is None else f" of {n} values"))
+    return values
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or len(value) > _MOST_TEXT:
+        raise ValueError(f"{what} is not a text")
+    return value
+
+
+# -- names of models --------------------------------------------------------------------------
+
+
+def hashed_name(name: str) -> str:
+    """A name that tells only whether two models are the same.
+
+    Anyone who guesses a name can test the guess: this hides names from readers, not from a
+    determined search over known ones.
+
+    Examples
+    --------
+    >>> hashed_name("gpt-2")
+    'model-cd0726b37a09'
+    """
+    return f"model-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def hide_names(value: Any, names: Sequence[str]) -> Any:
+    """Replace model names wherever they stand in JSON values.
+
+    Parameters
+    ----------
+    value : JSON value
+        Keys and texts in it may be a name, or contain one as a word.
+    names : sequence of str
+
+    Examples
+    --------
+    >>> hide_names({"abilities": {"a/b": 0.5}}, ["a/b"])
+    {'abilities': {'model-c14cddc033f6': 0.5}}
+    """
+    hidden = {n: hashed_name(n) for n in sorted(names, key=len, reverse=True)}
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {replaced(k): replaced(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(replaced, value))
+        if not isinstance(value, str):
+            return value
+        if value in hidden:
+            return hidden[value]
+        for name, mask in hidden.items():
+            # A very short name ("a") stands in half of all sentences; as a word of its own only.
+            if len(name) > 3:
+                value = value.replace(name, mask)
+        return value
+
+    return replaced(value)
+
+
+def family_of(model: str) -> str:
+    """Family of a model by its name: what stands before the first separator or digit.
+
+    Examples
+    --------
+    >>> family_of("Qwen2.5-72B-instruct"), family_of("org/llama-3")
+    ('qwen', 'llama')
+    """
+    name = model.rsplit("/", 1)[-1].lower()
+    return re.split(r"[-_ .:0-9]", name)[0] or name

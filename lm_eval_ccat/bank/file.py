@@ -14,28 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import BankError
-from ..metrics.scale import Scale
-from ..plugins import Plugins
-from ..scores.table import sorted_ids
-from .observations import Observation
 
 FORMAT = "lm-eval-ccat/bank"
 VERSION = 2
-#: Parts of every bank, in the order of the file; the items come last.
-PARTS = (
-    "method", "task", "metric", "filter", "scale", "constants", "models", "settings", "provenance",
-    "self_check", "warnings",
-)  # fmt: skip
 #: Parts of the file that the checksum does not cover.
 HEAD = ("format", "version", "sha256", "made")
 
@@ -46,40 +35,21 @@ MAX_VALUES = 30_000_000
 _CHUNK = 1 << 20
 _MOST_STRING = 8 << 20
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_LARGEST = 1e6
-_MOST_TEXT = 10_000
-
-
-@dataclass(frozen=True)
-class Place:
-    """Somewhere banks are kept.
-
-    Attributes
-    ----------
-    name : str
-        What stands before the colon.
-    fetch : callable
-        ``(rest of the name) -> Path`` of a local copy; it raises `BankError`.
-    """
-
-    name: str
-    fetch: Callable[[str], Path]
-
-
-PLACES = Plugins("bank place", Place, lambda: {"hub": "lm_eval_ccat.integrations.hub:PLACE"})
+_STEP = np.zeros(256, dtype=np.int64)  # into lists and objects, and out of them
+_STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 
 
 def located(path: str | Path) -> Path:
-    """The file of a bank, fetched first where its name is one in a place.
+    """The file of a bank, fetched first where its name is one on the hub (``hub:owner/name``).
 
     Raises
     ------
     BankError
         It cannot be had there.
     """
-    place, colon, rest = str(path).partition(":")
-    if colon and rest and place.isidentifier() and place in PLACES.names():
-        return PLACES.get(place).fetch(rest)
+    if (name := str(path)).startswith("hub:"):
+        fetched: Path = import_module("lm_eval_ccat.integrations.hub").fetch(name[4:])
+        return fetched
     return Path(path)
 
 
@@ -150,28 +120,29 @@ def read_json(path: Path, most: int | None = None) -> Any:
     rest = b""  # the beginning of a string that ends in a later chunk
     size = depth = containers = values = 0
     # Before it is opened: opening a pipe would wait for somebody to write.
-    if not stat.S_ISREG(path.stat().st_mode):
+    if path.exists() and not path.is_file():
         raise BankError(f"{path}: not a regular file")
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
-            size += len(chunk)
-            if size > most:
-                raise BankError(f"{path}: more than {most:,} bytes are too large for an item bank")
             chunks.append(chunk)
+            size += len(chunk)
             outside, quote, begun = _STRING.sub(b"", rest + chunk).partition(b'"')
             rest = quote + begun
-            if len(rest) > _MOST_STRING:
-                raise BankError(f"{path}: a text in it never ends: not an item bank")
-            codes = np.frombuffer(outside, dtype=np.uint8)
-            opens, closes = (np.isin(codes, list(kind)) for kind in (b"[{", b"]}"))
-            steps = np.cumsum(opens.astype(np.int64) - closes)
-            if depth + int(steps.max(initial=0)) > MAX_DEPTH:
-                raise BankError(f"{path}: nested more than {MAX_DEPTH} deep: not an item bank")
-            depth += int(steps[-1]) if len(steps) else 0
-            containers += int(opens.sum())
+            steps = _STEP[np.frombuffer(outside, dtype=np.uint8)]
+            depths = depth + np.cumsum(steps)
+            depth += int(steps.sum())
+            containers += int((steps > 0).sum())
             values += outside.count(b",")
-            if containers > MAX_CONTAINERS or values > MAX_VALUES:
-                raise BankError(f"{path}: too many values for an item bank")
+            for wrong, why in (
+                (size > most, f"more than {most:,} bytes are too large for an item bank"),
+                (len(rest) > _MOST_STRING, "a text in it never ends: not an item bank"),
+                (depths.max(initial=0) > MAX_DEPTH,
+                 f"nested more than {MAX_DEPTH} deep: not an item bank"),
+                (containers > MAX_CONTAINERS or values > MAX_VALUES,
+                 "too many values for an item bank"),
+            ):  # fmt: skip
+                if wrong:
+                    raise BankError(f"{path}: {why}")
     return json.loads(b"".join(chunks).decode("utf-8"), parse_constant=_no_constant)
 
 
@@ -189,15 +160,11 @@ def require_sound(document: Any, where: str) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BankError(f"{where}: not an item bank of lm-eval-ccat")
     version = document.get("version")
-    if type(version) is int and version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
+        newer = type(version) is int and version > VERSION
         raise BankError(
-            f"{where}: item bank of format version {version}; this package reads up to version "
-            f"{VERSION}: update lm-eval-ccat"
-        )
-    if type(version) is not int or version < 1:
-        raise BankError(
-            f"{where}: unknown item bank format version {version!r}: calibrate again with "
-            "`lm-eval-ccat calibrate`"
+            f"{where}: item bank of format version {version!r}; this package reads versions 1 to "
+            f"{VERSION}: " + ("update lm-eval-ccat" if newer else "calibrate again")
         )
     try:
         sound = checksum(document) == document.get("sha256")
@@ -208,70 +175,3 @@ def require_sound(document: Any, where: str) -> None:
             f"{where}: the content does not match its checksum; the file was edited or damaged, "
             "get it again or calibrate again"
         )
-
-
-def fields_of(d: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of `ItemBank` from the parsed file.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError, AttributeError, OverflowError, ScaleError, ScoreTableError
-        A part is missing, of the wrong type or size, or makes no sense.
-    """
-    items = d["items"]
-    doc_ids = items["doc_id"]
-    if not isinstance(doc_ids, list) or not doc_ids:
-        raise ValueError("items.doc_id is not a list of ids")
-    ordered, order = sorted_ids(doc_ids)
-    n = len(ordered)
-    if order != list(range(n)):
-        raise ValueError("items.doc_id is not ascending")
-    kept = _column(items["kept"], n, "kept")
-    if not all(isinstance(v, bool) for v in kept) or not any(kept):
-        raise ValueError("kept holds something else than true and false, or no item is kept")
-    parameters: dict[str, NDArray[np.float64]] = {}
-    for name, column in items["parameters"].items():
-        # None becomes NaN; ragged or text raises.
-        values = np.array(_column(column, n, name), dtype=np.float64)
-        if values.ndim > 2:
-            raise ValueError(f"{name} has too many dimensions")
-        if not np.isfinite(values[np.array(kept)]).all():
-            raise ValueError(f"parameter {name} of an item that is kept is not a number")
-        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"parameter {name} is absurdly large")
-        parameters[_text(name, "parameter")] = values
-    hashes = items.get("doc_hash")
-    if hashes is not None:
-        hashes = tuple(_column(hashes, n, "doc_hash"))
-        if not all(h is None or isinstance(h, str) for h in hashes):
-            raise ValueError("items.doc_hash does not fit the items")
-    for part in ("constants", "settings", "provenance", "self_check"):
-        if not isinstance(d[part], dict):
-            raise ValueError(f"{part} is not an object")
-    for part in ("models", "warnings"):
-        if not isinstance(d[part], list):
-            raise ValueError(f"{part} is not a list")
-    return dict(
-        doc_ids=ordered,
-        kept=np.array(kept),
-        parameters=parameters,
-        scale=Scale.from_dict(d["scale"]),
-        doc_hashes=hashes,
-        observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
-        **{p: _text(d[p], p) for p in ("method", "metric")},
-        **{p: None if d.get(p) is None else _text(d[p], p) for p in ("task", "filter", "made")},
-        **{p: d[p] for p in ("constants", "settings", "provenance", "self_check")},
-        **{p: tuple(_text(x, p) for x in d[p]) for p in ("models", "warnings")},
-    )
-
-
-def _column(values: Any, n: int, name: str) -> list[Any]:
-    if not isinstance(values, list) or len(values) != n:
-        raise ValueError(f"{name} does not have one value for each of {n} items")
-    return values
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str) or len(value) > _MOST_TEXT:
-        raise ValueError(f"{what} is not a text")
-    return value

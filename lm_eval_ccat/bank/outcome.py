@@ -17,40 +17,51 @@ class Outcome:
     ----------
     bank : ItemBank
         Its items, and what is known of them; `ItemBank.blank` where nothing is.
+    metric : Metric
+        How what the task reports becomes a score, on the scale of what it reports.
     task : str
-        The bank's, where none is stated.
     name : str
-        Among the task's outcomes; the metric's, where none is stated.
+        Among the task's outcomes.
+    filter : str
+        The filter pipeline whose value counts; "" where none is named.
     weight : float
         Among the task's outcomes in the score that is ranked by; an outcome of weight 0 is only
         reported.
-    metric : Metric
-        How what the task reports becomes a score, on the scale of what it reports; where none is
-        stated, one of the bank's name and scale.
-    filter : str
-        The filter pipeline whose value counts; the bank's, where none is stated ("" where it
-        names none).
 
     Examples
     --------
-    >>> one = Outcome(ItemBank.blank(range(5), task="gsm", metric="acc", filter="strict"))
+    >>> one = Outcome.of(ItemBank.blank(range(5), task="gsm", metric="acc", filter="strict"))
     >>> one.key, one.metric.name, one.filter, one.results_key
     (('gsm', 'acc'), 'acc', 'strict', 'acc,strict')
     """
 
     bank: ItemBank
-    task: str = ""
-    name: str = ""
+    metric: Metric
+    task: str
+    name: str
+    filter: str
     weight: float = 1.0
-    metric: Metric = None  # type: ignore[assignment]
-    filter: str = ""
 
-    def __post_init__(self) -> None:
-        bank = self.bank
-        object.__setattr__(self, "task", self.task or bank.task or "")
-        object.__setattr__(self, "name", self.name or bank.metric)
-        object.__setattr__(self, "metric", self.metric or Metric(bank.metric, bank.scale))
-        object.__setattr__(self, "filter", self.filter or bank.filter or "")
+    @classmethod
+    def of(
+        cls,
+        bank: ItemBank,
+        task: str | None = None,
+        name: str | None = None,
+        *,
+        metric: Metric | None = None,
+        filter: str | None = None,
+        weight: float = 1.0,
+    ) -> Outcome:
+        """An outcome of which the bank says what is not stated."""
+        return cls(
+            bank,
+            metric or Metric(bank.metric, bank.scale),
+            task or bank.task or "",
+            name or bank.metric,
+            filter or bank.filter or "",
+            weight,
+        )
 
     @property
     def scale(self) -> Scale:

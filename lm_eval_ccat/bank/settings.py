@@ -42,13 +42,11 @@ from .bank import ItemBank
 #: Generation settings that cut an answer: with others it is another answer.
 _CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
 #: What the harness does where a task says nothing.
-_GENERATION_DEFAULTS = {"temperature": 0.0, "do_sample": False}
+_DEFAULTS = {"temperature": 0.0, "do_sample": False}
 #: Settings that decide whether the likeliest answer is given or one is drawn.
-_SAMPLING = ("do_sample", "temperature")
+_SAMPLING = {"do_sample", "temperature"}
 #: What of a judge may differ between models that are compared all the same.
 _OF_A_JUDGE = ("temperature", "max_tokens", "extra")
-#: Settings with a comparison of their own.
-_BY_THEMSELVES = ("generation_kwargs", "scorer")
 
 
 def check_bank(
@@ -100,21 +98,21 @@ def check_bank(
     run: its filter is 'a', the task has 'b'. ...
     """
     refusals, warnings = _compare_documents(bank, task, doc_ids, doc_hashes)
-    if bank.filter is not None and bank.filter not in filters:
-        refusals.append(
-            f"its filter is {bank.filter!r}, the task has {', '.join(map(repr, filters))}"
-        )
-    elif bank.filter is None and len(filters) > 1:
+    if bank.filter is None and len(filters) > 1:
         refusals.append(
             f"it names no filter and the task has several ({', '.join(filters)}); "
             "calibrate with --filter"
         )
-    more_refusals, more_warnings = compare_settings(bank.settings, settings)
-    if not bank.settings and not bank.models:
-        more_warnings = []  # a blank bank: no calibration that settings could differ from
+    elif bank.filter not in (None, *filters):
+        refusals.append(
+            f"its filter is {bank.filter!r}, the task has {', '.join(map(repr, filters))}"
+        )
+    refused, told = compare_settings(bank.settings, settings)
     scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
-    refusals += more_refusals + scorer[0]
-    warnings += more_warnings + scorer[1]
+    refusals += refused + scorer[0]
+    if bank.settings or bank.models:  # else a blank bank: settings of no calibration can differ
+        warnings += told
+    warnings += scorer[1]
     if refusals:
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
@@ -128,37 +126,36 @@ def _compare_documents(
     bank: ItemBank, task: str, doc_ids: Sequence[Any], doc_hashes: Sequence[str | None]
 ) -> tuple[list[str], list[str]]:
     if isinstance(bank.doc_ids[0], str):
-        return [
-            f"it names its documents by text ({bank.doc_ids[0]!r}), the harness numbers them"
-        ], []
+        named = f"it names its documents by text ({bank.doc_ids[0]!r})"
+        return [f"{named}, the harness numbers them"], []
     refusals, warnings = [], []
-    found = bank.compare(doc_ids, doc_hashes)
-    if found.missing:
+    beside, n = bank.compare(doc_ids, doc_hashes), bank.n_items
+    if beside.missing:
         refusals.append(
-            f"the task has {len(doc_ids)} documents and lacks {len(found.missing)} of the bank's "
-            f"{bank.n_items} (doc_id {some(found.missing, 3)})"
+            f"the task has {len(doc_ids)} documents and lacks {len(beside.missing)} of the bank's "
+            f"{n} (doc_id {some(beside.missing, 3)})"
         )
-    if found.changed:
+    if beside.changed:
         refusals.append(
-            f"{len(found.changed)} of {bank.n_items} documents differ from those calibrated "
-            f"(doc_hash of doc_id {some(found.changed, 3)})"
+            f"{len(beside.changed)} of {n} documents differ from those calibrated "
+            f"(doc_hash of doc_id {some(beside.changed, 3)})"
         )
-    if bank.task not in (None, task) and not refusals:
-        if len(found.same) == bank.n_items:
+    if not refusals and bank.task not in (None, task):
+        if len(beside.same) == n:
             warnings.append(f"the bank is of task {bank.task}; its documents are the same")
         else:
             refusals.append(
                 f"it is of task {bank.task} and has no document hashes to verify that the "
                 "documents are the same"
             )
-    elif not found.same and not refusals:
+    elif not refusals and not beside.same:
         warnings.append(
             "the bank has no document hashes, so it is not verified that its documents are the "
             "task's"
         )
-    if len(doc_ids) > bank.n_items and not found.missing:
+    if len(doc_ids) > n and not beside.missing:
         warnings.append(
-            f"the bank knows {bank.n_items} of the task's {len(doc_ids)} documents; the estimate "
+            f"the bank knows {n} of the task's {len(doc_ids)} documents; the estimate "
             "is of the mean over those"
         )
     return refusals, warnings
@@ -180,33 +177,30 @@ def compare_settings(
             "it is not verified that few-shot examples, chat template and generation settings "
             "agree"
         ]
-    refusals, warnings = [], []
     # A setting in which the calibration runs differed among themselves decides nothing.
-    known = {k: v for k, v in recorded.items() if k in run and k not in _BY_THEMSELVES}
-    other = {k for k, v in known.items() if not _same(v, run[k])}
-    words = {k: f"{k} is {_show(run[k])}, the bank has {_show(known[k])}" for k in other}
-    stated = {k for k in other if None not in (known[k], run[k])}
-    shots = run.get("num_fewshot")
-    refusals += [words[k] for k in ("task_version", "num_fewshot") if k in stated]
-    if "fewshot_seed" in stated and shots:
+    differing = {k for k, v in recorded.items() if k in run and not _same(v, run[k])}
+    stated = {k for k in differing if None not in (recorded[k], run[k])}
+    words = {k: f"{k} is {_show(run[k])}, the bank has {_show(recorded[k])}" for k in differing}
+    refusals = [words[k] for k in ("task_version", "num_fewshot") if k in stated]
+    refusals += [words[k] for k in ("system_instruction",) if k in differing]
+    warnings: list[str] = []
+    if "fewshot_seed" in stated and run.get("num_fewshot"):
         warnings.append(
             f"{words['fewshot_seed']}, so the few-shot examples differ from those of the "
             "calibration models"
         )
-    if "system_instruction" in other:
-        refusals.append(words["system_instruction"])
-    if "chat_template" in other:
+    if "chat_template" in differing:
         now, then = ("with a", "without") if run["chat_template"] else ("without a", "with")
         warnings.append(
             f"the run is {now} chat template, the bank's were {then}; continue if each model was "
             "run as it should be, else set --apply_chat_template as the bank has it"
         )
-    elif run.get("chat_template") and "chat_template_sha" in other:
+    elif run.get("chat_template") and "chat_template_sha" in differing:
         warnings.append(
             "the chat template differs from that of the calibration models, which is right if "
             "the model has its own"
         )
-    elif "fewshot_as_multiturn" in other and shots:
+    elif "fewshot_as_multiturn" in differing and run.get("num_fewshot"):
         warnings.append(words["fewshot_as_multiturn"])
     generation = _compare_generation(recorded, run)
     return refusals + generation[0], warnings + generation[1]
@@ -216,23 +210,23 @@ def _compare_generation(
     recorded: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
     then, now = recorded.get("generation_kwargs"), run.get("generation_kwargs")
-    if not isinstance(then, Mapping) or not isinstance(now, Mapping):
-        return [], []
-    mixed = {str(d) for d in recorded.get("differing") or ()}
-    if "generation_kwargs" in mixed:
-        return [], []
-    refusals, warnings = [], []
-    varied = {key.removeprefix("generation_kwargs.") for key in mixed}
-    if not varied & set(_SAMPLING) and _samples(then) != _samples(now):
-        what = ("greedy", "sampled")
+    varied = {str(d).removeprefix("generation_kwargs.") for d in recorded.get("differing") or ()}
+    refusals: list[str] = []
+    warnings: list[str] = []
+    if (
+        not (isinstance(then, Mapping) and isinstance(now, Mapping))
+        or "generation_kwargs" in varied
+    ):
+        return refusals, warnings
+    before, after = _sampling(then), _sampling(now)
+    if before[0] != after[0] and not varied & _SAMPLING:
         refusals.append(
-            f"its answers are {what[_samples(now)]} (temperature {_temperature(now)}), the bank's "
-            f"were {what[_samples(then)]} (temperature {_temperature(then)}): set gen_kwargs alike"
+            f"its answers are {after[0]} (temperature {after[1]}), the bank's were {before[0]} "
+            f"(temperature {before[1]}): set gen_kwargs alike"
         )
-        varied |= set(_SAMPLING)
-    for key in sorted((set(then) | set(now)) - varied):
-        default = _GENERATION_DEFAULTS.get(key)
-        a, b = then.get(key, default), now.get(key, default)
+        varied |= _SAMPLING
+    for key in sorted({*then, *now} - varied):
+        a, b = (settings.get(key, _DEFAULTS.get(key)) for settings in (then, now))
         if _same(a, b):
             continue
         words = f"generation setting {key} is {_show(b)}, the bank has {_show(a)}"
@@ -243,19 +237,16 @@ def _compare_generation(
     return refusals, warnings
 
 
-def _samples(settings: Mapping[str, Any]) -> bool:
-    """Whether answers are drawn: at a temperature above 0, or at the model's own."""
+def _sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
+    """Whether answers are drawn, at a temperature above 0 or the model's own; and which it is."""
+    drawn, temperature = bool(settings.get("do_sample")), settings.get("temperature")
+    if temperature is None:
+        temperature = "of the model" if drawn else 0.0
     try:
-        return float(_temperature(settings)) > 0.0
+        drawn = float(temperature) > 0.0
     except (TypeError, ValueError):
-        return bool(settings.get("do_sample"))
-
-
-def _temperature(settings: Mapping[str, Any]) -> Any:
-    given = settings.get("temperature")
-    if given is None:
-        return "of the model" if settings.get("do_sample") else 0.0
-    return given
+        pass
+    return ("sampled" if drawn else "greedy"), temperature
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -289,34 +280,29 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
     >>> compare_scorers({"comet": {"checkpoint": "a"}}, {"comet": {"checkpoint": "b"}}, "comet")
     (["the scorer's checkpoint is 'b', the bank has 'a'"], [])
     """
-    then, now = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
-    if then is None and now is None:
-        return [], []
-    if then is None or now is None:
-        if set(then or now or {}) <= {"sacrebleu"}:  # older logs do not say, and it rarely changes
-            return [], []
-        known, other = ("run", "bank") if then is None else ("bank", "run")
-        return [], [
-            f"only the {known} records what scores {metric}, so it is not verified that the "
-            f"{other} is scored alike"
-        ]
     refusals: list[str] = []
     warnings: list[str] = []
+    then, now = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
+    if then is None or now is None:
+        # Older logs do not say sacrebleu's version, and it rarely changes.
+        if not set(then or now or {}) <= {"sacrebleu"}:
+            known, other = ("run", "bank") if then is None else ("bank", "run")
+            warnings.append(
+                f"only the {known} records what scores {metric}, so it is not verified that the "
+                f"{other} is scored alike"
+            )
+        return refusals, warnings
     for key in dict.fromkeys([*then, *now]):
         a, b = then.get(key), now.get(key)
-        if a == b:
-            continue
-        words = f"the scorer's {key} is {_show(b, 160)}, the bank has {_show(a, 160)}"
-        soft = (key == "judges" and _models(a) == _models(b)) or (
-            key == "sacrebleu" and _without_version(a) == _without_version(b)
-        )
-        (warnings if soft else refusals).append(words)
+        if a != b:
+            soft = key in ("judges", "sacrebleu") and _essence(a) == _essence(b)
+            words = f"the scorer's {key} is {_show(b, 160)}, the bank has {_show(a, 160)}"
+            (warnings if soft else refusals).append(words)
     return refusals, warnings
 
 
-def _models(judges: Any) -> list[Any]:
-    return [{k: v for k, v in judge.items() if k not in _OF_A_JUDGE} for judge in judges or ()]
-
-
-def _without_version(signature: Any) -> list[str]:
-    return [part for part in str(signature).split("|") if not part.startswith("version:")]
+def _essence(value: Any) -> list[Any]:
+    """Judges without what may differ in them, or sacrebleu's signature without its version."""
+    if isinstance(value, str):
+        return [part for part in value.split("|") if not part.startswith("version:")]
+    return [{k: v for k, v in one.items() if k not in _OF_A_JUDGE} for one in value or ()]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
 _MAX_BYTES = 16 << 20
 
 
-class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
+class SuiteBank(dict[str, dict[str, ItemBank]]):
     """Item banks by task and outcome; all of one method.
 
     Parameters
@@ -41,23 +43,15 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
     """
 
     def __init__(self, tasks: Mapping[str, ItemBank | Mapping[str, ItemBank]]) -> None:
-        self._tasks: dict[str, dict[str, ItemBank]] = {
-            task: {b.metric: b} if isinstance(b, ItemBank) else dict(b) for task, b in tasks.items()
-        }
+        super().__init__(
+            (task, {b.metric: b} if isinstance(b, ItemBank) else dict(b))
+            for task, b in tasks.items()
+        )
         methods = sorted({b.method for _, _, b in self.banks()})
-        if len(methods) != 1 or not all(self._tasks.values()):
-            found = f"banks of the methods {', '.join(methods)}" if methods else "no bank"
-            raise BankError(f"a suite needs banks of one method for every task, found {found}")
+        if len(methods) != 1 or not all(self.values()):
+            held = f"banks of the methods {', '.join(methods)}" if methods else "no bank"
+            raise BankError(f"a suite needs banks of one method for every task, found {held}")
         self.method = methods[0]
-
-    def __getitem__(self, task: str) -> Mapping[str, ItemBank]:
-        return self._tasks[task]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
 
     def __repr__(self) -> str:
         n = len(list(self.banks()))
@@ -65,7 +59,7 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
 
     def banks(self) -> Iterator[tuple[str, str, ItemBank]]:
         """Every (task, outcome, bank)."""
-        for task, outcomes in self._tasks.items():
+        for task, outcomes in self.items():
             for outcome, bank in outcomes.items():
                 yield task, outcome, bank
 
@@ -80,15 +74,17 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
         folder = Path(folder)
         tasks: dict[str, dict[str, str]] = {}
         checksums: dict[str, str] = {}
+        taken: set[str] = set()
         for task, outcome, bank in self.banks():
-            name = _file_name(task, outcome, set(checksums))
+            stem = re.sub(r"[^\w.-]+", "_", f"{task}.{outcome}").strip(".")[:100] or "bank"
+            names = (f"{stem}{f'-{n}' if n > 1 else ''}.bank.json" for n in itertools.count(1))
+            name = next(name for name in names if name.lower() not in taken)
             bank.save(folder / name)
-            tasks.setdefault(task, {})[outcome] = name
-            checksums[name] = bank.sha256
+            taken.add(name.lower())
+            tasks.setdefault(task, {})[outcome], checksums[name] = name, bank.sha256
+        content = {"format": FORMAT, "version": VERSION, "tasks": tasks, "checksums": checksums}
         try:
-            content = {"format": FORMAT, "version": VERSION, "tasks": tasks}
-            text = json.dumps({**content, "checksums": checksums}, indent=1)
-            replace_text(folder / NAME, text + "\n")
+            replace_text(folder / NAME, json.dumps(content, indent=1) + "\n")
         except OSError as e:
             raise BankError(f"{folder / NAME}: cannot be written ({e.strerror or e})") from e
 
@@ -118,12 +114,13 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
         if not is_suite(place):
             return cls(_loose(place, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
-        for task, outcome, file, checksum in _entries(place):
-            if only is not None and task not in only:
-                continue
-            bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(file)
-            if checksum != bank.sha256:
-                raise BankError(f"{file}: not the bank that suite.json names; save the suite again")
+        for (task, outcome), (file, checksum) in _entries(place).items():
+            if only is None or task in only:
+                bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(file)
+                if checksum != bank.sha256:
+                    raise BankError(
+                        f"{file}: not the bank that suite.json names; save the suite again"
+                    )
         return cls(tasks)
 
     @staticmethod
@@ -135,7 +132,7 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
         BankError
             ``suite.json`` is missing or damaged.
         """
-        return {(task, outcome): path for task, outcome, path, _ in _entries(Path(folder))}
+        return {of: file for of, (file, _) in _entries(Path(folder)).items()}
 
 
 def is_suite(path: str | Path) -> bool:
@@ -148,54 +145,40 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
     banks = []
     for file in sorted(folder.glob("*.json")):
         with file.open("rb") as stream:
-            if BANK_FORMAT.encode() not in stream.read(256):
-                continue
-        bank = ItemBank.load(file)
-        if only is None or bank.task in only:
-            banks.append(bank)
+            is_bank = BANK_FORMAT.encode() in stream.read(256)
+        if is_bank:
+            banks.append(ItemBank.load(file))
+    banks = [bank for bank in banks if only is None or bank.task in only]
     if not banks:
         raise BankError(f"{folder}: no item bank in this folder")
+    metrics = Counter((bank.task, bank.metric) for bank in banks)
     tasks: dict[str, dict[str, ItemBank]] = {}
     for bank in banks:
-        alike = [b for b in banks if (b.task, b.metric) == (bank.task, bank.metric)]
-        name = bank.metric if len(alike) == 1 else f"{bank.metric},{bank.filter or 'none'}"
-        if name in tasks.setdefault(bank.task or "task", {}):
+        alone = metrics[bank.task, bank.metric] == 1
+        name = bank.metric if alone else f"{bank.metric},{bank.filter or 'none'}"
+        of_task = tasks.setdefault(bank.task or "task", {})
+        if of_task.setdefault(name, bank) is not bank:
             raise BankError(
                 f"{folder}: two banks of task {bank.task}, {name}; name one of the files"
             )
-        tasks[bank.task or "task"][name] = bank
     return tasks
 
 
-def _entries(folder: Path) -> list[tuple[str, str, Path, Any]]:
-    """(task, outcome, file, checksum) of what ``suite.json`` names."""
+def _entries(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
+    """File and checksum of every (task, outcome) that ``suite.json`` names."""
     path = folder / NAME
     try:
         content = read_json(path, _MAX_BYTES)
         if content["format"] != FORMAT or content["version"] != VERSION:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-        checksums = content["checksums"]
-        return [
-            (str(task), str(outcome), folder / _file(name), checksums.get(name))
-            for task, outcomes in content["tasks"].items()
-            for outcome, name in outcomes.items()
-        ]
+        entries: dict[tuple[str, str], tuple[Path, Any]] = {}
+        for task, outcomes in content["tasks"].items():
+            for outcome, name in outcomes.items():
+                if not isinstance(name, str) or Path(name).name != name:
+                    raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
+                entries[task, outcome] = folder / name, content["checksums"].get(name)
+        return entries
     except FileNotFoundError:
         raise BankError(f"{path}: no such file; a suite bank is a folder with it") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise BankError(f"{path}: not a readable suite bank ({e})") from None
-
-
-def _file(name: Any) -> str:
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
-    return name
-
-
-def _file_name(task: str, outcome: str, taken: set[str]) -> str:
-    stem = re.sub(r"[^\w.-]+", "_", f"{task}.{outcome}").strip(".")[:100] or "bank"
-    name, n = f"{stem}.bank.json", 1
-    while name.lower() in {t.lower() for t in taken}:
-        n += 1
-        name = f"{stem}-{n}.bank.json"
-    return name

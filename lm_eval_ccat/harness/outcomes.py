@@ -52,7 +52,7 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
     except MetricError as error:
         raise MetricError(f"{whose}{error}") from error
     filter = bank.filter or session.filters[0]
-    return Outcome(bank, session.name, weight=1.0, metric=metric, filter=filter)
+    return Outcome.of(bank, session.name, metric=metric, filter=filter)
 
 
 def blank_outcome(
@@ -100,7 +100,7 @@ def blank_outcome(
         scale=usable.scale,
         doc_hashes=session.doc_hashes,
     )
-    return Outcome(bank, metric=usable)
+    return Outcome.of(bank, metric=usable)
 
 
 def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | None:

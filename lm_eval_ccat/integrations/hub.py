@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..bank import SuiteBank, is_suite
-from ..bank.file import Place
 from ..bank.suite import NAME as SUITE
 from ..errors import BankError, UsageError
 from ..upkeep.words import page_of
@@ -162,6 +161,3 @@ def _hub(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
     except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BankError(f"{failure} ({reason})") from None
-
-
-PLACE = Place("hub", fetch)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..bank import ItemBank
-from ..bank.observations import Observation
+from ..bank.bank import Observation
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..runs.book import Book

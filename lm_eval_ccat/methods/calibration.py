@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..bank.bank import ItemBank
-from ..bank.names import hashed_name, hide_names
-from ..bank.observations import Observation
+from ..bank.bank import ItemBank, Observation, hashed_name, hide_names
 from ..errors import BankError
 from ..scores.table import ScoreTable
 from . import registry

@@ -186,12 +186,12 @@ def _units(bank: ItemBank, stated: Mapping[Any, float] | ArrayLike | None) -> Fl
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     """The outcomes of every task, checked."""
     if isinstance(banks, ItemBank):
-        outcomes: Sequence[Any] = [Outcome(banks)]
+        outcomes: Sequence[Any] = [Outcome.of(banks)]
     elif isinstance(banks, Mapping):
         if not all(banks.values()):
             raise UsageError(f"task {next(t for t, b in banks.items() if not b)!r} has no bank")
         outcomes = [
-            Outcome(bank, task, name)
+            Outcome.of(bank, task, name)
             for task, of in banks.items()
             for name, bank in (of.items() if isinstance(of, Mapping) else [("", of)])
         ]

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank.names import family_of
+from ..bank.bank import family_of
 from ..errors import ScoreTableError, UsageError
 from .methods import Method
 

@@ -213,7 +213,7 @@ class Stage:
         if method.holdout_range:
             options = {**options, "score_range": (np.nanmin(self.scores), np.nanmax(self.scores))}
         ranker = Ranker(
-            [Outcome(bank, task) for task, bank in banks.items()],
+            [Outcome.of(bank, task) for task, bank in banks.items()],
             models=dict(prices),
             units=sizes if several else next(iter(sizes.values())),
             weights=dict(self.held.share) if several else None,

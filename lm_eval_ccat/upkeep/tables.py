@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..bank import ItemBank
-from ..bank.observations import Observation
+from ..bank.bank import Observation
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank
-from ..bank.names import hashed_name
-from ..bank.observations import Observation
+from ..bank.bank import Observation, hashed_name
 from ..bank.settings import compare_settings
 from ..errors import BankError, BankMismatchError, CcatError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate

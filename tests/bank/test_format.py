@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank import file
-from lm_eval_ccat.bank.observations import Observation
+from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.testing.methods import example_table

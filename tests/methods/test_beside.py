@@ -33,15 +33,15 @@ def test_it_is_reported_and_moves_nothing():
     rng = np.random.default_rng(0)
     y = 1 / (1 + np.exp(-np.linspace(-1, 1, 14)[:, None] - rng.normal(size=(14, 60))))
     bank = calibrate(ScoreTable.from_arrays(y[2:], [f"m{j}" for j in range(12)], task="t"))
-    beside = Outcome(ItemBank.blank(range(60), task="t", metric="judge"), weight=0.0)
+    beside = Outcome.of(ItemBank.blank(range(60), task="t", metric="judge"), weight=0.0)
     found = []
-    for outcomes in ([Outcome(bank)], [Outcome(bank), beside]):
+    for outcomes in ([Outcome.of(bank)], [Outcome.of(bank), beside]):
         ranker = Ranker(outcomes, {"a": 1.0, "b": 1.0}, max_items=30)
         while not ranker.done:
             for model, item in ranker.ask():
                 j, i = "ab".index(model), item[1] if isinstance(item, tuple) else item
                 value = float(y[j, i])
-                more = {Outcome(bank).name: value, "judge": 1.0 - value}
+                more = {Outcome.of(bank).name: value, "judge": 1.0 - value}
                 ranker.tell(model, item, value if len(outcomes) == 1 else more)
         found.append(ranker.result())
     alone, both = found

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, t, ttest_rel
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.bank.names import family_of
+from lm_eval_ccat.bank.bank import family_of
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.simulation import judging
 from lm_eval_ccat.simulation.audit import Claims, audit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.bank.observations import Observation
+from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.upkeep.update import ANSWERS, MODELS, grow, of_others, readiness
 

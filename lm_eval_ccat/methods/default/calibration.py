@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ...bank.bank import ItemBank
-from ...bank.names import family_of
+from ...bank.bank import ItemBank, family_of
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
 from ..belief import Floats
