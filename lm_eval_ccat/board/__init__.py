@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from .adding import add, init, place
 from .checking import Checked, check
-from .folder import Board
-from .ledger import BoardRow, TaskScore
+from .folder import Board, BoardRow, BoardStanding, TaskScore, standing
 from .publish import publish
-from .standing import BoardStanding, standing
 
 __all__ = [
     "Board",

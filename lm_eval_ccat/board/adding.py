@@ -20,15 +20,30 @@ from .. import __version__
 from ..bank import ItemBank, SuiteBank, is_suite
 from ..errors import RunError, UsageError
 from ..files import replace_text, safe_name
-from ..runs.directory import RunDirectory, load_banks, save_banks
+from ..runs.directory import RunDirectory, banks_at, save_banks
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..upkeep.build import build
 from ..upkeep.tables import scores_for
 from .checking import JOURNAL, figures_of, tasks_of
-from .folder import FORMAT, VERSION, Board, Rules, offered, one_bank_each, read_rules, ruled
-from .ledger import FULL, BoardRow, TaskScore, sha256_of
-from .standing import average, latest, metric_of, standing
+from .folder import (
+    FORMAT,
+    FULL,
+    VERSION,
+    Board,
+    BoardRow,
+    Rules,
+    TaskScore,
+    average,
+    latest,
+    metric_of,
+    offered,
+    one_bank_each,
+    read_rules,
+    ruled,
+    sha256_of,
+    standing,
+)  # fmt: skip
 
 #: How the reason ends of a model that is left out because it was added before.
 THERE = "in the ledger already"
@@ -104,13 +119,6 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     with board.locked():
         before = latest(board.ledger.rows(), FULL)
         scores = _scores(board, tables, added)
-        for task in tables:  # only what goes into a row is kept
-            scored = [m for m in tables[task].models if task in scores.get(m, {})]
-            if scored:
-                file, sha256 = _keep(board, task, tables[task].select(scored))
-                for model in scored:
-                    one = scores[model][task]
-                    scores[model][task] = replace(one, evidence=file, sha256=sha256)
         for model, tasks in scores.items():
             score = average(board, tasks, board.shares)
             row = BoardRow(
@@ -168,33 +176,38 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
 def _scores(
     board: Board, tables: dict[str, ScoreTable], added: Added
 ) -> dict[str, dict[str, TaskScore]]:
-    """What each model scored on each task; who lacks documents is left out, with the reason."""
-    by_model: dict[str, dict[str, TaskScore]] = {}
-    for task, table in tables.items():
-        bank = board.banks[task]
-        version = table.settings.get("task_version")
-        changed = len(bank.compare(table.doc_ids, table.doc_hashes).changed)
-        everything = set(bank.doc_ids)
-        for model, row in zip(table.models, table.model_scores()):
-            seen = np.isfinite(row)
-            ids = {d for d, complete in zip(table.doc_ids, seen) if complete}
-            if ids < everything:
+    """Keep what each model scored on each task; who lacks documents is left out."""
+    rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
+    for task, of_task in rows.items():
+        wanted = set(board.banks[task].doc_ids)
+        for model, row in of_task.items():
+            ids = {d for d, score in zip(tables[task].doc_ids, row) if np.isfinite(score)}
+            if ids < wanted:
                 added.left_out[model] = (
-                    f"it has {len(ids)} of {bank.n_items} documents of {task}; "
+                    f"it has {len(ids)} of {len(wanted)} documents of {task}; "
                     "`board place` estimates the rest"
                 )
-                continue
-            score = float(bank.scale.restore(row[seen].mean()))
+    by_model: dict[str, dict[str, TaskScore]] = {}
+    for task, table in tables.items():
+        complete = [model for model in table.models if model not in added.left_out]
+        if not complete:
+            continue
+        bank, version = board.banks[task], table.settings.get("task_version")
+        changed = len(bank.compare(table.doc_ids, table.doc_hashes).changed)
+        file, sha256 = _keep(board, task, table.select(complete))
+        for model in complete:
+            seen = rows[task][model][np.isfinite(rows[task][model])]
+            score = float(bank.scale.restore(seen.mean()))
             by_model.setdefault(model, {})[task] = TaskScore(
                 *(score, score, score),
-                items=len(ids),
-                documents=len(ids),
+                items=len(seen),
+                documents=len(seen),
                 metric=metric_of(bank),
+                evidence=file,
+                sha256=sha256,
                 version=None if version is None else str(version),
                 changed=changed,
             )
-    for model in added.left_out:
-        by_model.pop(model, None)
     return by_model
 
 
@@ -438,12 +451,12 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
     with board.locked():
         before = board.ledger.rows()
         reserve = _reserve(board, of_run, board.turn(before))
-        if reserve is None:
-            _keep_banks(board, run, of_run)
-        hashes = {
-            task: sha if reserve is None else board.banks[task].sha256
-            for task, (_, sha) in of_run.items()
-        }
+        hashes = {task: board.banks[task].sha256 for task in of_run} if reserve else of_run
+        if reserve is None:  # rows made with other banks stand apart, and can be verified
+            known = {bank.sha256 for bank in board.banks.values()}
+            for _, _, bank in SuiteBank.load(banks_at(run)).banks():
+                if bank.sha256 not in known and not board.old_bank(bank.sha256).is_file():
+                    bank.save(board.old_bank(bank.sha256))
         rows, left_out = figures_of(board, run / JOURNAL, hashes, reserve)
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; {run} holds {', '.join(rows) or 'none'}")
@@ -475,28 +488,16 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
     return added
 
 
-def _reserve(
-    board: Board, of_run: Mapping[str, tuple[str, str]], now: list[int] | None
-) -> list[int] | None:
+def _reserve(board: Board, of_run: Mapping[str, str], now: list[int] | None) -> list[int] | None:
     """Return the part of the board's items that a run held back; None if there was none."""
     parts = board.rules.reserve
     for tried in [now, *([part, parts] for part in range(parts))]:
         if tried is not None and all(
-            task in board.banks and offered(board.banks[task], task, tried).sha256 == sha
-            for task, (_, sha) in of_run.items()
+            task in board.banks and offered(board.banks[task], task, tried).sha256 == sha256
+            for task, sha256 in of_run.items()
         ):
             return tried
     return None
-
-
-def _keep_banks(board: Board, run: Path, of_run: Mapping[str, tuple[str, str]]) -> None:
-    """Keep banks that are not the board's: rows made with them stand apart and can be verified."""
-    banks = load_banks(run)
-    for task, (outcome, sha256) in of_run.items():
-        ours = task in board.banks and board.banks[task].sha256 == sha256
-        if not ours and not board.old_bank(sha256).is_file():
-            bank = banks if isinstance(banks, ItemBank) else banks[task][outcome]
-            bank.save(board.old_bank(sha256))
 
 
 def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
@@ -518,19 +519,10 @@ def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
     text = str(sorted(models)) + str(source.resolve())
     work = board.path / ".runs" / f"logs-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shutil.rmtree(work, ignore_errors=True)
-    _write_run(board, work, models, tables, str(source.name))
-    try:
-        return _of_run(board, work, name, link)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _write_run(
-    board: Board, work: Path, models: list[str], tables: Mapping[str, ScoreTable], source: str
-) -> None:
-    """A run directory whose answers are the scores of some logs, as chosen items."""
     outcomes = {task: {bank.metric: bank} for task, bank in board.banks.items()}
+    facts = {t: {metric: {"weight": 1.0} for metric in of} for t, of in outcomes.items()}
     weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
+    prices = dict.fromkeys(models, 1.0)
     directory = RunDirectory(work)
     directory.start(
         {
@@ -540,15 +532,10 @@ def _write_run(
                 "settings": {task: dict(table.settings) for task, table in tables.items()},
             },
             "versions": {"lm_eval_ccat": __version__, "lm_eval": None},
-            "report": {
-                "outcomes": {t: {n: {"weight": 1.0} for n in of} for t, of in outcomes.items()}
-            },
-            "config": {"logs": source},
+            "report": {"outcomes": facts},
+            "config": {"logs": source.name},
             "ranker": {
-                "models": dict.fromkeys(models, 1.0),
-                "stop": "limits",
-                "warmup": 0,
-                "weights": weights,
+                **{"models": prices, "stop": "limits", "warmup": 0, "weights": weights},
                 "options": {},
             },
         }
@@ -556,21 +543,23 @@ def _write_run(
     save_banks(outcomes, work)
     for task, table in tables.items():
         bank = board.banks[task]
-        for model, scores in zip(table.models, table.model_scores()):
-            if model not in models:
-                continue
-            seen = {
-                d: float(s)
-                for d, s in zip(table.doc_ids, scores)
-                if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
-            }
-            pairs = [[model, [task, d]] for d in seen]
-            tells = [
-                {"op": "tell", "model": model, "item": [task, d], "cost": 1.0,
-                 "score": {bank.metric: score}}
-                for d, score in seen.items()
-            ]  # fmt: skip
-            directory.journal.append(
-                [{"op": "ask", "pairs": pairs, "draws": [None] * len(pairs)}, *tells]
-            )
+        for model in models:
+            directory.journal.append(_answers(bank, task, model, table))
     directory.journal.close()
+    try:
+        return _of_run(board, work, name, link)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[dict[str, Any]]:
+    """A journal's records of a model's scores, as chosen items that the bank lets be asked."""
+    [scores] = table.select([model]).model_scores()
+    seen = [
+        ([task, d], float(s))
+        for d, s in zip(table.doc_ids, scores)
+        if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
+    ]
+    asks = {"op": "ask", "pairs": [[model, item] for item, _ in seen], "draws": [None] * len(seen)}
+    tell = {"op": "tell", "model": model, "cost": 1.0}
+    return [asks, *({**tell, "item": item, "score": {bank.metric: s}} for item, s in seen)]

@@ -20,20 +20,22 @@ from ..ranker import Ranking
 from ..runs.directory import book_of, header_of
 from ..runs.journal import JournalFile
 from ..scores import ScoreTable
-from .folder import Board, offered
-from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
-from .standing import average, metric_of
+from .folder import (
+    ESTIMATE,
+    Board,
+    BoardRow,
+    TaskScore,
+    average,
+    metric_of,
+    offered,
+    sha256_of,
+)  # fmt: skip
 
 JOURNAL = "journal.jsonl"
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9
-_FIGURES = {name: name for name in ("score", "items", "documents")} | dict.fromkeys(
-    ("low", "high"), "interval"
-)
 #: A journal's file, the hash of each task's bank, and the part of the items that is held back.
 Run = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[int, ...] | None]
-#: What the files of scores hold: the scale, and the scores of each model.
-Tables = dict[str, tuple[Scale, dict[str, NDArray[np.float64]]]]
 #: What nonsense in a row raises.
 _NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -118,13 +120,14 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     sound = [one.row for one, why in zip(lines, damaged) if one.row and not (one.damage or why)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
-    read: Tables = {}
+    read: dict[str, tuple[Scale, dict[str, NDArray[np.float64]]]] = {}
     checked = []
     for line, why in zip(lines, damaged):
         row, reason, verdict = line.row, line.damage or why, REFUSED
         if row is not None and not reason:
             try:
-                reason = _estimate(row, rebuilt) if row.estimated else _full(board, row, read)
+                again = _of_journal(row, rebuilt) if row.estimated else _of_scores(board, row, read)
+                reason = again if isinstance(again, str) else _difference(row, again)
             except _NONSENSE as error:
                 reason = " ".join(str(error).split())
             else:
@@ -167,16 +170,16 @@ def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
         return " ".join(str(error).split())
 
 
-def _estimate(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> str:
-    """Return how the journal's figures differ from a row's; "" if they agree."""
+def _of_journal(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> BoardRow | str:
+    """An estimate as its journal has it now, or why it has none."""
     now, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(now, str):
         raise RunError(now)
-    return _difference(row, now[name]) if name in now else f"its journal holds no answers of {name}"
+    return now.get(name, f"its journal holds no answers of {name}")
 
 
-def _full(board: Board, row: BoardRow, read: Tables) -> str:
-    """Return how the means of a row's scores differ from the row; "" if they agree."""
+def _of_scores(board: Board, row: BoardRow, read: dict[str, Any]) -> BoardRow | str:
+    """A row of full results as its scores have it now, or why they have none."""
     tasks: dict[str, TaskScore] = {}
     for task, one in row.tasks.items():
         if one.evidence not in read:
@@ -186,7 +189,7 @@ def _full(board: Board, row: BoardRow, read: Tables) -> str:
                 board.path / one.evidence, metric, task, None if filter == "none" else filter,
                 scale=scale,
             )  # fmt: skip
-            read[one.evidence] = (table.scale, dict(zip(table.models, table.model_scores())))
+            read[one.evidence] = table.scale, dict(zip(table.models, table.model_scores()))
         whole, scores = read[one.evidence]
         if row.model not in scores:
             return f"{one.evidence} holds no scores of it"
@@ -194,32 +197,30 @@ def _full(board: Board, row: BoardRow, read: Tables) -> str:
         score = float(whole.restore(seen.mean()))
         tasks[task] = replace(one, score=score, low=score, high=score, items=len(seen))
     score = average(board, tasks, row.shares) if set(tasks) <= set(board.banks) else row.score
-    return _difference(row, replace(row, tasks=tasks, score=score, low=score, high=score))
+    return replace(row, tasks=tasks, score=score, low=score, high=score)
 
 
 def _difference(row: BoardRow, now: BoardRow) -> str:
-    """The first figure that differs, as ``recorded X, now Y``."""
-    pairs = [("number of tasks", len(row.tasks), len(now.tasks))]
-    pairs += [(_FIGURES[n], getattr(row, n), getattr(now, n)) for n in ("score", "low", "high")]
-    for task, one in row.tasks.items():
-        other = now.tasks.get(task)
-        if other is None:
-            return f"recorded results on {task}, now none"
-        pairs += [(f"{what} of {task}", getattr(one, name), getattr(other, name))
-                  for name, what in _FIGURES.items()]  # fmt: skip
-    for what, was, is_now in pairs:
-        if abs(was - is_now) > _TOLERANCE * max(1.0, abs(was)):
-            return f"{what}: recorded {was:.6g}, now {is_now:.6g}"
-    if row.asked != now.asked:
-        return "recorded other items than the journal"
-    return ""
+    """The first figure that differs, as ``recorded X, now Y``; "" if they agree."""
+    if lacking := [task for task in row.tasks if task not in now.tasks]:
+        return f"recorded results on {lacking[0]}, now none"
+    if len(row.tasks) != len(now.tasks):
+        return f"number of tasks: recorded {len(row.tasks)}, now {len(now.tasks)}"
+    parts = [("", row, now), *((f" of {t}", row.tasks[t], now.tasks[t]) for t in row.tasks)]
+    for of, was, is_now in parts:
+        for name in ("score", "low", "high", "items", "documents"):
+            before, after = getattr(was, name), getattr(is_now, name)
+            if abs(before - after) > _TOLERANCE * max(1.0, abs(before)):
+                what = "interval" if name in ("low", "high") else name
+                return f"{what}{of}: recorded {before:.6g}, now {after:.6g}"
+    return "" if row.asked == now.asked else "recorded other items than the journal"
 
 
 # -- from a journal -------------------------------------------------------------------------------
 
 
-def tasks_of(header: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The tasks of a run, each with its outcome and the hash of its bank.
+def tasks_of(header: Mapping[str, Any]) -> dict[str, str]:
+    """The tasks of a run, each with the hash of its bank.
 
     Parameters
     ----------
@@ -231,13 +232,10 @@ def tasks_of(header: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     RunError
         It ranks a task by several metrics.
     """
-    outcomes = header["report"].get("outcomes")
-    if outcomes is None:
-        return {header["task"]["name"]: (header["task"].get("metric", ""), header["bank_sha256"])}
+    outcomes = header["report"].get("outcomes") or {header["task"]["name"]: ["the only one"]}
     if any(len(of) > 1 for of in outcomes.values()):
         raise RunError("the run scores several metrics of one task; a board scores one")
-    hashes = header["bank_sha256"].split("+")
-    return {t: (next(iter(of)), sha) for (t, of), sha in zip(outcomes.items(), hashes)}
+    return dict(zip(outcomes, header["bank_sha256"].split("+")))
 
 
 def figures_of(
@@ -267,13 +265,13 @@ def figures_of(
         The journal is damaged, was made with other banks, or a bank is missing.
     """
     header = header_of(journal)
-    of_run = tasks_of(header)
     banks = {t: offered(board.bank_of(t, sha), t, reserve) for t, sha in hashes.items()}
-    for task, (_, sha256) in of_run.items():
+    for task, sha256 in tasks_of(header).items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
-    by_task: Any = {t: {name: banks[t]} for t, (name, _) in of_run.items()}
-    if header["report"].get("outcomes") is None:
+    outcomes = header["report"].get("outcomes")
+    by_task: Any = {t: dict.fromkeys(of, banks[t]) for t, of in (outcomes or {}).items()}
+    if outcomes is None:
         [by_task] = banks.values()
     ranking = book_of(by_task, JournalFile(journal), header).ranker.result()
     rows: dict[str, BoardRow] = {}
@@ -298,40 +296,33 @@ def _row(
     reserve: Sequence[int] | None,
 ) -> BoardRow:
     """One model's row, on the scales of its tasks and of them all."""
+
+    def figures(part: Ranking, scale: Scale) -> tuple[float, float, float]:
+        low, high = sorted(float(scale.restore(v)) for v in part.interval(model))
+        return float(scale.restore(part.estimates[model])), low, high
+
     scales = {bank.scale for bank in banks.values()}
-    whole = board.scale if len(scales) > 1 else scales.pop()
     stated = header["task"].get("settings") or {}
+    weighting = header["ranker"].get("weights") or {task: {"": 1.0} for task in banks}
+    weights = {task: float(sum(of.values())) for task, of in weighting.items()}
     tasks: dict[str, TaskScore] = {}
     asked: dict[str, list[Any]] = {}
     for task, bank in banks.items():
         part = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
+        asked[task] = [i[1] if isinstance(i, tuple) else i for i in part.items[model]]
         version = stated.get(task, stated).get("task_version")
-        ids = [
-            item[1] if isinstance(item, tuple) else item
-            for item in ranking.items[model]
-            if not isinstance(item, tuple) or item[0] == task
-        ]
-        low, high = sorted(float(bank.scale.restore(v)) for v in part.interval(model))
         tasks[task] = TaskScore(
-            score=float(bank.scale.restore(part.estimates[model])),
-            low=low,
-            high=high,
-            items=len(ids),
+            *figures(part, bank.scale),
+            items=len(asked[task]),
             documents=bank.n_items,
             metric=metric_of(bank),
             version=None if version is None else str(version),
             bank=hashes[task],
         )
-        asked[task] = ids
-    low, high = sorted(float(whole.restore(v)) for v in ranking.interval(model))
-    weighting = header["ranker"].get("weights") or {task: {"": 1.0} for task in banks}
-    weights = {task: float(sum(of.values())) for task, of in weighting.items()}
     return BoardRow(
-        model=model,
-        kind=ESTIMATE,
-        score=float(whole.restore(ranking.estimates[model])),
-        low=low,
-        high=high,
+        model,
+        ESTIMATE,
+        *figures(ranking, board.scale if len(scales) > 1 else scales.pop()),
         tasks=tasks,
         date="",
         signature=ranking.signature,

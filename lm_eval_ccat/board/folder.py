@@ -1,34 +1,313 @@
-"""The folder of a board: what lies where.
+"""The folder of a board: what lies where, its ledger, and where its models stand.
 
 board.json      name, weights of the tasks, what is asked of newcomers
 suite/          the banks, one per task; every command takes the folder as a bank
 banks/          earlier banks, by which older estimates are verified
-ledger.jsonl    every row that was ever added (see ``ledger``)
+ledger.jsonl    every row that was ever added, one JSON object a line
 scores/         full results, one Parquet file per task and call of `add`
 journals/       the journals of placed models, by their hash
 .runs/          live runs that are under way; not for git
+
+Each line of the ledger ends with a link of a chain: the SHA-256 of the link before it and of the
+line's own text. A line that is changed, taken out or put in between breaks the chain where it
+stands. Whoever writes the whole file anew is found by comparing its last link with one that was
+published before.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
+from ..files import sync_file
 from ..metrics.scale import Scale
-from .ledger import BoardLedger, BoardRow
 
 FORMAT, VERSION = "lm-eval-ccat/board", 1
+FULL, ESTIMATE = "full", "estimate"
 _LOCK_SECONDS = 60
+Floats = NDArray[np.float64]
+Ranks = NDArray[np.intp]
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    """A model's score on one task, on the metric's own scale.
+
+    Attributes
+    ----------
+    score, low, high : float
+        Mean over the benchmark, or its estimate, and the ends of its interval; all three the same
+        for full results.
+    items, documents : int
+        Documents that were run, and documents of the benchmark that was run.
+    metric : str
+        With its filter.
+    version : str or None
+        Of the task, as the harness writes it.
+    evidence, sha256 : str
+        The file in the board's folder that shows it (a run's journal, or scores), and its hash.
+    bank : str or None
+        SHA-256 of the bank that an estimate is made with.
+    changed : int
+        Documents whose hash is another than the board's bank has.
+    """
+
+    score: float
+    low: float
+    high: float
+    items: int
+    documents: int
+    metric: str
+    evidence: str = ""
+    sha256: str = ""
+    version: str | None = None
+    bank: str | None = None
+    changed: int = 0
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One line of the ledger: what one model scored at one time.
+
+    Attributes
+    ----------
+    model : str
+    kind : {"full", "estimate"}
+    score, low, high : float
+        Of all tasks together, on the board's scale.
+    tasks : dict of str to TaskScore
+    date : str
+        ISO 8601.
+    signature : str
+        What reproduces the figure, in one line.
+    made_by : str
+        Version of this package that computed the figure.
+    confidence : float or None
+        Two-sided, of the interval; None for full results.
+    shares : dict of str to float
+        How much each task counts in `score`.
+    asked : dict of str to list
+        By task the items that were shown to the model; of estimates.
+    reserve : list of int, or None
+        Which part of the items was held back, of how many.
+    in_journal : str
+        The model's name in its journal, where that is another.
+    link : str
+        A page about the model.
+
+    Examples
+    --------
+    >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
+    >>> row = BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")
+    >>> BoardRow.from_dict(row.to_dict()) == row, row.items, row.documents
+    (True, 9, 9)
+    """
+
+    model: str
+    kind: str
+    score: float
+    low: float
+    high: float
+    tasks: dict[str, TaskScore]
+    date: str
+    signature: str = ""
+    made_by: str = ""
+    confidence: float | None = None
+    shares: dict[str, float] = field(default_factory=dict)
+    asked: dict[str, list[Any]] = field(default_factory=dict)
+    reserve: list[int] | None = None
+    in_journal: str = ""
+    link: str = ""
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the score is an estimate from some of the documents."""
+        return self.kind == ESTIMATE
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """The hash of each file that shows the row."""
+        return {one.evidence: one.sha256 for one in self.tasks.values()}
+
+    @property
+    def items(self) -> int:
+        """Documents that were run, of all tasks."""
+        return sum(one.items for one in self.tasks.values())
+
+    @property
+    def documents(self) -> int:
+        """Documents of the benchmark that was run, of all tasks."""
+        return sum(one.documents for one in self.tasks.values())
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> BoardRow:
+        """A row from `to_dict`; unknown keys, of later versions, are passed over."""
+        fields = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
+        tasks = {str(t): TaskScore(**one) for t, one in fields.pop("tasks").items()}
+        row = cls(tasks=tasks, **fields)
+        if row.kind not in (FULL, ESTIMATE) or not isinstance(row.model, str) or not tasks:
+            raise ValueError(f"a row of kind {row.kind!r} for model {row.model!r}")
+        return row
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """A line of the file.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    row : BoardRow or None
+        None where the line cannot be read.
+    model : str
+        Whose row it is, as far as that can be told.
+    link : str
+        The chain's link that the line bears.
+    damage : str
+        Why the line is not what was written; "" where it is sound.
+    """
+
+    number: int
+    row: BoardRow | None
+    model: str
+    link: str
+    damage: str = ""
+
+
+class BoardLedger:
+    """The file of a board's rows.
+
+    Parameters
+    ----------
+    path : path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = BoardLedger(Path(folder, "ledger.jsonl"))
+    ...     ledger.append([BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")])
+    ...     [(line.number, line.model, line.damage) for line in ledger.lines()]
+    [(1, 'a', '')]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[LedgerLine]:
+        """Every line, with what is wrong with it.
+
+        Raises
+        ------
+        RunError
+            The file cannot be read.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"{self.path}: cannot read the ledger ({error})") from error
+        parsed: list[LedgerLine] = []
+        for number, line in enumerate(filter(None, text.split("\n")), 1):
+            parsed.append(_read(number, line, parsed[-1].link if parsed else ""))
+        return parsed
+
+    def rows(self) -> list[BoardRow]:
+        """Every row.
+
+        Raises
+        ------
+        RunError
+            A line is damaged, or the chain is broken; the first such line is named.
+        """
+        lines = self.lines()
+        for line in lines:
+            if line.damage:
+                raise RunError(
+                    f"{self.path}, line {line.number} (model {line.model!r}): {line.damage}; "
+                    "restore the file from git, `lm-eval-ccat board check` names every such row"
+                )
+        return [line.row for line in lines if line.row is not None]
+
+    def head(self) -> str:
+        """The last link of the chain; "" for an empty ledger."""
+        lines = self.lines()
+        return lines[-1].link if lines else ""
+
+    def append(self, rows: Iterable[BoardRow]) -> None:
+        """Write rows at the end, on the disk before this returns.
+
+        Raises
+        ------
+        RunError
+            The ledger is damaged, or the disk refuses.
+        """
+        self.rows()
+        link, text = self.head(), ""
+        for row in rows:
+            link, line = _sealed(row.to_dict(), link)
+            text += f"{line}\n"
+        try:
+            with self.path.open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                sync_file(stream.fileno())
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot write ({error.strerror or error})") from error
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file; "" where there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _sealed(values: Mapping[str, Any], before: str) -> tuple[str, str]:
+    """Return a row's link of the chain, and its line."""
+    body = json.dumps(values, allow_nan=False)
+    text = f"{before}\n{body}".encode("utf-8", "surrogatepass")
+    link = hashlib.sha256(text).hexdigest()
+    return link, f'{body[:-1]}, "chain": "{link}"}}'
+
+
+def _read(number: int, text: str, before: str) -> LedgerLine:
+    try:
+        values = json.loads(text)
+        link, model = str(values.pop("chain", "")), str(values.get("model", ""))
+        whole = text == _sealed(values, before)[1]
+    except (ValueError, AttributeError, RecursionError):
+        return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
+    damage = "" if whole else "the chain is broken: the row was changed, or rows before it were"
+    try:
+        return LedgerLine(number, BoardRow.from_dict(values), model, link, damage)
+    except (KeyError, TypeError, ValueError) as error:
+        damage = damage or f"the row is of another form ({error})"
+        return LedgerLine(number, None, model, link, damage)
+
+
+# -- the folder -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -242,3 +521,183 @@ def read_rules(path: Path) -> Rules:
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise RunError(f"{path}: not a readable board ({error})") from None
+
+
+# -- where models stand ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A row in the order of the board.
+
+    Attributes
+    ----------
+    row : BoardRow
+    rank : int
+        By score.
+    best, worst : int
+        The ranks that it may have, by the intervals.
+    """
+
+    row: BoardRow
+    rank: int
+    best: int
+    worst: int
+
+
+@dataclass(frozen=True)
+class BoardStanding:
+    """The current state of a board.
+
+    Attributes
+    ----------
+    placed : list of Placed
+        Best first; of equal scores full results first.
+    apart : list of (BoardRow, str)
+        The latest row of each model that cannot be compared, and why; not where a later one can.
+    history : dict of str to list of BoardRow
+        Every row of each model, oldest first.
+    """
+
+    placed: list[Placed]
+    apart: list[tuple[BoardRow, str]]
+    history: dict[str, list[BoardRow]]
+
+    @property
+    def headline(self) -> str:
+        """Say which models may be the best."""
+        first = [one.row.model for one in self.placed if one.best == 1]
+        if not first:
+            return "There is no model yet."
+        who = (
+            f"{first[0]} is the best" if len(first) == 1 else f"{len(first)} models may be the best"
+        )
+        return f"{who} of {len(self.placed):,}."
+
+    def in_words(self, row: BoardRow) -> str:
+        """Say in one line where a row stands."""
+        score = f"{row.model}: {'≈ ' if row.estimated else ''}{row.score:.4g}"
+        for other, reason in self.apart:
+            if other == row:
+                return f"{score}, not comparable: {reason}"
+        for one in self.placed:
+            if one.row == row:
+                ranks = f"{one.best}" if one.best == one.worst else f"{one.best} to {one.worst}"
+                return f"{score}, rank {ranks} of {len(self.placed)}"
+        return f"{score}, in its history; full results count"
+
+
+def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
+    """Order a board's rows.
+
+    Parameters
+    ----------
+    board : Board
+    refused : collection of int
+        Positions of ledger rows that are left out.
+
+    Returns
+    -------
+    BoardStanding
+    """
+    rows = board.ledger.rows()
+    history: dict[str, list[BoardRow]] = {}
+    comparable: list[BoardRow] = []
+    apart: dict[str, tuple[BoardRow, str]] = {}
+    for at, row in enumerate(rows):
+        history.setdefault(row.model, []).append(row)
+        if at in refused:
+            continue
+        if reason := not_comparable(row, board.banks, board.shares):
+            apart[row.model] = (row, reason)
+        else:
+            comparable.append(row)
+            apart.pop(row.model, None)
+    # Full results count before any estimate of the same model; else the latest row.
+    now = {**latest(comparable), **latest(comparable, FULL)}
+    sign = 1.0 if board.scale.higher_is_better else -1.0
+    ordered = sorted(now.values(), key=lambda r: (-sign * r.score, r.estimated, r.model))
+    scores = sign * np.array([r.score for r in ordered])
+    arms = np.array([max(r.high - r.score, r.score - r.low) for r in ordered])
+    places = zip(ordered, *(ranks.tolist() for ranks in rank_ranges(scores, arms)))
+    placed = [Placed(row, n, best, worst) for n, (row, best, worst) in enumerate(places, 1)]
+    return BoardStanding(placed, list(apart.values()), history)
+
+
+def latest(rows: Iterable[BoardRow], kind: str | None = None) -> dict[str, BoardRow]:
+    """The latest row of each model, of one kind."""
+    return {row.model: row for row in rows if kind in (None, row.kind)}
+
+
+def not_comparable(
+    row: BoardRow, banks: Mapping[str, ItemBank], shares: Mapping[str, float]
+) -> str:
+    """Return why a row is not comparable with the others; "" if it is.
+
+    Parameters
+    ----------
+    row : BoardRow
+    banks : mapping of task to ItemBank
+        The board's.
+    shares : mapping of task to float
+        The board's.
+    """
+    reasons = []
+    for task, bank in banks.items():
+        one = row.tasks.get(task)
+        version = bank.settings.get("task_version")
+        descent = [update["previous"] for update in bank.provenance.get("updates", [])]
+        if one is None:
+            reasons.append(f"no results on {task}")
+        elif one.metric != metric_of(bank):
+            reasons.append(f"{one.metric} of {task}, not {metric_of(bank)}")
+        elif one.documents != bank.n_items:
+            reasons.append(f"{one.documents:,} documents of {task}, not {bank.n_items:,}")
+        elif one.changed:
+            reasons.append(f"{one.changed:,} documents of {task} are others")
+        elif one.version is not None and version is not None and one.version != str(version):
+            reasons.append(f"version {one.version} of {task}, not {version}")
+        elif one.bank not in {None, bank.sha256, *descent}:
+            reasons.append(f"a bank of {task} from which the board's does not descend")
+    if not reasons and any(abs(row.shares.get(t, 1.0) - s) > 1e-9 for t, s in shares.items()):
+        reasons.append("other weights of the tasks")
+    return "; ".join(reasons)
+
+
+def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]) -> float:
+    """The weighted mean of full results, on the board's scale."""
+    total = sum(shares[task] for task in tasks)
+    unit = sum(
+        shares[task] * float(board.banks[task].scale.normalise(one.score))
+        for task, one in tasks.items()
+    )
+    return float(board.scale.restore(unit / total))
+
+
+def metric_of(bank: ItemBank) -> str:
+    """A bank's metric with its filter, as the harness writes both."""
+    return f"{bank.metric},{bank.filter or 'none'}"
+
+
+def rank_ranges(scores: Floats, arms: Floats) -> tuple[Ranks, Ranks]:
+    """The best and the worst rank that each model may have.
+
+    Two models differ where their difference exceeds both arms of their intervals together.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models,)
+        Higher is better.
+    arms : ndarray of shape (n_models,)
+        Half widths of the intervals; 0 for full results.
+
+    Examples
+    --------
+    >>> rank_ranges(np.array([0.5, 0.51]), np.array([0.0, 0.04]))
+    (array([1, 1]), array([2, 2]))
+    """
+    better, worse = np.zeros((2, len(scores)), dtype=int)
+    for i in range(len(scores)):
+        gap, apart = scores - scores[i], np.hypot(arms, arms[i])
+        better[i], worse[i] = (gap > apart).sum(), (-gap > apart).sum()
+    return 1 + better, len(scores) - worse

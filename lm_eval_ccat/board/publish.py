@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from importlib import resources
@@ -19,9 +20,7 @@ from ..report.page import asset, environment, own_files
 from ..report.words import script_json
 from ..shown import visible_line
 from .checking import broken_evidence
-from .folder import Board
-from .ledger import BoardRow
-from .standing import BoardStanding, Placed, standing
+from .folder import Board, BoardRow, BoardStanding, Placed, standing
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
@@ -67,52 +66,15 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     broken = {at: why for at, why in enumerate(broken_evidence(board, rows)) if why}
     state = standing(board, broken)
     state.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
-    shown = shown_items(rows)
-    exposure = [
-        [task, doc_id, n]
-        for task, counts in shown.items()
-        for doc_id, n in sorted(counts.items(), key=lambda one: -one[1])
-    ]
-    target = Path(site)
-    texts = {
-        "index.html": mask_text(_page(board, state, shown)),
-        "board.csv": _csv(list(board.banks), state.placed),
-        "exposure.csv": _lines([["task", "doc_id", "models"], *exposure]),
-        "board.json": json.dumps(_content(board, state), ensure_ascii=False, allow_nan=False)
-        + "\n",
-    }
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            replace_text(target / name, text)
-    except OSError as error:
-        raise RunError(f"{target}: cannot write the site ({error.strerror or error})") from error
-    return [target / name for name in texts]
-
-
-def shown_items(rows: Iterable[BoardRow]) -> dict[str, dict[Any, int]]:
-    """How many models each item was shown to, by task.
-
-    Examples
-    --------
-    >>> row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
-    >>> shown_items([row, row])
-    {'t': {3: 2, 7: 2}}
-    """
-    shown: dict[str, dict[Any, int]] = {}
-    for row in rows:
-        for task, items in row.asked.items():
-            counts = shown.setdefault(task, {})
-            for item in items:
-                counts[item] = counts.get(item, 0) + 1
-    return shown
-
-
-# -- files ----------------------------------------------------------------------------------------
-
-
-def _content(board: Board, state: BoardStanding) -> dict[str, object]:
-    return {
+    shown, tasks, target = shown_items(rows), list(board.banks), Path(site)
+    exposure = [[t, *one] for t, counts in shown.items() for one in counts.most_common()]
+    head = "rank best worst model kind score low high items documents date".split()
+    lines = [
+        [one.rank, one.best, one.worst, *(getattr(one.row, name) for name in head[3:]),
+         *(one.row.tasks[task].score for task in tasks)]
+        for one in state.placed
+    ]  # fmt: skip
+    content = {
         "format": FORMAT,
         "version": VERSION,
         "name": board.rules.name,
@@ -126,19 +88,38 @@ def _content(board: Board, state: BoardStanding) -> dict[str, object]:
         ],
         "not_comparable": [{"reason": reason, **row.to_dict()} for row, reason in state.apart],
     }
+    texts = {
+        "index.html": mask_text(_page(board, state, shown)),
+        "board.csv": _csv([[*head, *tasks], *lines]),
+        "exposure.csv": _csv([["task", "doc_id", "models"], *exposure]),
+        "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
+    }
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            replace_text(target / name, text)
+    except OSError as error:
+        raise RunError(f"{target}: cannot write the site ({error.strerror or error})") from error
+    return [target / name for name in texts]
 
 
-def _csv(tasks: Sequence[str], placed: Iterable[Placed]) -> str:
-    head = "rank best worst model kind score low high items documents date".split()
-    lines = [
-        [one.rank, one.best, one.worst, *(getattr(one.row, name) for name in head[3:]),
-         *(one.row.tasks[task].score for task in tasks)]
-        for one in placed
-    ]  # fmt: skip
-    return _lines([[*head, *tasks], *lines])
+def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
+    """How many models each item was shown to, by task.
+
+    Examples
+    --------
+    >>> row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
+    >>> shown_items([row, row])
+    {'t': Counter({3: 2, 7: 2})}
+    """
+    shown: dict[str, Counter[Any]] = {}
+    for row in rows:
+        for task, items in row.asked.items():
+            shown.setdefault(task, Counter()).update(items)
+    return shown
 
 
-def _lines(lines: Iterable[Sequence[Any]]) -> str:
+def _csv(lines: Iterable[Sequence[Any]]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()

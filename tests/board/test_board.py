@@ -14,9 +14,7 @@ from worlds.bench import TASK
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
-from lm_eval_ccat.board.folder import offered
-from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
-from lm_eval_ccat.board.standing import not_comparable
+from lm_eval_ccat.board.folder import BoardLedger, BoardRow, not_comparable, offered, sha256_of
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.observer import Observer
@@ -192,6 +190,9 @@ def test_logs_of_some_documents_are_placed(world, board, tmp_path):
     assert row.low < world.bench.truth["m05"] < row.high
     assert check(board)[-1].verdict == "sound"
     assert place(board, part, name="five").left_out["five"].endswith("in the ledger already")
+    two = world.scores(tmp_path / "two.parquet", ["m03", "m05"], documents=20)
+    with pytest.raises(UsageError, match=r"--name is for one model; .* holds m03, m05"):
+        place(board, two, name="three")
 
 
 def test_a_stranger_s_run_counts_by_its_bank(world, board, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lm_eval_ccat.board.standing import rank_ranges
+from lm_eval_ccat.board.folder import rank_ranges
 
 
 @pytest.mark.parametrize("seed", range(8))
