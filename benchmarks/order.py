@@ -68,7 +68,7 @@ class Simulated(Model):
         time.sleep(seconds)
         with self._lock:
             self.answered += len(items)
-        return [Answer(item=i, score=float(self.scores[i]), raw=None) for i in items]
+        return [Answer(item=i, score=float(self.scores[i[1]]), raw=None) for i in items]
 
 
 def refused(seconds: float) -> Trouble:
@@ -109,7 +109,7 @@ def ranked(
         warmup=spec.warmup, expected_usd=lambda model, item: None,
         tills={name: Till(Price(), None, "items") for name in NAMES},
     )  # fmt: skip
-    bank = ItemBank.blank(range(args.items), task="t", metric="m")
+    bank = ItemBank.blank(range(args.items), metric="m")
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())
     book.note("start", op="session")
     began = time.monotonic()

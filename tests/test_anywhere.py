@@ -59,14 +59,14 @@ run.start({
     "config": {"task": "t"}, "bank_sha256": bank.sha256, "task": {"name": "t"}, "versions": {},
     "ranker": {"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
 })
-book = Book(make_ranker(bank, run.read_header()["ranker"]), run.journal)
+book = Book(make_ranker(bank, run.read_header()), run.journal)
 book.read()
 line = Line(book, Order({"m1": 16, "m8": 16}, warmup=4))
 line.start()
 while asks := [*line.next("m1", 2), *line.next("m8", 2)]:
     line.arrive([
         {"op": "tell", "n": ask.number, "model": ask.model, "item": ask.item, "cost": 1.0,
-         "score": float(table.select([ask.model]).scores[0, ask.item])}
+         "score": float(table.select([ask.model]).scores[0, ask.item[1]])}
         for ask in asks
     ])
 run.release()

@@ -265,14 +265,16 @@ def _small_run() -> list[dict[str, Any]]:
         directory.journal.read_new()
         times = iter(range(1_700_000_000, 1_800_000_000))
         book = Book(
-            make_ranker(bank, arguments), directory.journal, clock=lambda: float(next(times))
+            make_ranker(bank, {"ranker": arguments}),
+            directory.journal,
+            clock=lambda: float(next(times)),
         )
         book.note("start", op="session")
         line = Line(book, Order({"m1": 16, "m5": 16, "m9": 16}, warmup=3))
         line.start()
         for number, ask in enumerate(line.next("m1", 2) + line.next("m5", 3) + line.next("m9", 3)):
-            model, doc = ask.pair
-            answer: dict[str, Any] = {"n": ask.number, "model": model, "item": doc}
+            model, (_, doc) = ask.pair
+            answer: dict[str, Any] = {"n": ask.number, "model": model, "item": ask.item}
             if number == 0:
                 line.arrive([{"op": "fail", **answer, "reason": "HTTP 400, too long", "cost": 0.0}])
                 continue
@@ -284,7 +286,9 @@ def _small_run() -> list[dict[str, Any]]:
                 "served": [{"request_id": "req-17", "model": "m-0613", "finish": ["stop"]}],
             }  # fmt: skip
             line.arrive([{"op": "tell", **answer}])
-        line.lose({"model": "m9", "item": 4, "why": "timeout", "column": "unknown", "usd": 0.002})
+        line.lose(
+            {"model": "m9", "item": ("", 4), "why": "timeout", "column": "unknown", "usd": 0.002}
+        )
         line.put_aside("m1", "3 documents failed in a row; last: HTTP 500", back=False)
         line.end("the time budget of 600 seconds is used up")
         book.note("interrupted")

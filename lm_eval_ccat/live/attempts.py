@@ -9,11 +9,11 @@ from typing import Any
 from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask, Book
-from ..runs.journal import Record
+from ..runs.journal import Item, Record
 from .failures import Failure, Remedy
 from .lane import Lane, Sending, State
 from .line import Line
-from .models import Answer, Item
+from .models import Answer
 from .plan import Plan
 
 logger = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Attempts:
         if sending.asks:
             wait = failure.pause(self.rule, sending.attempt - 1)
             logger.info(
-                "%s, item %r: %s; attempt %d of %d in %.1f s", lane.name, sending.asks[0].item,
+                "%s, item %r: %s; attempt %d of %d in %.1f s", lane.name, sending.asks[0].item[1],
                 failure.text, sending.attempt, self.rule.attempts, wait,
             )  # fmt: skip
             lane.again.append((now + wait, sending))
@@ -171,7 +171,9 @@ class Attempts:
         """Refuse to complete a full run without one of its documents."""
         for ask in asks:
             if ask.number < 0:
-                what = f"{ask.model} does not answer document {ask.item!r}, which a full run needs"
+                what = (
+                    f"{ask.model} does not answer document {ask.item[1]!r}, which a full run needs"
+                )
                 raise RunError(f"{what}: {failure.text}")
 
     def closed(self, lane: Lane, reason: str) -> None:
@@ -184,7 +186,7 @@ class Attempts:
         """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
         self._refuse_beyond([ask], failure)
         reason, name = failure.text, lane.name
-        logger.warning("%s failed on document %r: %s", name, ask.item, reason)
+        logger.warning("%s failed on document %r: %s", name, ask.item[1], reason)
         number = {} if self.line.order.arrival else {"n": ask.number}
         pair = {"model": name, "item": ask.item}
         facts = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
@@ -208,13 +210,13 @@ class Attempts:
             lane.in_a_row = lane.in_a_row + 1 if lost else 0
             reason, name = "; ".join(answer.unscored), lane.name
             if lost and name not in self.book.tally.set_aside:
-                logger.warning("%s failed on document %r: %s", name, answer.item, reason)
+                logger.warning("%s failed on document %r: %s", name, answer.item[1], reason)
                 self._set_aside_if(lane, lane.in_a_row >= self.rule.in_a_row, reason)
             elif reason and not lost:  # said once for a model, and from then on to the log file
                 level = logging.INFO if name in self._unscored else logging.WARNING
                 self._unscored.add(name)
                 what = "%s, document %r: scores are missing, the others are kept: %s"
-                logger.log(level, what, name, answer.item, reason)
+                logger.log(level, what, name, answer.item[1], reason)
 
     def _set_aside_if(self, lane: Lane, many: bool, reason: str) -> None:
         """Set a model aside if too many of its items failed, in a row or in all."""

@@ -487,9 +487,9 @@ def _live(
         if sum(len(outcomes) for outcomes in plan.measured.values()) > 1:
             raise UsageError("live models are compared on one task and one metric")
         outcome, scale = plan.outcome, plan.scale
-        logs = answers_at_hand(stored, names, [outcome.task], plan.item, run.observer.warn)
+        logs = answers_at_hand(stored, names, [outcome.task], run.observer.warn)
         if stored:  # only documents that all of them have answers to
-            have = [all(d in logs[name] for name in stored) for d in outcome.bank.doc_ids]
+            have = [all(item in logs[name] for name in stored) for item in plan.items()]
             if not any(have):
                 raise UsageError("the stored runs have no document in common with the task")
             bank = replace(outcome.bank, kept=outcome.bank.kept & np.array(have))

@@ -21,6 +21,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScaleError, ScoreTableError, UsageError
 from ..ranker.references import KnownMean, means_of_known
+from ..runs.journal import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval.files import Run, find_runs, tasks_of
@@ -35,9 +36,8 @@ def answers_at_hand(
     prior: Mapping[str, Sequence[str]],
     models: Iterable[str],
     tasks: Sequence[str],
-    item: Callable[[str, Any], Any],
     warn: Callable[[str], None] | None = None,
-) -> dict[str, dict[Any, EarlierAnswer]]:
+) -> dict[str, dict[Item, EarlierAnswer]]:
     """Earlier answers by model and item, the latest of each.
 
     Parameters
@@ -47,8 +47,6 @@ def answers_at_hand(
     models : iterable of str
         To be ranked.
     tasks : sequence of str
-    item : callable
-        ``(task, doc_id) -> item`` as the ranking names it.
     warn : callable, optional
         Is told of what was passed over: damaged files and lines, tasks without answers.
 
@@ -63,7 +61,7 @@ def answers_at_hand(
     unknown = sorted(set(prior) - {ANY, *names})
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
-    by_model: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
+    by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in names}
     for model, paths in prior.items():
         for path in paths:
             answers = _of_any(path, tasks, warn)
@@ -77,7 +75,7 @@ def answers_at_hand(
             for task, a in answers:
                 whose = (model or names[0]) if alone else a.model
                 if whose in by_model and model in (ANY, whose):
-                    by_model[whose][item(task, a.doc_id)] = a
+                    by_model[whose][task, a.doc_id] = a
     return by_model
 
 

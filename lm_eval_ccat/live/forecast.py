@@ -18,10 +18,10 @@ from ..methods.sample.pairs import (
     items_needed,
 )
 from ..ranker import Ranker
-from ..runs.journal import Record
+from ..runs.journal import Item, Record
 from .entries import ModelSpec
 from .failures import Failure
-from .models import Item, SessionModel
+from .models import SessionModel
 from .plan import Plan
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
@@ -269,7 +269,7 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
     """
     docs, session = plan.bank.doc_ids, plan.session
     shortest = min(docs, key=lambda doc: sum(map(len, session.prompts(doc))))
-    item = plan.item(plan.outcome.task, shortest)
+    item = plan.outcome.task, shortest
     results: dict[str, Record] = {}
     remote: list[SessionModel] = []
     try:

@@ -137,7 +137,7 @@ def _observed(
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), record in book.answers.items():
-        score, (of, doc) = record.get("score"), plan.place(item)
+        score, (of, doc) = record.get("score"), item
         if isinstance(score, Mapping):
             score = score.get(outcome)
         if of == task and score is not None and doc in bank.index:

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..runs.book import OPEN, Ask, Book, Item
-from ..runs.journal import Record
+from ..runs.book import OPEN, Ask, Book
+from ..runs.journal import Item, Record
 
 #: Asks of one model that may run ahead of the answers told, whatever its slots up to half of it.
 WINDOW = 16

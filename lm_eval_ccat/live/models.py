@@ -26,14 +26,12 @@ from ..harness import Administered, TaskSession, internals
 from ..harness.outcomes import leading, score_of
 from ..harness.prices import Price, Tokens
 from ..harness.transport import Transport, pooled
-from ..runs.journal import Record
+from ..runs.journal import Item, Record
 from ..scores.answers import EarlierAnswer
 from .entries import ModelSpec
 from .spec import Spec
 from .tasks import PlaceholderLM, open_tasks
 
-#: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
-Item = Any
 Measured = Mapping[str, Mapping[str, Outcome]]
 #: Gets what a call gave, or the error that it raised; in any thread.
 Come = Callable[[Any], object]
@@ -51,7 +49,7 @@ class Answer:
 
     Attributes
     ----------
-    item : doc_id or (task, doc_id)
+    item : (task, doc_id)
     score : float, dict of str to float, or None
         On [0, 1], higher is better, of each outcome where there are several; None where the task
         reports no score for this document of what is ranked by.
@@ -238,7 +236,6 @@ class SessionModel(Model):
     ----------
     name, price
     measured : mapping of task to (mapping of name to Outcome)
-        With one outcome of one task an item is a doc_id, else it is (task, doc_id).
     sessions : mapping of task to TaskSession
     """
 
@@ -283,7 +280,7 @@ class SessionModel(Model):
 
         A server's model needs no thread to wait in; one thread a task scores what comes back.
         """
-        task, transport = self.place(items[0])[0], self._transport
+        task, transport = items[0][0], self._transport
         if beside and transport is not None:
             transport.widen()
         if transport is None or self.at_hand or not self.sessions[task].sends_texts:
@@ -296,7 +293,7 @@ class SessionModel(Model):
             else:
                 self._scoring[task].start(come, self._answers, items, task, answered)
 
-        docs = [self.place(item)[1] for item in items]
+        docs = [doc for _, doc in items]
         transport.start(partial(session.put, docs, transport, read))
 
     def close(self) -> None:
@@ -316,12 +313,6 @@ class SessionModel(Model):
         if self._transport is not None:
             self._transport.cancel()
 
-    def place(self, item: Item) -> tuple[str, int]:
-        """(task, doc_id) of an item."""
-        if isinstance(item, tuple):
-            return str(item[0]), int(item[1])
-        return next(iter(self.measured)), int(item)
-
     # -- documents -------------------------------------------------------------------------
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
@@ -338,8 +329,7 @@ class SessionModel(Model):
         return answers + (self._ask(left) if left else [])
 
     def _ask(self, items: Sequence[Item]) -> list[Answer]:
-        task = self.place(items[0])[0]
-        docs = [self.place(item)[1] for item in items]
+        task, docs = items[0][0], [doc for _, doc in items]
         return self._answers(items, task, partial(self.sessions[task].administer, docs))
 
     def _answers(
@@ -354,12 +344,12 @@ class SessionModel(Model):
 
     def has_at_hand(self, item: Item) -> bool:
         """Whether an item was answered before, to the very same prompt."""
-        task, doc = self.place(item)
+        task, doc = item
         earlier = self.at_hand.get(item)
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
     def _answer(self, item: Item, one: Administered, prior: str | None = None) -> Answer:
-        task = self.place(item)[0]
+        task, _ = item
         outcomes = self.measured[task]
         scored = scores_of(outcomes, one)
         self._scored.update((task, name) for name in scored)
@@ -396,7 +386,7 @@ class SessionModel(Model):
         scored = [
             answer
             for item, answer in list(self.administered.items())
-            if self.place(item)[0] == task and not answer.unscored
+            if item[0] == task and not answer.unscored
         ]
         if not scored:
             return
@@ -419,7 +409,7 @@ class SessionModel(Model):
 
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an answer that was given before."""
-        task, doc = self.place(item)
+        task, doc = item
         [one] = self.sessions[task].administer([doc], Recorded(responses))
         self.administered[item] = one
         return one
@@ -531,7 +521,7 @@ class StoredModel(HarnessModel):
         """Whether it was asked this prompt or, by a chat template of its own, this document."""
         if super().has_at_hand(item) or not self._spec.harness.get("apply_chat_template"):
             return super().has_at_hand(item)
-        task, doc = self.place(item)
+        task, doc = item
         earlier, session = self.at_hand.get(item), self.sessions[task]
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
         self.by_document = earlier is not None and earlier.doc_hash == hashes[doc]
@@ -539,7 +529,7 @@ class StoredModel(HarnessModel):
 
     def _ask(self, items: Sequence[Item]) -> list[Answer]:
         raise MetricError(
-            f"the stored run {self.name} was asked a different prompt for document {items[0]!r}"
+            f"the stored run {self.name} was asked a different prompt for document {items[0][1]!r}"
         )
 
 

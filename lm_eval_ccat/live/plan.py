@@ -27,11 +27,10 @@ from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
 from ..runs.directory import make_ranker
-from ..runs.journal import Record
+from ..runs.journal import Item, Record
 from ..simulation.audit import WEIGHTED_MEAN
 from .earlier import KnownResults
 from .fields import Donors
-from .models import Item
 from .outcomes import Bank, apart_from, measure, reported_groups, task_weights
 from .spec import Spec
 from .tasks import probe
@@ -137,14 +136,6 @@ class Plan:
         """The task, in a word."""
         return self.outcome.task if len(self.measured) == 1 else "all tasks"
 
-    def item(self, task: str, doc_id: Any) -> Item:
-        """An item as the ranking names it, and its files: where one outcome is all, its doc_id."""
-        return doc_id if _alone(self.measured) else (task, doc_id)
-
-    def place(self, item: Item) -> tuple[str, Any]:
-        """(task, doc_id) of an item."""
-        return item if isinstance(item, tuple) else (self.outcome.task, item)
-
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """The outcome of each task that counts most."""
@@ -228,7 +219,7 @@ class Plan:
         spec, several, units = self.spec, not _alone(self.measured), None
         if self.units is not None:  # in bank order
             by_task = {
-                task: [self.units[self.item(task, d)] for d in o.bank.doc_ids]
+                task: [self.units[task, d] for d in o.bank.doc_ids]
                 for task, o in self.outcomes.items()
             }
             units = by_task if several else by_task[self.outcome.task]
@@ -279,11 +270,11 @@ class Plan:
 
     def items(self) -> list[Item]:
         """Every item, in bank order."""
-        return [self.item(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
+        return [(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
 
     def documents(self) -> list[Item]:
         """Every document of the tasks, those that no bank knows included."""
-        return [self.item(task, d) for task, s in self.sessions.items() for d in s.doc_ids]
+        return [(task, d) for task, s in self.sessions.items() for d in s.doc_ids]
 
     @property
     def offered(self) -> list[Item]:
@@ -297,7 +288,8 @@ class Plan:
     def new_ranker(self) -> Ranker:
         """A Ranker in its initial state."""
         rule = {} if self.rule is None else {"stop": self.rule}
-        return make_ranker(self.banks, {**self.ranker_arguments(), **rule})
+        header = {"task": {"name": self.outcome.task}}
+        return make_ranker(self.banks, {**header, "ranker": {**self.ranker_arguments(), **rule}})
 
     def facts(self) -> Record:
         """What a reader of the run needs to know of it, as JSON values."""
@@ -427,12 +419,12 @@ def plan_of(
     UsageError
         A money budget with a model whose price is unknown.
     """
-    currency, alone = currency_of(spec), _alone(measured)
+    currency = currency_of(spec)
     expected: dict[Item, Tokens] = {}
     if any(m.price.known for m in spec.models):  # it takes the prompt of every document
         for task, of in measured.items():
             for doc, tokens in _expected(sessions[task], leading(of).bank.doc_ids).items():
-                expected[doc if alone else (task, doc)] = tokens
+                expected[task, doc] = tokens
     forecasts = {}
     for model in spec.models:
         costs = [1.0]

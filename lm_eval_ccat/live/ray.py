@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..cluster import cause_of, connect
+from ..runs.journal import Item
 from .failures import ModelGone
-from .models import Answer, HarnessModel, Item
+from .models import Answer, HarnessModel
 
 if TYPE_CHECKING:
     from ..harness import Administered

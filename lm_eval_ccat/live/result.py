@@ -154,7 +154,11 @@ class Result(Shown):
             content["board"] = board_of(self.ranking)
         if self.finished is not None:
             content["finished"] = self.finished
-            content["in_flight"] = [{"model": a.model, "doc_id": a.item} for a in self.in_flight]
+            several = "outcomes" in report
+            content["in_flight"] = [
+                {"model": a.model, "doc_id": a.item if several else a.item[1]}
+                for a in self.in_flight
+            ]
         return content
 
 

@@ -19,11 +19,11 @@ from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, RunDirectory, make_ranker, save_banks
 from ..runs.identity import NO_LIMIT, Differences, differences
-from ..runs.journal import Journal, JournalFile
+from ..runs.journal import Item, Journal, JournalFile
 from .earlier import answers_at_hand
 from .fields import HUB
 from .keep import growing, keep
-from .models import HarnessModel, Item, SessionModel
+from .models import HarnessModel, SessionModel
 from .observer import Observer
 from .plan import SCORING, Plan, make_plan
 from .quiet import quiet_harness
@@ -156,7 +156,7 @@ class Run:
             ]
         if prior:
             names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
-            earlier = answers_at_hand(prior, names, tasks, self.plan.item, self.observer.warn)
+            earlier = answers_at_hand(prior, names, tasks, self.observer.warn)
             known = ", ".join(f"{len(of)} of {name}" for name, of in earlier.items() if of)
             self.observer.note(
                 f"Earlier answers found: {known}. When the ranking reaches their documents, it "
@@ -254,7 +254,9 @@ class Run:
 
     def _begun(self) -> Book:
         if self.directory is None:
-            return Book(self.plan.new_ranker(), Journal())
+            journal = Journal()
+            journal.append([{"op": "header", **self.plan.facts()}])
+            return Book(self.plan.new_ranker(), journal)
         directory, journal = self.directory, self.directory.journal
         directory.make()
         if journal.exists() and not holds_answers(directory):
@@ -274,7 +276,7 @@ class Run:
         plan, directory = self.plan, self.directory
         assert directory is not None
         header, changed = directory.read_header(), self.require_same()
-        book = Book(make_ranker(plan.banks, header["ranker"]), directory.journal)
+        book = Book(make_ranker(plan.banks, header), directory.journal)
         book.read()
         if directory.journal.torn:
             self.observer.warn(

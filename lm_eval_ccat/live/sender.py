@@ -21,12 +21,12 @@ from typing import Any
 from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..runs.book import Book
-from ..runs.journal import Record
+from ..runs.journal import Item, Record
 from .attempts import Attempts
 from .failures import Failure
 from .lane import Lane, Sending, State, clock
 from .line import Line, Order, window_of
-from .models import Answer, Item, Model, NoScoresError
+from .models import Answer, Model, NoScoresError
 from .observer import Observer
 from .plan import Plan
 
@@ -277,8 +277,8 @@ class Sender:
         if not probing and lane.free <= len(lane.again):
             return None  # attempts that wait keep their slots
         asks = self.line.next(lane.name, 1 if probing else lane.model.batch)
-        if asks and isinstance(asks[0].item, tuple):  # a call of the harness is of one task
-            task = asks[0].item[0]
+        if asks:  # a call of the harness is of one task
+            task, _ = asks[0].item
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
         if not asks and probing and lane.left:
@@ -323,7 +323,9 @@ class Sender:
         under_way = [one for one in lane.wire if head in one.asks]
         waits = lane.gate.state is State.WAITING
         if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
-            logger.info("%s, item %r holds up the others and is sent again", lane.name, head.item)
+            logger.info(
+                "%s, item %r holds up the others and is sent again", lane.name, head.item[1]
+            )
             self._feed(lane, Sending([head], under_way[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:

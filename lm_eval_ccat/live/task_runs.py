@@ -70,7 +70,7 @@ def _measured_runs(
     model.restore(answers)
     runs = {}
     for task, outcomes in plan.measured.items():
-        of_task = {place[1]: item for item in answers if (place := model.place(item))[0] == task}
+        of_task = {item[1]: item for item in answers if item[0] == task}
         about: dict[str, Any] = {
             "session": model.sessions[task],
             "administered": {doc: model.administered[item] for doc, item in of_task.items()},
@@ -89,7 +89,7 @@ def _measured_runs(
         lead = next(name for name, of in outcomes.items() if of is leading(outcomes))
         run = of_outcomes.pop(lead)
         run = replace(run, beside=tuple(of_outcomes.values()), covariances=shared)
-        drawn = ((*model.place(item), p) for item, p in ranking.draws.get(model.name, ()))
+        drawn = ((*book.journal.item(i), p) for i, p in ranking.draws.get(model.name, ()))
         runs[task] = run, {doc: p for of, doc, p in drawn if of == task}
     return runs
 

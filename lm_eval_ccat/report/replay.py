@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ranker import Ranker
-from ..runs.book import Book, Item
+from ..runs.book import Book
 from ..runs.directory import make_ranker
-from ..runs.journal import Journal, Record
+from ..runs.journal import Item, Journal, Record
 
 if TYPE_CHECKING:
     from .run import StoredRun
@@ -99,7 +99,7 @@ def history(run: StoredRun, checkpoints: int | None = None) -> History:
     first = min(total, len(run.tested))
     moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
     assert run.banks is not None
-    ranker = make_ranker(run.banks, run.header["ranker"])
+    ranker = make_ranker(run.banks, run.header)
     # Full results are there from the beginning.
     book = _Watched(run, ranker, past, moments, set(run.models) - set(run.tested))
     book.replay(run.records)

@@ -134,9 +134,10 @@ class StoredRun:
         """Every item that a model failed on, as (model, item, reason)."""
         several = len(self.facts.get("outcomes") or ()) > 1
         return [
-            (m, _doc(_hashable(f["doc_id"]), several), f["reason"])
+            (m, tuple(d) if several else d[1] if isinstance(d, list) else d, f["reason"])
             for m, one in self.result["models"].items()
             for f in one.get("failed") or ()
+            for d in [f["doc_id"]]
         ]
 
     @property
@@ -218,10 +219,11 @@ def read_run(path: str | Path) -> StoredRun:
         from ..live.result import state
 
         result = state(folder.path).content
-    scored = {m: {_hashable(i) for i in of["items"]} for m, of in result["models"].items()}
+    item = folder.journal.item
+    scored = {m: {item(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
         StoredAnswer(
-            r["model"], _doc(r["item"], len(tasks) > 1), *_score(r, lead),
+            r["model"], r["item"] if len(tasks) > 1 else r["item"][1], *_score(r, lead),
             _output(r.get("responses") or []),
         )
         for r in records
@@ -251,19 +253,10 @@ def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:
     return bool(sum(len(m["items"]) for m in result["models"].values()) == answered)
 
 
-def _hashable(item: Any) -> Any:
-    return tuple(item) if isinstance(item, list) else item
-
-
 def _leading(header: Record, task: str) -> str:
     """Name of a task's outcome that counts most."""
     outcomes = header["report"]["outcomes"][task]
     return str(max(outcomes, key=lambda name: outcomes[name]["weight"]))
-
-
-def _doc(item: Any, several: bool) -> Any:
-    """Return the name of an item: its doc_id, with several tasks (task, doc_id)."""
-    return item[1] if isinstance(item, tuple) and not several else item
 
 
 def _score(record: Record, lead: str) -> tuple[float, float | None]:

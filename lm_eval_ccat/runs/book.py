@@ -22,11 +22,9 @@ from ..errors import RunError
 from ..masking import mask_values
 from ..ranker import Ranker
 from .identity import COMPARED, NO_LIMIT, Differences
-from .journal import Journal, Record
+from .journal import Item, Journal, Record
 from .tally import CUT, Tally
 
-#: An item as the Ranker names it: a doc_id, or (task, doc_id).
-Item = Any
 Pair = tuple[str, Item]
 #: A note: a server may have changed during the run, its model's pairs are decided all the same.
 ACCEPTED = "a change of what servers serve is accepted"
@@ -111,7 +109,7 @@ class Book:
         self._ended: set[Pair] = set()
         self.closed = True
         self.accepts_change = False
-        self._barred: set[Pair] = set()
+        self._barred: set[tuple[str, str]] = set()
         self._lost = self._lowered = 0.0  # what attempts lost; by how much the budget was lowered
         self._clock = clock
 
@@ -247,9 +245,9 @@ class Book:
                 "change", ranker=differences.ranker, settings=differences.changes, identity=kept
             )
 
-    def place(self, model: str, item: Item) -> Ask:
+    def place(self, model: str, item: Any) -> Ask:
         """An ask that the Ranker has just made; `write_asks` records it."""
-        ask = Ask(len(self.asks), model, _plain(item))
+        ask = Ask(len(self.asks), model, self.journal.item(item))
         self.asks.append(ask)
         self._open[ask.pair] = ask
         if (late := self.waiting.get(ask.pair)) is not None:
@@ -300,7 +298,7 @@ class Book:
 
     def _bar(self) -> None:
         """Bar pairs whose servers changed, or cut off answers at different rates."""
-        pairs: set[Pair] = set()
+        pairs: set[tuple[str, str]] = set()
         if not self.accepts_change:
             tested = self.tally.answered
             pairs = {(a, b) for a in self.tally.changed for b in tested if a != b}
@@ -428,15 +426,8 @@ def answer_is_right(record: Mapping[str, Any]) -> None:
     score = record.get("score", 0.0)
     for value in score.values() if isinstance(score, Mapping) else [score]:
         if not (isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= 1):
-            model, item = record["model"], record["item"]
-            raise RunError(f"score {value!r} of {model} on item {item!r} is not in [0, 1]")
+            model, (_, doc_id) = record["model"], record["item"]
+            raise RunError(f"score {value!r} of {model} on item {doc_id!r} is not in [0, 1]")
     cost = record.get("cost") or 0.0
     if not (math.isfinite(cost) and cost >= 0.0):
         raise RunError(f"cost {cost!r} of {record['model']} is not a number of at least 0")
-
-
-def _plain(item: Any) -> Any:
-    """An item as JSON can hold it: arrays hand out NumPy integers."""
-    if isinstance(item, tuple):
-        return (str(item[0]), _plain(item[1]))
-    return item if isinstance(item, str) else int(item)

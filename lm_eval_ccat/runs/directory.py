@@ -21,11 +21,13 @@ from filelock import FileLock, Timeout
 
 from .. import __version__
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
 from ..masking import mask, mask_file, mask_values
 from ..ranker import Ranker
+from ..ranker.contents import Banks
 from .book import Book
 from .identity import in_todays_words
 from .journal import FORMAT, VERSION, JournalFile, Record
@@ -220,20 +222,22 @@ def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
 
 
 def make_ranker(
-    bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], arguments: Mapping[str, Any]
+    bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: Mapping[str, Any]
 ) -> Ranker:
     """A Ranker in its initial state.
 
     Parameters
     ----------
     bank : ItemBank, or mapping of task to (mapping of outcome to ItemBank)
-    arguments : mapping
-        JSON values as the header records them: ``models`` (name to price), ``units`` (a list in
-        bank order, or None) and the keyword arguments of `Ranker`.
+    header : mapping
+        A journal's. Its ``ranker`` holds ``models`` (name to price), ``units`` (a list in bank
+        order, or None) and the keyword arguments of `Ranker`; ``task`` names an only task.
     """
-    arguments = in_todays_words(arguments)
+    arguments = in_todays_words(header["ranker"])
     rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
-    return Ranker(bank, arguments["models"], **rest, **arguments["options"])
+    task = (header.get("task") or {}).get("name", "")
+    banks: Banks = [Outcome.of(bank, task)] if isinstance(bank, ItemBank) else bank
+    return Ranker(banks, arguments["models"], **rest, **arguments["options"])
 
 
 def rebuild(folder: str | Path, lines: int | None = None) -> tuple[Book, Record]:
@@ -271,7 +275,7 @@ def book_of(
     lines: int | None = None,
 ) -> Book:
     """Rebuild a run's state from a journal and its banks, wherever they are."""
-    book = Book(make_ranker(banks, header["ranker"]), journal)
+    book = Book(make_ranker(banks, header), journal)
     book.read(lines)
     book.settle()
     return book

@@ -35,12 +35,17 @@ FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
 
 Record = dict[str, Any]
+#: (task, doc_id).
+Item = tuple[str, Any]
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 _CHECKSUM = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 
 
 class Lines:
     """Turns records into lines and back, and refuses lines that are not as they were written.
+
+    An item is (task, doc_id) in a record; where the header says that one outcome is all, its lines
+    hold the doc_id alone.
 
     Parameters
     ----------
@@ -62,6 +67,7 @@ class Lines:
     def __init__(self, where: str) -> None:
         self.where = where
         self.count = 0
+        self._alone: str | None = ""  # the task whose items stand in lines by their doc_ids
         self._hash = hashlib.sha256()
         self._bare_allowed = False  # lines without checksum: a journal begun in version 1
         self._sealed = False
@@ -80,7 +86,13 @@ class Lines:
         """The lines that records become where they follow; `passed` counts them once written."""
         hashed, lines = self._hash.copy(), []
         for number, record in enumerate(records, start=self.count):
-            text = json.dumps({"seq": number, **record}, ensure_ascii=False, allow_nan=False)
+            self._take_header(record)
+            filed = {"seq": number, **record}
+            if "item" in record:
+                filed["item"] = self._filed(record["item"])
+            if "pairs" in record:
+                filed["pairs"] = [(model, self._filed(item)) for model, item in record["pairs"]]
+            text = json.dumps(filed, ensure_ascii=False, allow_nan=False)
             body = text[:-1].encode("utf-8", "surrogatepass")
             hashed.update(body)
             seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
@@ -109,7 +121,7 @@ class Lines:
         name = f"{self.where}, line {self.count + 1}"
         remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
         try:
-            record = json.loads(line)
+            record: Record = json.loads(line)
             sequence = record.pop("seq")
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
@@ -120,7 +132,31 @@ class Lines:
             raise RunError(f"{name} {trouble}; {remedy}")
         self._hash.update(line + b"\n")
         self.count += 1
-        return _brought_forward(record)
+        self._take_header(record)
+        if "doc" in record:
+            record["item"] = record.pop("doc")
+        if "item" in record:
+            record["item"] = self.item(record["item"])
+        if record.get("op") == "ask":
+            record["pairs"] = [(model, self.item(item)) for model, item in record["pairs"]]
+            record.setdefault("draws", None)  # version 1 did not record them
+        return record
+
+    def _take_header(self, record: Record) -> None:
+        if record.get("op") == "header":
+            several = "outcomes" in (record.get("report") or {})
+            self._alone = None if several else (record.get("task") or {}).get("name", "")
+
+    def item(self, value: Any) -> Item:
+        """An item from its form in a line or as the Ranker hands it out."""
+        if isinstance(value, list | tuple):
+            task, value = value
+        else:
+            task = self._alone
+        return str(task), value if isinstance(value, str) else int(value)
+
+    def _filed(self, item: Item) -> Any:
+        return item[1] if item[0] == self._alone else item
 
     def _trouble(self, line: bytes, record: Record) -> str:
         """Return what is wrong with a line's seal; "" if nothing is."""
@@ -141,23 +177,6 @@ class Lines:
         if self.count == 0 and record.get("op") == "header":
             self._bare_allowed = record.get("version") == 1
         return "" if self._bare_allowed else "has no checksum: it was edited by hand"
-
-
-def _brought_forward(record: Record) -> Record:
-    """A record of any version in the words of this one; items as Python names them."""
-    if "doc" in record:
-        record["item"] = record.pop("doc")
-    if "item" in record:
-        record["item"] = item_of(record["item"])
-    if record.get("op") == "ask":
-        record["pairs"] = [(model, item_of(item)) for model, item in record["pairs"]]
-        record.setdefault("draws", None)  # version 1 did not record them
-    return record
-
-
-def item_of(value: Any) -> Any:
-    """An item from its JSON value: a doc_id, or ``[task, doc_id]``."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Journal:
@@ -192,6 +211,10 @@ class Journal:
 
     def __str__(self) -> str:
         return self._name
+
+    def item(self, value: Any) -> Item:
+        """An item from its form in a line or as the Ranker hands it out."""
+        return self._lines.item(value)
 
     @property
     def count(self) -> int:

@@ -36,8 +36,7 @@ class Tally:
     Attributes
     ----------
     paid : dict of (model, task) to dict of column to float
-        Dollars, where the price is known; of all attempts, told or not. The task is "" where the
-        run has one.
+        Dollars, where the price is known; of all attempts, told or not.
     attempts : dict of model to dict of reason to int
         Attempts that brought nothing, by what became of them.
     seconds : dict of model to float
@@ -160,10 +159,8 @@ class Tally:
         return sum_of(rows)
 
     def _pay(self, model: str, record: Mapping[str, Any], column: str) -> None:
-        usd = record.get("usd")
-        if usd is not None:
-            item = record.get("item")
-            task = str(item[0]) if isinstance(item, (tuple, list)) else ""
+        if (usd := record.get("usd")) is not None:
+            task, _ = record.get("item", ("", None))
             self.paid[model, task][record.get("column", column)] += usd
 
     def told(self, record: Record) -> None:

@@ -173,8 +173,8 @@ def test_a_model_that_lives_elsewhere_has_no_session_here() -> None:
             return [Answer(item=item, score=0.5) for item in items]
 
     came: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    Far("a", Price(), {"t": {}}, {}).start([7], came.put)
-    assert came.get(timeout=10.0) == [Answer(item=7, score=0.5)]
+    Far("a", Price(), {"t": {}}, {}).start([("t", 7)], came.put)
+    assert came.get(timeout=10.0) == [Answer(item=("t", 7), score=0.5)]
 
 
 def plan_of(models: Sequence[Model], **options: Any) -> Any:

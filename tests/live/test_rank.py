@@ -114,7 +114,7 @@ def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
     tells = [r for r in records if r["op"] == "tell"]
     assert len(tells) == sum(finished.server.answered.values())
     for record in tells:
-        prompt = f"Repeat the numbers of document {record['item']}."
+        prompt = f"Repeat the numbers of document {record['item'][1]}."
         assert record["responses"] == [[shared_bench.outputs[record["model"]][prompt]]]
         assert len(record["prompt_sha256"]) == 64
         assert record["raw"] == pytest.approx(record["score"])

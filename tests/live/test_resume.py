@@ -102,7 +102,7 @@ def kill_and_resume(
 
 def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, extra: int) -> None:
     records = JournalFile(run_dir / "journal.jsonl").read_new()
-    told = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
+    told = [(r["model"], r["item"][1]) for r in records if r["op"] == "tell"]
     assert len(told) == len(set(told))
     # Every request beyond one per document was in flight when the process died.
     assert sum(server.asked.values()) - len(told) <= extra

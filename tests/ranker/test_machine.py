@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import invariants
@@ -48,7 +48,7 @@ class World:
             return {t: bank_of(self.method, N_ITEMS, n) for n, t in enumerate("xy")}
         if self.shape == "outcomes":
             return {"x": {k: bank_of(self.method, N_ITEMS, 0, k) for k in ("f1", "chrf")}}
-        return bank_of(self.method, N_ITEMS)
+        return replace(bank_of(self.method, N_ITEMS), task=None)
 
     def ranker(self) -> Ranker:
         more: dict[str, Any] = {"budget": 70.0, "warmup": 3}
@@ -136,7 +136,8 @@ class AnyRanking(RuleBasedStateMachine):
         if room == set(self.models):
             assert pairs == self.fresh().ranker.ask(1)
         for model, item in pairs:
-            self.record(op="ask", pairs=[(model, item)], draws=[twin.probability(model, item)])
+            at = self.run.journal.item(item)
+            self.record(op="ask", pairs=[(model, at)], draws=[twin.probability(model, item)])
 
     @rule(data=st.data())
     @precondition(lambda self: self.ranker.in_flight)
@@ -157,9 +158,8 @@ class AnyRanking(RuleBasedStateMachine):
         found = self.ranker.result()
         if item in found.items[model] or item in found.failed.get(model, {}):
             return
-        self.record(
-            op="tell", model=model, item=item, score=self.world.score(model, item), cost=0.0
-        )
+        score, at = self.world.score(model, item), self.run.journal.item(item)
+        self.record(op="tell", model=model, item=at, score=score, cost=0.0)
 
     @rule(data=st.data(), cost=st.sampled_from([None, 0.0, 0.5]))
     @precondition(lambda self: self.ranker.in_flight)

@@ -153,7 +153,9 @@ def test_a_header_of_an_earlier_version_is_rebuilt_with_its_goals(older, rule):
     """Without a warning: nobody can change what a journal says."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = make_ranker(BANK, {"models": EVEN, "units": None, "options": {}, **older})
+        made = make_ranker(
+            BANK, {"ranker": {"models": EVEN, "units": None, "options": {}, **older}}
+        )
     assert made._turns.rule == rule
 
 

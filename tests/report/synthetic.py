@@ -136,7 +136,7 @@ def make_run(
     run.journal.durable = False
     save_banks(bank, folder)
     clock = itertools.count(1.7e9, 0.4)
-    journaled = Teller(make_ranker(bank, arguments), run.journal, clock=lambda: next(clock))
+    journaled = Teller(make_ranker(bank, run.read_header()), run.journal, clock=lambda: next(clock))
     prompts = {(t, d): f"Prompt {d} of {t}: {sentence(rng, 30)}" for t in tasks for d in ids}
     position = {d: i for i, d in enumerate(ids)}
     asked = 0

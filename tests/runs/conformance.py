@@ -16,7 +16,7 @@ TELL: Record = {
     "cost": 1e-300,
     "responses": [['", "sum": "00000000"}']],
 }
-ASK: Record = {"op": "ask", "pairs": [("m", 1), ("m", ("t", "x"))], "draws": [None, 0.125]}
+ASK: Record = {"op": "ask", "pairs": [("m", ("", 1)), ("m", ("t", "x"))], "draws": [None, 0.125]}
 
 
 def check_journal(open_journal: Callable[[], Journal]) -> None:

@@ -105,7 +105,7 @@ def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
             call()
     result = book.ranker.result()
     assert result.items[model] == [] and not result.set_aside and not book.done
-    assert book.claims == [(model, item)] and not book.answers
+    assert book.claims == {(model, item)} and not book.answers
 
 
 def test_answers_are_told_by_number_and_replayed_to_the_same_state() -> None:
@@ -153,7 +153,7 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on() -> 
     numbered(book, 2)
     book.event("end", reason="a deadline")
     book.settle()
-    book.event("lost", model="a", item=1, cost=2.0, why="deadline")
+    book.event("lost", model="a", item=("", 1), cost=2.0, why="deadline")
     assert book.done and book.ranker.result().stopped_because == "a deadline"
     book.note("resume", op="session")
     again = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
@@ -236,10 +236,10 @@ def test_a_record_of_a_later_version_is_refused(record: dict[str, Any], op: str)
 def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:
     lines: list[bytes] = []
     Journal(lines).append([
-        {"op": "ask", "pairs": [["a", 1], ["a", 2]], "draws": [None, None], "time": 1.0},
-        {"op": "note", "event": "lost attempt", "model": "a", "item": 1, "cost": 0.5},
-        {"op": "release", "model": "a", "item": 1, "why": "deadline", "cost": 1.0},
-        {"op": "note", "event": "late tell", "model": "a", "item": 2, "cost": 0.25},
+        {"op": "ask", "pairs": [("a", ("", n)) for n in (1, 2)], "draws": [None] * 2, "time": 1.0},
+        {"op": "note", "event": "lost attempt", "model": "a", "item": ("", 1), "cost": 0.5},
+        {"op": "release", "model": "a", "item": ("", 1), "why": "deadline", "cost": 1.0},
+        {"op": "note", "event": "late tell", "model": "a", "item": ("", 2), "cost": 0.25},
     ])  # fmt: skip
     assert teller(lines).tally.money("a") == {"billed": 0.0, "assumed": 0.5, "unknown": 1.25}
 
@@ -263,7 +263,8 @@ def test_selection_derives_again_what_was_recorded(method: str) -> None:
     drawn = 0
     for record in Journal(lines).read_new():
         if record["op"] == "ask":
-            assert selecting.ask(len(record["pairs"])) == record["pairs"]
+            asked = [(model, ("", item)) for model, item in selecting.ask(len(record["pairs"]))]
+            assert asked == record["pairs"]
             draws = [selecting.probability(*pair) for pair in record["pairs"]]
             assert draws == record["draws"]
             drawn += sum(p is not None for p in draws)

@@ -66,5 +66,5 @@ def test_a_run_of_format_1_goes_on_with_seals(tmp_path: Path) -> None:
     assert '"sha256"' not in lines[before - 1] and '"sha256"' in lines[before]
     again, _ = rebuild(folder)
     assert again.ranker.result().to_dict() == ranker.ranker.result().to_dict()
-    assert [ask.pair for ask in again.unanswered] == asked
+    assert [(ask.model, ask.item[1]) for ask in again.unanswered] == asked
     assert RunDirectory(folder).read_header()["version"] == 1

@@ -441,7 +441,7 @@ class Night:
         for record in records:
             if record["op"] not in ("tell", "fail"):
                 continue
-            pair = record["model"], record["item"]
+            pair = record["model"], record["item"][1]
             if pair in done:
                 self._trouble(where, f"{pair} is recorded twice")
             done[pair] = record["time"]
@@ -471,7 +471,7 @@ class Night:
         if not money["billed"] - 1e-9 <= self.billed <= sum(money.values()) + doubt + 1e-9:
             said = f"the server counts ${self.billed:.4f}, the run {money} (+ ${doubt:.4f})"
             self._trouble(where, said)
-        lost = Counter((r["model"], r["item"]) for r in records if r["op"] == "lost")
+        lost = Counter((r["model"], r["item"][1]) for r in records if r["op"] == "lost")
         asked = Counter(
             (model, self.stage.items[prompt])
             for _, model, prompt, kind in self.server.log

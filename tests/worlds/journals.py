@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lm_eval_ccat.runs.book import Book, Item, Pair
+from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory, load_banks, make_ranker
 
 
@@ -19,29 +19,30 @@ class Teller(Book):
     def of(cls, folder: Path) -> Teller:
         """The run of a directory, to go on with."""
         directory = RunDirectory(folder)
-        arguments = directory.read_header()["ranker"]
-        book = cls(make_ranker(load_banks(folder), arguments), directory.journal)
+        book = cls(make_ranker(load_banks(folder), directory.read_header()), directory.journal)
         book.read()
         return book
 
-    def ask(self, n: int = 1, model: str | None = None) -> list[Pair]:
+    def ask(self, n: int = 1, model: str | None = None) -> list[tuple[str, Any]]:
         """Ask the Ranker for at most `n` pairs."""
-        asks = [(self.place(*pair), self.told) for pair in self.ranker.ask(n, model=model)]
-        self.write_asks(asks)
-        return [ask.pair for ask, _ in asks]
+        pairs = self.ranker.ask(n, model=model)
+        self.write_asks([(self.place(*pair), self.told) for pair in pairs])
+        return pairs
 
-    def answer(self, model: str, item: Item, score: Any, cost: float, **details: Any) -> None:
+    def answer(self, model: str, item: Any, score: Any, cost: float, **details: Any) -> None:
         """An answer, told at once."""
-        pair = {"model": model, "item": item}
+        pair = {"model": model, "item": self.journal.item(item)}
         self.write([{"op": "tell", **pair, "score": score, "cost": cost, **details}])
 
-    def fail(self, model: str, item: Item, reason: str, **details: Any) -> None:
+    def fail(self, model: str, item: Any, reason: str, **details: Any) -> None:
         """An item that a model cannot do."""
-        self.write([{"op": "fail", "model": model, "item": item, "reason": reason, **details}])
+        pair = {"model": model, "item": self.journal.item(item)}
+        self.write([{"op": "fail", **pair, "reason": reason, **details}])
 
-    def release(self, model: str, item: Item, **details: Any) -> None:
+    def release(self, model: str, item: Any, **details: Any) -> None:
         """Give an item back."""
-        self.write([{"op": "release", "model": model, "item": item, **details}])
+        pair = {"model": model, "item": self.journal.item(item)}
+        self.write([{"op": "release", **pair, **details}])
 
     def drop(self, model: str, reason: str) -> None:
         """Set a model aside, once."""
@@ -60,6 +61,6 @@ class Teller(Book):
             self.write([{"op": "stop", "reason": reason}])
 
     @property
-    def claims(self) -> list[Pair]:
+    def claims(self) -> set[tuple[str, Any]]:
         """What was asked and has no answer."""
-        return [ask.pair for ask in self.pending]
+        return self.ranker.in_flight
