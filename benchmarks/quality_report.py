@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.judging import Replay
-from lm_eval_ccat.simulation.summary import coverage
+from lm_eval_ccat.simulation.judging import Replay, coverage
 
 Key = tuple[str, str]
 

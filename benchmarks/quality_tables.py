@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.judging import Replay, quantiles, z_scores
-from lm_eval_ccat.simulation.summary import coverage
+from lm_eval_ccat.simulation.judging import Replay, coverage, quantiles, z_scores
 
 RESAMPLES = 1000
 FEWEST_SETS = 5

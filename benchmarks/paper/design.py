@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.simulation.folds import hold_out_sets
+from lm_eval_ccat.simulation.folds import hold_outs
 from lm_eval_ccat.simulation.methods import Method, named
 from lm_eval_ccat.simulation.run import Simulation, simulate
 
@@ -75,9 +77,9 @@ class Design:
 
     def sets(self, table: ScoreTable) -> list[tuple[str, ...]]:
         """The hold-out sets of a table."""
-        return hold_out_sets(
-            table.models, min(self.holdout, len(table.models) - 2), self.folds, seed=0
-        )
+        size = min(self.holdout, len(table.models) - 2)
+        means = np.zeros(len(table.models))
+        return [names for names, _ in hold_outs("random", table.models, means, size, self.folds, 0)]
 
     def simulate(
         self, table: ScoreTable, methods: Sequence[str | Method], units: Any, **changes: Any

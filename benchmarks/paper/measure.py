@@ -17,7 +17,7 @@ from lm_eval_ccat import ScoreTable, __version__
 from lm_eval_ccat.errors import CcatError, ScoreTableError, UsageError
 from lm_eval_ccat.files import replace_text, safe_name
 from lm_eval_ccat.scores.readers.long_form import outcomes
-from lm_eval_ccat.simulation.benchmark import item_units
+from lm_eval_ccat.simulation.folds import item_units
 from lm_eval_ccat.simulation.methods import chosen_methods
 
 from . import page, studies

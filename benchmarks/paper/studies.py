@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.simulation.benchmark import item_units
-from lm_eval_ccat.simulation.folds import drawn_prices
+from lm_eval_ccat.simulation.folds import drawn_prices, item_units
 from lm_eval_ccat.simulation.judging import Replay
 from lm_eval_ccat.simulation.methods import Method
 

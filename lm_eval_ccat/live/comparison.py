@@ -398,7 +398,7 @@ def _of_estimates(
         error = one.error_of_difference(names[1], names[0])
         variance = variance if error is None else error**2
         # The ranking looked after every answer: what it left open, one look must not decide.
-        undecided = bool(one.open & {names, names[::-1]})
+        undecided = "open" in (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
         usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
         reach = max(usual, one.reach(names[1], names[0]))
     up = claims.higher_is_better if table is None else table.scale.higher_is_better

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..content import ModelContent
+from ..content import ModelContent, PairContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
@@ -24,7 +24,6 @@ from .judging import (
     Truth,
     bootstrap_intervals,
     full_means,
-    judge,
     kendall_tau,
     true_ties,
     z_scores,
@@ -51,12 +50,9 @@ class Claims:
         ``estimate``, ``standard_error``, ``interval`` and ``n_items`` of each model.
     order : list of str
         Best first.
-    pairs : dict of (str, str) to float
-        P(a better than b).
-    needed : dict of (str, str) to float
-        What P(a better) would have to be for the pair to be decided, at whatever look.
-    decided, open : frozenset of (str, str)
-        Pairs that the run's own rule, which holds at every look, decided and left open.
+    pairs : dict of (str, str) to dict
+        ``p``, that a is better than b; what it ``needed`` to be for the pair to be decided, at
+        whatever look; and the ``decision`` of the run's own rule, which holds at every look.
     steers : bool
         Whether the ranking is by it; others were reported beside it.
     weighted : bool
@@ -71,10 +67,7 @@ class Claims:
     items_of_benchmark: int | None
     models: dict[str, ModelContent]
     order: list[str] = field(default_factory=list)
-    pairs: dict[tuple[str, str], float] = field(default_factory=dict)
-    needed: dict[tuple[str, str], float] = field(default_factory=dict)
-    decided: frozenset[tuple[str, str]] = frozenset()
-    open: frozenset[tuple[str, str]] = frozenset()
+    pairs: dict[tuple[str, str], PairContent] = field(default_factory=dict)
     weighted: bool = False
     steers: bool = True
 
@@ -87,17 +80,20 @@ class Claims:
         scale = known_scale(self.metric or "")
         return scale is None or scale.higher_is_better
 
+    def pair(self, a: str, b: str) -> PairContent:
+        """What was claimed of a pair; nothing where the two were not compared."""
+        other = self.pairs.get((b, a), {"p": 0.5})
+        return self.pairs.get((a, b), {**other, "p": 1.0 - other["p"]})
+
     def error_of_difference(self, a: str, b: str) -> float | None:
         """Standard error of the difference of two models that P(a better) implies, if it does."""
-        p = self.pairs.get((a, b), 1.0 - self.pairs.get((b, a), 0.5))
         gap = abs(self.models[a]["estimate"] - self.models[b]["estimate"])
-        z = abs(float(ndtri(p)))
+        z = abs(float(ndtri(self.pair(a, b)["p"])))
         return gap / z if gap > 0.0 and 1e-3 < z < 8.0 else None
 
     def reach(self, a: str, b: str) -> float:
         """Half the run's own interval of a difference in standard errors; 0 where not recorded."""
-        needed = self.needed.get((a, b), self.needed.get((b, a), 0.5))
-        return min(float(ndtri(max(needed, 0.5))), 40.0)
+        return min(float(ndtri(max(self.pair(a, b).get("needed", 0.5), 0.5))), 40.0)
 
 
 def all_claims(path: str | Path) -> list[Claims]:
@@ -183,6 +179,11 @@ def _claimed(block: Mapping[str, Any], n_items: Any) -> ModelContent:
     }
 
 
+def _claimed_of_pair(pair: Mapping[str, Any]) -> PairContent:
+    needed, decision = float(pair.get("needed", 0.5)), str(pair.get("decision"))
+    return {"p": float(pair["p"]), "needed": needed, "decision": decision}
+
+
 def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     parts = dict(
         part.split(":", 1) for part in str(content.get("signature", "")).split("|") if ":" in part
@@ -196,7 +197,6 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
         metric = measured.pop() if len(measured) == 1 else WEIGHTED_MEAN
         filter = "" if str(content["key"]).startswith(WEIGHTED_MEAN) else filter
-    stated = {(p["a"], p["b"]): p for p in content["pairwise"]}
     whole = Claims(
         source=str(file),
         task=task,
@@ -206,10 +206,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         items_of_benchmark=int(content["items_of_benchmark"]),
         models={name: _claimed(one, one["n_items"]) for name, one in content["models"].items()},
         order=list(content["order"]),
-        pairs={pair: float(p["p"]) for pair, p in stated.items()},
-        needed={pair: float(p.get("needed", 0.5)) for pair, p in stated.items()},
-        decided=frozenset(pair for pair, p in stated.items() if p.get("decision") == "decided"),
-        open=frozenset(pair for pair, p in stated.items() if p.get("decision") == "open"),
+        pairs={(p["a"], p["b"]): _claimed_of_pair(p) for p in content["pairwise"]},
         weighted=weighted,
     )
     inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
@@ -384,28 +381,27 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     full = table.select(called.values())
     scores = full.model_scores()
     means = full_means(scores)
-    tied, truth = true_ties(*bootstrap_intervals(scores)), full.scale.restore(means)
-    pairs = {
-        (a, b): (i, j)
-        for (i, a), (j, b) in combinations(enumerate(claims.order), 2)
-        if (a, b) in claims.pairs
-    }
+    tied, truth = true_ties(*bootstrap_intervals(scores)), np.asarray(full.scale.restore(means))
     ahead = np.zeros(tied.shape, dtype=np.int8)
-    for pair in claims.decided & pairs.keys():
-        ahead[pairs[pair]] = 1 if claims.pairs[pair] > 0.5 else -1
+    pairs: dict[tuple[int, int], PairContent] = {}
+    for i, j in combinations(range(len(claims.order)), 2):
+        if one := claims.pairs.get((ranked[i], ranked[j])):
+            pairs[i, j] = one
+            if one.get("decision") == "decided":
+                ahead[i, j] = 1 if one["p"] > 0.5 else -1
     claim = Claim(
         estimates=np.array([claims.models[name]["estimate"] for name in ranked]),
         intervals=np.array([sorted(claims.models[name]["interval"]) for name in ranked]),
         ahead=ahead,
     )
-    judged = judge(claim, Truth(means, np.asarray(truth), tied))
-    assert judged.covered is not None and judged.right is not None
+    of_models = Truth(means, truth, tied)
+    errors = claim.estimates - truth
+    covered, right = claim.covered(of_models), claim.right(of_models)
+    assert covered is not None and right is not None
     # A model that was set aside has an estimate, and no place in the order.
     placed = means[: len(claims.order)]
     tau = kendall_tau(-np.arange(len(placed)), placed)
-    z = z_scores(
-        judged.errors, np.array([claims.models[name]["standard_error"] for name in ranked])
-    )
+    z = z_scores(errors, np.array([claims.models[name]["standard_error"] for name in ranked]))
     return Audit(
         claims,
         full.scale.describe(),
@@ -413,9 +409,9 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
             name: {
                 **claims.models[name],
                 "truth": float(truth[i]),
-                "error": float(judged.errors[i]),
+                "error": float(errors[i]),
                 "z": float(z[i]),
-                "held": bool(judged.covered[i]),
+                "held": bool(covered[i]),
             }
             for i, name in enumerate(ranked)
         },
@@ -423,14 +419,14 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
         None if np.isnan(tau) else tau,
         [
             {
-                "a": a,
-                "b": b,
-                "p": claims.pairs[a, b],
-                "claim": f"{a if ahead[at] > 0 else b} better" if ahead[at] else "tied",
+                "a": ranked[at[0]],
+                "b": ranked[at[1]],
+                "p": one["p"],
+                "claim": f"{ranked[at[int(ahead[at] < 0)]]} better" if ahead[at] else "tied",
                 "truly_tied": bool(tied[at]),
-                "held": bool(judged.right[at] > 0) if ahead[at] else None,
+                "held": bool(right[at] > 0) if ahead[at] else None,
             }
-            for (a, b), at in pairs.items()
+            for at, one in pairs.items()
         ],
         full.n_items,
         [*table.warnings, *_doubts(claims, ranked, scores)],

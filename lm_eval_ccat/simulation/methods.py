@@ -8,8 +8,7 @@ short form: the items that discriminate best, chosen once.
 left of their scores after a response model's predictions, and adds the predictions' mean over all
 items: the difference estimator of survey sampling (C.-E. Särndal, B. Swensson and J. Wretman,
 "Model Assisted Survey Sampling", 1992, section 6.3), unbiased up to the fit of one ability per
-model however wrong the response model is. Several tasks are strata: their estimates and variances
-add up, and the degrees of freedom are Satterthwaite's.
+model however wrong the response model is. Several tasks are strata, whose beliefs are summed.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from scipy.special import stdtr, stdtrit
 
 from ..bank import ItemBank
 from ..errors import UsageError
+from ..methods.belief import Belief
 from ..methods.curves import fit_abilities
 from ..methods.registry import method as registered
 from ..methods.registry import method_of
@@ -145,59 +145,48 @@ def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
 
 # A budget is a sum of the same prices in another order; rounding must not cost an item.
 _SLACK = 1e-9
+#: Positions of models, and the item that all of them are asked.
+Draws = Iterable[tuple[list[int], int]]
 
 
-def random_items(
-    scores: Floats, prices: Floats, units: Floats, budget: float, rng: np.random.Generator
+def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
+    """A random model and an item it has not had, again and again; NaN is not drawn."""
+    queues = [rng.permutation(np.flatnonzero(np.isfinite(row))).tolist() for row in scores]
+    while open_ := [m for m, queue in enumerate(queues) if queue]:
+        m = open_[int(rng.integers(len(open_)))]
+        yield [m], queues[m].pop()
+
+
+def for_all(scores: Floats, order: Iterable[int]) -> Draws:
+    """The items of an order, each for all models that have a score on it."""
+    seen = np.isfinite(scores)
+    return ((np.flatnonzero(seen[:, item]).tolist(), item) for item in order)
+
+
+def spend(
+    draws: Draws, prices: Floats, units: Floats, budget: float
 ) -> tuple[NDArray[np.bool_], float]:
-    """A random model and an item it has not had, up to the first draw that does not fit.
+    """Ask what is drawn, up to the first draw that does not fit.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_models, n_items)
-        NaN where missing; such items are not drawn.
+    draws : iterable of (models, item)
     prices : ndarray of shape (n_models,)
     units : ndarray of shape (n_items,)
     budget : float
-    rng : numpy Generator
 
     Returns
     -------
     administered : ndarray of bool, shape (n_models, n_items)
     spent : float
     """
-    n_models = len(scores)
-    queues = [
-        rng.permutation(np.flatnonzero(np.isfinite(scores[m]))).tolist() for m in range(n_models)
-    ]
-    administered = np.zeros(scores.shape, dtype=bool)
+    administered = np.zeros((len(prices), len(units)), dtype=bool)
     spent = 0.0
-    while open_ := [m for m in range(n_models) if queues[m]]:
-        m = open_[int(rng.integers(len(open_)))]
-        item = queues[m].pop()
-        price = prices[m] * units[item]
+    for models, item in draws:
+        price = float(prices[models].sum()) * units[item]
         if spent + price > budget * (1 + _SLACK):
             break
-        administered[m, item] = True
-        spent += price
-    return administered, spent
-
-
-def items_for_all(
-    order: Iterable[int], scores: Floats, prices: Floats, units: Floats, budget: float
-) -> tuple[NDArray[np.bool_], float]:
-    """The items of an order for every model, up to the first that does not fit.
-
-    Parameters and returns as :func:`random_items`; ``order`` is of item positions.
-    """
-    seen = np.isfinite(scores)
-    administered = np.zeros(scores.shape, dtype=bool)
-    spent = 0.0
-    for item in order:
-        price = float(prices @ seen[:, item]) * units[item]
-        if spent + price > budget * (1 + _SLACK):
-            break
-        administered[:, item] = seen[:, item]
+        administered[models, item] = True
         spent += price
     return administered, spent
 
@@ -235,98 +224,50 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
 _IMAGINED = 0.5
 
 
-@dataclass(frozen=True)
-class Stratum:
-    """The observations of one task.
-
-    Attributes
-    ----------
-    weight : float
-        Of the task; those of all tasks sum to 1.
-    known : ndarray of shape (n_models, n_items)
-        Scores, or what predictions leave of them; NaN where no score was asked.
-    offset : ndarray of shape (n_models,)
-        What is added to their means.
-    fitted : int
-        Degrees of freedom that the mean and the predictions took.
-    """
-
-    weight: float
-    known: Floats
-    offset: Floats
-    fitted: int = 1
-
-    @classmethod
-    def plain(cls, weight: float, known: Floats) -> Stratum:
-        """The scores themselves."""
-        return cls(weight, known, np.zeros(len(known)))
-
-    @classmethod
-    def predicted(cls, weight: float, known: Floats, bank: ItemBank) -> Stratum:
-        """What a bank's predictions leave, its ability fitted on the same items."""
-        curves = method_of(bank).curves(bank)
-        expected = curves.expected(fit_abilities(curves, known))
-        return cls(weight, known - expected, expected.mean(axis=1), 2)
-
-
-def paired(strata: Sequence[Stratum], confidence: float) -> Claim:
+def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: float) -> Claim:
     """Models compared by paired t-tests on the items that both have.
 
     Parameters
     ----------
-    strata : sequence of Stratum
-        One a task.
+    parts : sequence of (float, ndarray of shape (n_models, n_items), ItemBank or None)
+        Of each task its weight, which sum to 1; the scores in bank order, NaN where none was asked;
+        and the bank whose predictions are taken out of them, its abilities fitted on them.
     confidence : float
         Two-sided, of each pair, at one look.
     """
-    means, gaps = zip(*(_moments(s) for s in strata))
-    mean, variance, df = _added(means, [s.weight for s in strata])
-    gap, gap_variance, gap_df = _added(gaps, [s.weight for s in strata])
-    error = np.sqrt(variance)
-    half = stdtrit(df, (1.0 + confidence) / 2.0) * error
-    better = stdtr(gap_df, gap / np.sqrt(np.maximum(gap_variance, 1e-30)))
+    beliefs, gaps = [], []
+    for _, known, bank in parts:
+        offset, fitted, size = np.zeros(len(known)), 1, known.shape[1]
+        if bank is not None:
+            curves = method_of(bank).curves(bank)
+            expected = curves.expected(fit_abilities(curves, known))
+            known, offset, fitted = known - expected, expected.mean(axis=1), 2
+        y = known[:, np.isfinite(known).any(axis=0)]
+        # Of each pair, what the two differ by on each item; on the diagonal the model itself.
+        apart, itself = y[:, None] - y[None, :], np.arange(len(y))
+        apart[itself, itself] = y
+        shift = offset[:, None] - offset[None, :]
+        shift[itself, itself] = offset
+        seen = np.isfinite(apart)
+        n = np.maximum(seen.sum(axis=-1), 1)
+        mean, df = np.where(seen, apart, 0.0).sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
+        spread = (np.where(seen, apart - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
+        spread = np.where(spread > 0.0, spread, _IMAGINED / n)
+        variance = spread * (1.0 - n / size) / n
+        gaps.append(mean + shift)
+        beliefs.append(Belief((mean + shift).diagonal(), variance, df, n.astype(float), size))
+    weights = [weight for weight, _, _ in parts]
+    total, gap = Belief.sum(beliefs, weights), np.tensordot(weights, gaps, 1)
+    error = np.sqrt(total.variance.diagonal())
+    half = stdtrit(total.df.diagonal(), (1.0 + confidence) / 2.0) * error
+    better = stdtr(total.df, gap / np.sqrt(np.maximum(total.variance, 1e-30)))
     tail = (1.0 - confidence) / 2.0
-    decided = (better < tail) | (better > 1.0 - tail)
+    decided = ((better < tail) | (better > 1.0 - tail)) & ~np.eye(len(gap), dtype=bool)
     return Claim(
-        estimates=mean,
+        estimates=total.location,
         standard_errors=error,
-        intervals=np.stack([mean - half, mean + half], axis=1),
+        intervals=np.stack([total.location - half, total.location + half], axis=1),
         ahead=np.where(decided, np.sign(gap), 0.0).astype(np.int8),
-        variance=gap_variance,
-        df=gap_df,
+        variance=total.variance,
+        df=total.df,
     )
-
-
-Moments = tuple[Floats, Floats, Floats]
-
-
-def _moments(of: Stratum) -> tuple[Moments, Moments]:
-    """Mean, variance and degrees of freedom of each model, and of each difference of two."""
-    y, size = of.known[:, np.isfinite(of.known).any(axis=0)], of.known.shape[1]
-    seen = np.isfinite(y)
-    filled = np.where(seen, y, 0.0)
-    both = seen[:, None] & seen[None, :]
-    apart = np.where(both, filled[:, None] - filled[None, :], 0.0)
-    one, gap = (_of_mean(v, s, size, of.fitted) for v, s in ((filled, seen), (apart, both)))
-    offset = of.offset
-    return (one[0] + offset, *one[1:]), (gap[0] + offset[:, None] - offset[None, :], *gap[1:])
-
-
-def _of_mean(y: Floats, seen: np.ndarray, size: int, fitted: int) -> Moments:
-    n = np.maximum(seen.sum(axis=-1), 1)
-    mean, df = y.sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
-    spread = (np.where(seen, y - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
-    spread = np.where(spread > 0.0, spread, _IMAGINED / n)
-    return mean, spread * (1.0 - n / size) / n, df
-
-
-def _added(parts: Sequence[Moments], weights: Sequence[float]) -> Moments:
-    """The weighted sum; degrees of freedom as F. E. Satterthwaite (1946) has them."""
-    mean = sum(w * m for w, (m, _, _) in zip(weights, parts))
-    of_part = [w**2 * v for w, (_, v, _) in zip(weights, parts)]
-    variance = np.asarray(sum(of_part))
-    if len(parts) == 1:
-        return np.asarray(mean), variance, parts[0][2]
-    rest = sum(v**2 / df for v, (_, _, df) in zip(of_part, parts))
-    df = np.divide(variance**2, rest, out=np.ones_like(variance), where=rest > 0.0)
-    return np.asarray(mean), variance, df

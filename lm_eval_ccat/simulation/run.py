@@ -16,21 +16,19 @@ from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import MIN_MODELS
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
-from .benchmark import Benchmark, item_units
 from .folds import (
-    Fold,
+    Benchmark,
     Prices,
-    Protocol,
     calibration_set,
     hold_outs,
+    item_units,
     own_sets,
     prices_by_seed,
     spending_levels,
 )
-from .judging import Replay
+from .judging import Figures, Replay, advice, run_record, summarise
 from .methods import Method, chosen_methods
-from .stage import replay_fold
-from .summary import Figures, advice, run_record, summarise
+from .stage import Fold, Protocol, replay_fold
 
 #: The agreement with the true order that the advice aims at.
 WANTED_TAU = 0.9
@@ -86,29 +84,23 @@ class Simulation(Shown):
     outcomes: list[Replay]
 
     def _grid(self) -> Grid:
-        methods = ", ".join(f"{m} {s['tau']:.2f}" for m, s in self.summary.items() if s["tau"])
-        rows = [[name, *(s.get(c) for c in _SHOWN)] for name, s in self.summary.items()]
-        known = [n for n, c in enumerate(_SHOWN, 1) if any(row[n] is not None for row in rows)]
-        columns = [_SHOWN[n - 1] for n in known]
-        rows = [[row[0], *(row[n] for n in known)] for row in rows]
-        return Grid(f"tau {methods}", ("method", *columns), rows, (*self._how(), *self.advice))
-
-    def _how(self) -> list[str]:
-        """Return lines that say what was replayed."""
         s = self.settings
         spent = "no budget"
         if s["items_per_model"] is not None:
             spent = f"{s['items_per_model']:g} items per model"
             spent = spent if s["spend"] == "fixed" else f"budget of {spent}"
-        lines = [
+        notes = [
             f"{s['metric']}: {s['models']} models x "
             f"{s['items_of_benchmark']} items, {s['holdout']} held out in each of "
             f"{s['folds']} folds, {s['seeds']} seed(s), {spent}, confidence {s['confidence']:g}"
         ]
         if "weights" in s:
             shares = ", ".join(f"{t} {w:.3g}" for t, w in s["weights"].items())
-            lines.append(f"{len(s['tasks'])} tasks, their weights: {shares}")
-        return lines
+            notes.append(f"{len(s['tasks'])} tasks, their weights: {shares}")
+        methods = ", ".join(f"{m} {f['tau']:.2f}" for m, f in self.summary.items() if f["tau"])
+        columns = [c for c in _SHOWN if any(f.get(c) is not None for f in self.summary.values())]
+        rows = [[name, *(f.get(c) for c in columns)] for name, f in self.summary.items()]
+        return Grid(f"tau {methods}", ("method", *columns), rows, (*notes, *self.advice))
 
     def to_dict(self) -> dict[str, object]:
         """JSON values: ``runs`` and ``summary``, then what goes beyond them.
@@ -120,14 +112,7 @@ class Simulation(Shown):
         >>> sorted(simulate(table, ["random"], folds=1, processes=1).to_dict())[:3]
         ['advice', 'runs', 'settings']
         """
-        return {
-            "runs": self.runs,
-            "summary": self.summary,
-            "sweep": self.sweep,
-            "advice": self.advice,
-            "settings": self.settings,
-            "warnings": self.warnings,
-        }
+        return {name: value for name, value in vars(self).items() if name != "outcomes"}
 
 
 def simulate(

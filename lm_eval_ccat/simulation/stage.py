@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,19 +18,68 @@ from ..methods import calibrate
 from ..methods.registry import method as registered
 from ..ranker import Ranker
 from ..scores import ScoreTable
-from . import methods
-from .benchmark import Benchmark
-from .folds import Fold, Protocol
+from .folds import Benchmark
 from .judging import Claim, Floats, Replay, Truth, replay_of
-from .methods import Method, Stratum, paired
+from .methods import Method, at_random, discriminating_order, for_all, paired, spend
 
 Banks = Mapping[str, ItemBank]
-#: From a claim, its cost and its number of items to a judged run.
-Judge = Callable[..., Replay]
-
-
 #: Replays of a fold, what its calibrations warned of, and their seconds by method.
 FoldResult = tuple[list[Replay], list[str], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Settings of a replay that are the same for every fold.
+
+    Attributes
+    ----------
+    methods : tuple of Method
+    levels : tuple of float or None
+        Items per model to replay with: the budget is so many times the held-out models' mean item
+        prices. None for no budget.
+    units : ndarray of shape (n_items,)
+        Size of each item.
+    confidence : float
+        Two-sided confidence of pairs and intervals.
+    item_scaling : bool
+        Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
+    spend : {"budget", "fixed"}
+        With "fixed" every method gives every model the same number of items, at equal prices,
+        stops nothing early and looks once.
+    """
+
+    methods: tuple[Method, ...]
+    levels: tuple[float | None, ...]
+    units: NDArray[np.float64]
+    confidence: float = 0.95
+    item_scaling: bool = False
+    spend: str = "budget"
+
+    def first_items(self, level: float | None, n_tasks: int) -> int:
+        """Items of each task that every model gets first: 10 of one, a third of an even share."""
+        if n_tasks == 1:
+            return 10
+        return 5 if level is None else max(2, int(level / n_tasks / 3))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One hold-out set; with the scores everything that is needed to replay it.
+
+    Attributes
+    ----------
+    number : int
+    holdout : tuple of str
+    calibration : tuple of str
+        Models to calibrate on, none of them held out.
+    prices : tuple of dict
+        For each seed the price of one unit of each held-out model.
+    """
+
+    number: int
+    holdout: tuple[str, ...]
+    calibration: tuple[str, ...]
+    prices: tuple[Mapping[str, float], ...]
 
 
 def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> FoldResult:
@@ -55,7 +106,7 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> Fo
         for task, bank in calibrated.items():
             warnings.extend(w for w in bank.warnings if w not in tables[task].warnings)
     stage = Stage(fold, protocol, tested, tables, banks)
-    outcomes = stage.at_fixed_numbers() if protocol.spend == "fixed" else stage.play()
+    outcomes = stage.play()
     rank = {method.name: n for n, method in enumerate(protocol.methods)}
     return sorted(outcomes, key=lambda o: rank[o.method]), warnings, seconds
 
@@ -99,98 +150,94 @@ class Stage:
         self.truth = Truth.of(self.held)
         self.column = {item: n for n, item in enumerate(self.held.items)}
         self.row = {model: n for n, model in enumerate(fold.holdout)}
-        self._calibration = calibration
-        self._static: NDArray[np.intp] | None = None
+        self.calibration = calibration
 
     def play(self) -> list[Replay]:
-        """Let every method rank the held-out models within a budget."""
+        """Let every method rank the held-out models, at every level of spending."""
+        outcomes: list[Replay] = []
+        seeds = range(len(self.fold.prices))
+        if self.protocol.spend == "fixed":
+            for method in self.protocol.methods:
+                for seed in seeds:
+                    outcomes += self._at_fixed_numbers(method, seed)
+            return outcomes
         # The paper's method spends first: the others may spend what it spent.
         ordered = sorted(self.protocol.methods, key=lambda m: m.name != "paper")
-        outcomes: list[Replay] = []
         for level in self.protocol.levels:
-            equal: float | None = None
-            longest: dict[tuple[str | None, int], int] = {}
+            played: dict[str, list[Replay]] = {}
             for method in ordered:
-                of_method = []
-                for seed in range(len(self.fold.prices)):
-                    length = longest.get((method.as_long_as, seed))
-                    shared = None if method.own_budget else equal
-                    one = self._within_budget(method, seed, level, shared, length)
-                    longest[method.name, seed] = max(map(len, one.items_of.values()), default=0)
-                    of_method.append(one)
-                outcomes += of_method
-                if method.name == "paper":
-                    equal = float(np.mean([one.cost for one in of_method]))
+                runs = [self._within_budget(method, seed, level, played) for seed in seeds]
+                played[method.name] = runs
+                outcomes += runs
         return outcomes
-
-    def at_fixed_numbers(self) -> list[Replay]:
-        """Let every method rank after the same numbers of items of every model.
-
-        None stops early, each is looked at then only, and all items cost the same.
-        """
-        levels = sorted(int(level) for level in self.protocol.levels if level is not None)
-        return [
-            outcome
-            for method in self.protocol.methods
-            for seed in range(len(self.fold.prices))
-            for outcome in (self._looks if method.drives_ranker else self._blind_looks)(
-                method, seed, levels
-            )
-        ]
 
     def _within_budget(
-        self,
-        method: Method,
-        seed: int,
-        level: float | None,
-        equal: float | None,
-        length: int | None,
+        self, method: Method, seed: int, level: float | None, played: Mapping[str, list[Replay]]
     ) -> Replay:
-        """Replay one run; without `equal`, the level sets the budget; a `length` needs none."""
+        """Replay one run up to its budget; `played` has those of the methods before."""
         prices, units = self.fold.prices[seed], self.protocol.units
-        budget = equal
-        if length is not None or (equal is None and level is None):
-            budget = None
-        elif equal is None and level is not None:
+        budget = length = None
+        if longer := played.get(method.as_long_as or ""):
+            length = max(map(len, longer[seed].items_of.values()), default=0)
+        elif "paper" in played and not method.own_budget:
+            budget = float(np.mean([one.cost for one in played["paper"]]))
+        elif level is not None:
             budget = level * sum(prices.values()) * float(units.mean())
         run = self._begun(method, seed, level, budget)
-        if method.drives_ranker:
-            options: dict[str, object] = {"budget": budget}
-            if method.kind == "fixed":
-                kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
-                most = kept if length is None else max(length, 1)
-                options = {"warmup": 0, "stop": "limits", "max_items": most}
-            ranker = self._ranker(method, seed, prices, units, level, options)
-            if method.kind == "fixed":
-                self._in_turn(ranker, prices, np.inf if budget is None else budget)
-            while method.kind != "fixed" and not ranker.done:
-                self._tell(ranker, ranker.ask())
-            return self._outcome(run, ranker)
-        price = np.array([prices[model] for model in self.fold.holdout])
-        most_spent = np.inf if budget is None else budget
-        rng = self._rng(method, seed)
-        if method.kind == "random":
-            had, spent = methods.random_items(self.scores, price, units, most_spent, rng)
-        else:
-            order = self._order(method, rng)
-            had, spent = methods.items_for_all(order, self.scores, price, units, most_spent)
-        return run(self._claim(method, had), spent, int(had.sum()))
+        most = np.inf if budget is None else budget
+        if not method.drives_ranker:
+            rng = self._rng(method, seed)
+            if method.kind == "random":
+                draws = at_random(self.scores, rng)
+            else:
+                draws = for_all(self.scores, self._order(method, rng))
+            price = np.array([prices[model] for model in self.fold.holdout])
+            had, spent = spend(draws, price, units, most)
+            return run(self._claim(method, had), cost=spent, items=int(had.sum()))
+        options: dict[str, object] = {"budget": budget}
+        if method.kind == "fixed":
+            kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
+            items = kept if length is None else max(length, 1)
+            options = {"warmup": 0, "stop": "limits", "max_items": items}
+        ranker = self._ranker(method, seed, prices, units, level, options)
+        for _ in self._rounds(ranker, prices, most) if method.kind == "fixed" else ():
+            pass
+        while method.kind != "fixed" and not ranker.done:
+            self._tell(ranker, ranker.ask())
+        return self._outcome(run, ranker)
 
-    def _blind_looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Replay]:
-        rng = self._rng(method, seed)
-        n_models, n_items = self.scores.shape
-        seen = np.isfinite(self.scores)
-        common = None if method.kind == "random" else self._order(method, rng)
-        orders = [rng.permutation(n_items) if common is None else common for _ in range(n_models)]
-        outcomes = []
+    def _at_fixed_numbers(self, method: Method, seed: int) -> Iterator[Replay]:
+        """Look after the same numbers of items of every model, which all cost the same."""
+        levels = sorted(int(level) for level in self.protocol.levels if level is not None)
+        if not method.drives_ranker:
+            rng, n_items = self._rng(method, seed), self.scores.shape[1]
+            common = None if method.kind == "random" else self._order(method, rng)
+            orders = [rng.permutation(n_items) if common is None else common for _ in self.scores]
+            for level in levels:
+                run = self._begun(method, seed, level)
+                had = np.zeros(self.scores.shape, dtype=bool)
+                for row, order, scores in zip(had, orders, self.scores):
+                    row[order[np.isfinite(scores[order])][:level]] = True
+                items = int(had.sum())
+                yield run(self._claim(method, had), cost=items, items=items)
+            return
+        banks = self.banks[method.bank_key].values()
+        first = self.protocol.first_items(levels[0], len(banks))
+        options = {
+            "warmup": min(first, levels[0] // len(banks)),
+            "stop": "limits",
+            "looks": "one",
+            "max_items": max(min(levels[-1], sum(int(b.kept.sum()) for b in banks)), 1),
+        }
+        prices = dict.fromkeys(self.fold.holdout, 1.0)
+        run = self._begun(method, seed)
+        ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, options)
+        rounds, had_items = self._rounds(ranker, prices, np.inf), 0
         for level in levels:
-            run = self._begun(method, seed, level)
-            had = np.zeros(self.scores.shape, dtype=bool)
-            for row, order, usable in zip(had, orders, seen):
-                row[order[usable[order]][:level]] = True
-            items = int(had.sum())
-            outcomes.append(run(self._claim(method, had), items, items))
-        return outcomes
+            for _ in range(level - had_items):
+                next(rounds, None)
+            had_items = level
+            yield self._outcome(run, ranker, items_per_model=level)
 
     # -- with a ranker ------------------------------------------------------------------------
 
@@ -205,10 +252,7 @@ class Stage:
     ) -> Ranker:
         banks = self.banks[method.bank_key]
         several = len(banks) > 1
-        where = {
-            task: np.array([self.column[(task, d) if several else d] for d in bank.doc_ids])
-            for task, bank in banks.items()
-        }
+        where = {task: self.held.columns(task, bank.doc_ids) for task, bank in banks.items()}
         sizes = {task: units[at] for task, at in where.items()}
         if method.holdout_range:
             options = {**options, "score_range": (np.nanmin(self.scores), np.nanmax(self.scores))}
@@ -232,8 +276,8 @@ class Stage:
         for model, item in asked:
             ranker.tell(model, item, self.scores[self.row[model], self.column[item]])
 
-    def _in_turn(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> None:
-        """One item for every model in turn, up to the first that does not fit."""
+    def _rounds(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> Iterator[None]:
+        """One item for every model in turn, again and again, up to the first that does not fit."""
         spent, asked = 0.0, True
         while asked:
             asked = False
@@ -246,35 +290,19 @@ class Stage:
                     self._tell(ranker, [pair])
                     spent += price
                     asked = True
+            yield
 
-    def _looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Replay]:
-        banks = self.banks[method.bank_key].values()
-        first = self.protocol.first_items(levels[0], len(banks))
-        options = {
-            "warmup": min(first, levels[0] // len(banks)),
-            "stop": "limits",
-            "looks": "one",
-            "max_items": max(min(levels[-1], sum(int(b.kept.sum()) for b in banks)), 1),
-        }
-        prices = dict.fromkeys(self.fold.holdout, 1.0)
-        run = self._begun(method, seed)
-        ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, options)
-        outcomes, had = [], 0
-        for level in levels:
-            for _ in range(level - had):
-                for model in self.fold.holdout:
-                    self._tell(ranker, ranker.ask(model=model))
-            had = level
-            outcomes.append(self._outcome(run, ranker, items_per_model=level))
-        return outcomes
-
-    def _outcome(self, run: Judge, ranker: Ranker, **more: Any) -> Replay:
+    def _outcome(self, run: Callable[..., Replay], ranker: Ranker, **more: Any) -> Replay:
         ranking = ranker.result()
         items = {model: tuple(had) for model, had in ranking.items.items()}
-        claim = Claim.of(ranker, ranking, self.fold.holdout)
-        spent, number = sum(ranking.cost.values()), sum(map(len, items.values()))
-        why = ranking.stopped_because
-        return run(claim, spent, number, items_of=items, stopped_because=why, **more)
+        return run(
+            Claim.of(ranker, ranking, self.fold.holdout),
+            cost=sum(ranking.cost.values()),
+            items=sum(map(len, items.values())),
+            items_of=items,
+            stopped_because=ranking.stopped_because,
+            **more,
+        )
 
     # -- without one --------------------------------------------------------------------------
 
@@ -285,52 +313,45 @@ class Stage:
 
     def _order(self, method: Method, rng: np.random.Generator) -> NDArray[np.intp]:
         if method.kind == "static":
-            if self._static is None:
-                orders = [self._discriminating(task) for task in self.held.tables]
-                self._static = self.held.interleaved(orders)
-            return self._static
-        sizes = [table.n_items for table in self.held.tables.values()]
+            return self.static
         order_of = np.arange if method.kind == "limit" else rng.permutation
-        return self.held.interleaved([order_of(n) for n in sizes])
+        sizes = [(at.start, at.stop - at.start) for _, _, at in self.held.parts]
+        return self.held.interleaved([start + order_of(n) for start, n in sizes])
 
-    def _discriminating(self, task: str) -> NDArray[np.intp]:
-        """Positions of a task's items, those that discriminate best first."""
-        table = self._calibration[task]
-        place = {d: n for n, d in enumerate(self.held.tables[task].doc_ids)}
-        order = methods.discriminating_order(table.model_scores())
-        return np.array([place[table.doc_ids[i]] for i in order], dtype=np.intp)
+    @cached_property
+    def static(self) -> NDArray[np.intp]:
+        """All items, those that discriminate best among the models that calibrate first."""
+        orders = []
+        for task, table in self.calibration.items():
+            order = discriminating_order(table.model_scores())
+            orders.append(self.held.columns(task, [table.doc_ids[i] for i in order]))
+        return self.held.interleaved(orders)
 
     def _claim(self, method: Method, had: NDArray[np.bool_]) -> Claim:
         known = np.where(had, self.scores, np.nan)
-        if method.kind == "paired" and had.any():
-            strata = [Stratum.plain(w, known[:, at]) for _, w, at in self.held.parts]
-            return paired(strata, self.protocol.confidence)
-        if method.kind == "paired_difference" and had.any():
-            strata = []
-            for task, weight, at in self.held.parts:
+        if not method.kind.startswith("paired") or not had.any():
+            return Claim(self.held.mean(self.scores, had))
+        parts: list[tuple[float, Floats, ItemBank | None]] = []
+        for task, weight, at in self.held.parts:
+            if method.kind == "paired":
+                parts.append((weight, known[:, at], None))
+            else:
                 bank = self.banks[method.bank_key][task]
-                place = {d: n for n, d in enumerate(self.held.tables[task].doc_ids)}
-                of_bank = known[:, at][:, [place[d] for d in bank.doc_ids]]
-                strata.append(Stratum.predicted(weight, of_bank, bank))
-            return paired(strata, self.protocol.confidence)
-        return Claim(self.held.mean(self.scores, had))
+                parts.append((weight, known[:, self.held.columns(task, bank.doc_ids)], bank))
+        return paired(parts, self.protocol.confidence)
 
     def _begun(
         self, method: Method, seed: int, level: float | None = None, budget: float | None = None
-    ) -> Judge:
-        """What judges a run that begins now."""
-        start, truth = time.perf_counter(), self.truth
-        run = {
-            "method": method.name,
-            "fold": self.fold.number,
-            "seed": seed,
-            "holdout": self.fold.holdout,
-            "items_per_model": level,
-            "budget": budget,
-        }
-
-        def judged(claim: Claim, cost: float, items: int, **more: Any) -> Replay:
-            facts = {**run, "cost": float(cost), "items": items, **more}
-            return replay_of(claim, truth, seconds=time.perf_counter() - start, **facts)
-
-        return judged
+    ) -> Callable[..., Replay]:
+        """What judges a run that begins now, by its claim, cost and number of items."""
+        return partial(
+            replay_of,
+            self.truth,
+            time.perf_counter(),
+            method=method.name,
+            fold=self.fold.number,
+            seed=seed,
+            holdout=self.fold.holdout,
+            items_per_model=level,
+            budget=budget,
+        )

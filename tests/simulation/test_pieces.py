@@ -16,20 +16,20 @@ from lm_eval_ccat.bank.bank import family_of
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.simulation import judging
 from lm_eval_ccat.simulation.audit import Claims, audit
-from lm_eval_ccat.simulation.benchmark import item_units, mean_of_seen
 from lm_eval_ccat.simulation.folds import (
     drawn_prices,
-    hold_out_sets,
     hold_outs,
+    item_units,
+    mean_of_seen,
     prices_by_seed,
 )
 from lm_eval_ccat.simulation.judging import bootstrap_intervals, full_means, kendall_tau, true_ties
 from lm_eval_ccat.simulation.methods import (
-    Stratum,
+    at_random,
     discriminating_order,
-    items_for_all,
+    for_all,
     paired,
-    random_items,
+    spend,
 )
 
 
@@ -78,7 +78,7 @@ def test_random_spends_up_to_the_first_draw_that_does_not_fit(seed, budget):
     scores = rng.random((3, 12))
     scores[rng.random(scores.shape) < 0.2] = np.nan
     prices, units = rng.uniform(0.1, 3, 3), rng.uniform(0.5, 2, 12)
-    given_, spent = random_items(scores, prices, units, budget, np.random.default_rng(seed))
+    given_, spent = spend(at_random(scores, np.random.default_rng(seed)), prices, units, budget)
     assert not given_[~np.isfinite(scores)].any()
     assert spent == pytest.approx((given_ * prices[:, None] * units).sum())
     assert spent <= budget * (1 + 1e-6)
@@ -91,7 +91,7 @@ def test_a_dear_model_that_is_drawn_ends_the_random_baseline():
     """It is drawn first in half of all runs: one item of the cheap model is asked on average."""
     prices, budget = np.array([1.0, 100.0]), 50.0
     asked = [
-        random_items(np.ones((2, 40)), prices, np.ones(40), budget, np.random.default_rng(s))[0]
+        spend(at_random(np.ones((2, 40)), np.random.default_rng(s)), prices, np.ones(40), budget)[0]
         for s in range(200)
     ]
     assert np.mean([a.sum() for a in asked]) == pytest.approx(1.0, abs=0.4)
@@ -99,7 +99,7 @@ def test_a_dear_model_that_is_drawn_ends_the_random_baseline():
 
 def test_common_items_are_the_same_for_all_and_in_order():
     scores = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, np.nan, 0.7, 0.8]])
-    given_, spent = items_for_all([2, 1, 3, 0], scores, np.array([1.0, 2.0]), np.ones(4), 7.5)
+    given_, spent = spend(for_all(scores, [2, 1, 3, 0]), np.array([1.0, 2.0]), np.ones(4), 7.5)
     assert given_.tolist() == [[False, True, True, True], [False, False, True, True]]
     assert spent == 3 + 1 + 3
     assert mean_of_seen(scores, given_) == pytest.approx([0.3, 0.75])
@@ -137,7 +137,7 @@ def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
     rng = np.random.default_rng(0)
     y = np.clip(np.linspace(0.3, 0.7, 4)[:, None] + rng.normal(0, 0.2, (4, 200)), 0, 1)
     items = rng.choice(200, 50, replace=False).tolist()
-    claim = paired([Stratum.plain(1.0, only(y, items))], 0.95)
+    claim = paired([(1.0, only(y, items), None)], 0.95)
     left = np.sqrt(1 - 50 / 200)
     for a in range(4):
         for b in range(a):
@@ -159,7 +159,7 @@ def test_tasks_are_strata_with_satterthwaites_degrees_of_freedom():
     truth = sum(w * (y[0] - y[1]).mean() for w, y in zip(weights, tasks))
     for _ in range(300):
         known = [only(y, rng.choice(y.shape[1], 15, replace=False)) for y in tasks]
-        claim = paired([Stratum.plain(w, y) for w, y in zip(weights, known)], 0.95)
+        claim = paired([(w, y, None) for w, y in zip(weights, known)], 0.95)
         gaps.append(claim.estimates[0] - claim.estimates[1])
         variances.append(claim.variance[0, 1])
         assert 14 < claim.df[0, 1] < 28
@@ -180,8 +180,8 @@ def outside():
 
 def test_seen_in_full_both_are_exact(outside):
     y, bank = outside
-    for stratum in (Stratum.plain(1.0, y), Stratum.predicted(1.0, y, bank)):
-        claim = paired([stratum], 0.95)
+    for predictions in (None, bank):
+        claim = paired([(1.0, y, predictions)], 0.95)
         np.testing.assert_allclose(claim.estimates, y.mean(axis=1), atol=1e-12)
         assert (claim.ahead == np.sign(np.subtract.outer(*[y.mean(axis=1)] * 2))).all()
 
@@ -189,8 +189,8 @@ def test_seen_in_full_both_are_exact(outside):
 def test_predictions_take_out_what_they_explain(outside):
     y, bank = outside
     known = only(y, np.random.default_rng(2).choice(400, 20, replace=False))
-    plain = paired([Stratum.plain(1.0, known)], 0.95)
-    helped = paired([Stratum.predicted(1.0, known, bank)], 0.95)
+    plain = paired([(1.0, known, None)], 0.95)
+    helped = paired([(1.0, known, bank)], 0.95)
     assert (helped.standard_errors < 0.5 * plain.standard_errors).all()
     truth = y.mean(axis=1)
     assert np.abs(helped.estimates - truth).max() < np.abs(plain.estimates - truth).max()
@@ -199,12 +199,18 @@ def test_predictions_take_out_what_they_explain(outside):
 @given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))
 def test_sets_come_from_successive_partitions_and_are_distinct(n_models, size, folds, seed):
     models = [f"m{n}" for n in range(n_models)]
-    sets = hold_out_sets(models, size, folds, seed)
+
+    def drawn(folds):
+        found = hold_outs("random", models, np.zeros(n_models), size, folds, seed)
+        assert all(set(names) | set(rest) == set(models) for names, rest in found)
+        return [names for names, _ in found]
+
+    sets = drawn(folds)
     assert all(len(set(s)) == size for s in sets)
     assert len({frozenset(s) for s in sets}) == len(sets) == min(folds, comb(n_models, size))
     first = [m for s in sets[: n_models // size] for m in s]
     assert len(first) == len(set(first))  # within a partition nobody is held out twice
-    assert sets == hold_out_sets(models, size, folds + 3, seed)[:folds]
+    assert sets == drawn(folds + 3)[:folds]
 
 
 def test_at_the_frontier_only_models_below_the_best_third_calibrate():

@@ -12,8 +12,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.simulation import Method
-from lm_eval_ccat.simulation.judging import quantiles
-from lm_eval_ccat.simulation.summary import items_for_tau
+from lm_eval_ccat.simulation.judging import items_for_tau, quantiles
 
 BASELINES = ["random", "common", "limit", "static"]
 KEYS = [
