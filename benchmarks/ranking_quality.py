@@ -43,7 +43,7 @@ from quality_tables import FIXED, NATURAL, show, show_items, show_outside, table
 
 from lm_eval_ccat import simulate
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.registry import names as registered_names
+from lm_eval_ccat.methods.method import names as registered_names
 from lm_eval_ccat.simulation.folds import KINDS as FOLD_KINDS
 from lm_eval_ccat.simulation.methods import Method
 

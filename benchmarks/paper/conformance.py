@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.methods.paper.calibration import CLIP, expected_score
-from lm_eval_ccat.methods.registry import method
+from lm_eval_ccat.methods.method import method
+from lm_eval_ccat.methods.paper.test import CLIP, expected_score
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 
 from .design import Design

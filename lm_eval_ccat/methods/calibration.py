@@ -12,8 +12,8 @@ from .. import __version__
 from ..bank.bank import ItemBank, Observation, hashed_name, hide_names
 from ..errors import BankError
 from ..scores.table import ScoreTable
-from . import registry
 from .belief import Floats
+from .method import method as method_named
 
 MIN_MODELS = 2
 FEW_MODELS = 8
@@ -42,7 +42,7 @@ def calibrate(
         state a scale, use `ScoreTable.from_dataframe`.
     method : str, optional
         "default" is the recommended one, "paper" that of arXiv:2601.13885; others may be
-        installed (`lm_eval_ccat.methods.registry`).
+        installed (`lm_eval_ccat.methods.method`).
     hash_names : bool, optional
         Write hashes instead of model names into the bank, and no paths of the scores.
     keep_scores : bool, optional
@@ -69,7 +69,7 @@ def calibrate(
     3
     """
     table = ScoreTable.of(table)
-    chosen = registry.method(method)
+    chosen = method_named(method)
     chosen.check_options(options, chosen.calibration_options)
     if not chosen.calibrates:
         return ItemBank.blank(

@@ -1,4 +1,11 @@
-"""`Method`: everything that one way of calibrating, testing and deciding owns, as one object."""
+"""`Method`: one way of calibrating, testing and deciding, and how it is found by its name.
+
+The package's own methods are the folders beside this file that hold a ``method.py`` with an object
+``METHOD``. Another package offers one as an entry point::
+
+    [project.entry-points."lm_eval_ccat.methods"]
+    mine = "my_package.my_method:METHOD"
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..bank.bank import ItemBank
 from ..errors import BankError, UsageError
-from ..plugins import did_you_mean
+from ..plugins import Plugins, did_you_mean
 from ..scores.table import ScoreTable
 from .curves import Curves
 from .policy import Policy
@@ -107,10 +115,6 @@ def _needs_no_calibration(table: ScoreTable) -> Fitted:
     raise UsageError("this method needs no calibration; make a bank with ItemBank.blank(doc_ids)")
 
 
-def _requires_nothing(bank: ItemBank) -> None:
-    pass
-
-
 def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
@@ -123,8 +127,7 @@ class Method:
     """One method. The rest of the package knows a method by this object alone.
 
     Only `policy` must be given; a method that has no item curves, say, leaves `curves` out, and
-    what needs curves refuses its banks. Methods are found by name, in
-    `lm_eval_ccat.methods.registry`.
+    what needs curves refuses its banks.
 
     Attributes
     ----------
@@ -150,7 +153,6 @@ class Method:
 
     Examples
     --------
-    >>> from lm_eval_ccat.methods.registry import method
     >>> "information" in method("paper").policy_options
     True
     """
@@ -159,7 +161,7 @@ class Method:
     summary: str
     policy: Callable[..., Policy]
     calibrate: Callable[..., Fitted] = _needs_no_calibration
-    requires: Callable[[ItemBank], None] = _requires_nothing
+    requires: Callable[[ItemBank], None] = lambda _: None
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
     learns_from_chosen: bool = False
@@ -223,3 +225,69 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     """Names of what a function takes and may be left out."""
     parameters = inspect.signature(function).parameters.values()
     return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty)
+
+
+def _own() -> dict[str, str]:
+    folders = sorted(p.parent.name for p in Path(__file__).parent.glob("*/method.py"))
+    return {name: f"{__package__}.{name}.method:METHOD" for name in folders}
+
+
+METHODS = Plugins("method", Method, _own)
+
+
+def names() -> tuple[str, ...]:
+    """Names of all methods there are.
+
+    Examples
+    --------
+    >>> {"default", "paper"} <= set(names())
+    True
+    """
+    return METHODS.names()
+
+
+def register(method: Method) -> Method:
+    """Make a method known in this process, for programs and tests.
+
+    Raises
+    ------
+    UsageError
+        A method of the package has this name.
+    """
+    return METHODS.register(method)
+
+
+def method(name: str) -> Method:
+    """The method of a name.
+
+    Raises
+    ------
+    UsageError
+        There is none, or what is installed under this name cannot be used.
+
+    Examples
+    --------
+    >>> method("papre")
+    Traceback (most recent call last):
+    lm_eval_ccat.errors.UsageError: unknown method 'papre'; did you mean paper?
+    """
+    return METHODS.get(name)
+
+
+def method_of(bank: ItemBank) -> Method:
+    """The method of a bank that holds what the method needs.
+
+    Raises
+    ------
+    BankError
+        The method is not installed here, or the bank lacks something.
+    """
+    try:
+        chosen = method(bank.method)
+    except UsageError as e:
+        raise BankError(f"the bank cannot be used: {e}") from None
+    # Once per bank: rankings are made by thousands.
+    if bank.__dict__.get("_checked_for") is not chosen:
+        chosen.requires(bank)
+        bank.__dict__["_checked_for"] = chosen
+    return chosen

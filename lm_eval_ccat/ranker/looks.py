@@ -12,7 +12,7 @@ with z the difference in standard errors, brought from Student's tail to the nor
 the first look, then Durbin's tangent approximation of the rate at which Brownian motion leaves a
 curved boundary, with Siegmund's correction for looks that are discrete. Read backwards it is a
 p-value that holds at every look. A horizon that is passed is raised: a part of the level is kept
-back for that from the start. Where there is no horizon, `evidence.boundary` is it.
+back for that from the start. Where there is no horizon, `boundary` is it.
 
 References
 ----------
@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from ..methods import evidence
-from ..methods.belief import Belief, tail
+from ..methods.belief import Belief, boundary, log_p, tail
 
 Floats = NDArray[np.float64]
 
@@ -130,7 +129,7 @@ class Looks:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
         z, n = np.maximum(-ndtri(tails), 0.0), np.maximum(n, 1.0)
         if not self.horizons:
-            log = evidence.log_p(z, _clock(n, n_items))
+            log = log_p(z, _clock(n, n_items))
         else:
             log = np.zeros(n.shape)
             for first, last, share in self._stages(n_items):
@@ -146,7 +145,7 @@ class Looks:
             return np.full(np.shape(n), -float(ndtri(0.5 * level)))
         n = np.maximum(n, 1.0)
         if not self.horizons:
-            c = evidence.boundary(level, _clock(n, n_items))
+            c = boundary(level, _clock(n, n_items))
         else:
             c = np.full(n.shape, np.inf)
             for first, last, share in self._stages(n_items):

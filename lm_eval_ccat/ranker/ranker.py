@@ -13,8 +13,8 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
+from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
-from ..methods.registry import method_of
 from ..shown import plural, some
 from .across import Across, Replays
 from .allocation import Turn, Turns

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from ..shown import visible
 from .run import StoredAnswer, StoredRun
 from .words import item_text

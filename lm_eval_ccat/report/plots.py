@@ -21,7 +21,7 @@ from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..content import RankingContent
 from ..errors import BankError, UsageError
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from .chart import (
     ACCENT,
     BAD,

@@ -12,7 +12,7 @@ from typing import Any
 from ..bank import ItemBank
 from ..content import RankingContent
 from ..errors import CcatError, RunError
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory, load_banks
 from ..runs.journal import Record

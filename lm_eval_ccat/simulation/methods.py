@@ -25,9 +25,9 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import Belief
 from ..methods.curves import fit_abilities
-from ..methods.registry import method as registered
-from ..methods.registry import method_of
-from ..methods.registry import names as registered_names
+from ..methods.method import method as registered
+from ..methods.method import method_of
+from ..methods.method import names as registered_names
 from ..plugins import did_you_mean
 from .judging import Claim, Floats
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..methods import calibrate
-from ..methods.registry import method as registered
+from ..methods.method import method as registered
 from ..ranker import Ranker
 from ..scores import ScoreTable
 from .folds import Benchmark

@@ -13,10 +13,10 @@ from scipy.special import expit, logit
 
 from ..bank import ItemBank
 from ..errors import BankError, UsageError
-from ..methods import calibrate, registry
+from ..methods import calibrate
 from ..methods.belief import BENCHMARK, POPULATION, Belief, Floats
 from ..methods.curves import fit_abilities
-from ..methods.method import Method
+from ..methods.method import Method, method, method_of, names
 from ..methods.policy import Policy
 from ..ranker import Ranker
 from ..scores import ScoreTable
@@ -92,8 +92,8 @@ class MethodSuite:
     # -- the object ---------------------------------------------------------------------------
 
     def test_it_is_found_by_its_name(self) -> None:
-        assert registry.method(self.method.name) is self.method
-        assert self.method.name in registry.names() and self.method.summary
+        assert method(self.method.name) is self.method
+        assert self.method.name in names() and self.method.summary
 
     def test_an_unknown_option_is_refused_by_name(self) -> None:
         for make in (
@@ -110,7 +110,7 @@ class MethodSuite:
             bank.save(Path(folder) / "a.bank.json")
             loaded = ItemBank.load(Path(folder) / "a.bank.json")
         assert loaded.sha256 == bank.sha256 and loaded.method == self.method.name
-        assert registry.method_of(loaded) is self.method
+        assert method_of(loaded) is self.method
         scores = self.new_scores()
         one, other = (self.method.policy(b, 3, seed=1) for b in (bank, loaded))
         assert follow(one, scores, 5) == follow(other, scores, 5)

@@ -30,7 +30,7 @@ from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import twins
-from ..methods.sample.means import EASE
+from ..methods.sample.method import EASE
 from ..scores import ScoreTable
 from ..scores.wanted import ANY, Wanted
 from ..shown import plural

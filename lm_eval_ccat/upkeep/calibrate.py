@@ -10,7 +10,7 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..methods.calibration import calibrate as calibrate
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling

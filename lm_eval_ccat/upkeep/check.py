@@ -29,7 +29,7 @@ from scipy.special import betainc, ndtr
 from ..bank.bank import ItemBank
 from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from ..scores.table import ScoreTable
 from ..shown import plural, some
 

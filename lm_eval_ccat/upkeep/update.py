@@ -25,7 +25,7 @@ from ..bank.bank import Observation, hashed_name
 from ..bank.settings import compare_settings
 from ..errors import BankError, BankMismatchError, CcatError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from ..scores.item_scaling import CONSTANT
 from ..scores.table import ScoreTable, sorted_ids
 from ..shown import plural, some

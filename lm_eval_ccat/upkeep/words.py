@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..bank import ItemBank, SuiteBank
-from ..methods.registry import method_of
+from ..methods.method import method_of
 from ..shown import plural, short, some
 
 _NAMES, _PAGE_NAMES = 6, 40

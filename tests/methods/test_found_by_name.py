@@ -8,7 +8,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
-from lm_eval_ccat.methods import registry
+from lm_eval_ccat.methods import method as methods
 from lm_eval_ccat.methods.method import Method
 from lm_eval_ccat.methods.paper.method import PaperPolicy
 
@@ -44,19 +44,19 @@ def test_an_entry_point_of_another_package_is_found(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     try:
-        assert "elsewhere" in registry.names()
-        assert registry.method("elsewhere").summary == "from another package"
+        assert "elsewhere" in methods.names()
+        assert methods.method("elsewhere").summary == "from another package"
         with pytest.raises(UsageError, match="not a Method"):
-            registry.method("wrong")
+            methods.method("wrong")
         with pytest.raises(UsageError, match=r"'gone' .* cannot be loaded"):
-            registry.method("gone")
+            methods.method("gone")
     finally:
         sys.modules.pop("elsewhere", None)
 
 
 def test_a_registered_method_cannot_take_the_name_of_one_of_ours():
     with pytest.raises(UsageError, match="take another name"):
-        registry.register(Method("paper", "", PaperPolicy))
+        methods.register(Method("paper", "", PaperPolicy))
 
 
 def test_a_bank_of_a_method_that_is_not_installed_loads_and_cannot_be_used(tmp_path):

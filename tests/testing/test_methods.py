@@ -9,27 +9,27 @@ from toy import METHOD as TOY
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.methods import registry
+from lm_eval_ccat.methods import method as methods
 from lm_eval_ccat.testing.methods import MethodSuite, example_table
 
 
 @pytest.fixture(autouse=True, scope="module")
 def known():
-    registry.register(TOY)
+    methods.register(TOY)
     yield
-    registry.METHODS.unregister("toy")
+    methods.METHODS.unregister("toy")
 
 
 class TestDefault(MethodSuite):
-    method = registry.method("default")
+    method = methods.method("default")
 
 
 class TestPaper(MethodSuite):
-    method = registry.method("paper")
+    method = methods.method("paper")
 
 
 class TestSample(MethodSuite):
-    method = registry.method("sample")
+    method = methods.method("sample")
 
 
 class TestToy(MethodSuite):

@@ -1,4 +1,4 @@
-"""Fit of the method "default": item curves, noise and residual factors from a score matrix.
+"""Fit of the method "default": item curves, noise and residual factors from scores.
 
 Everything is shrunk towards what items have in common, by amounts that the scores themselves give:
 
@@ -9,23 +9,30 @@ Everything is shrunk towards what items have in common, by amounts that the scor
   noise ``s_j``, estimated along with the curves;
 - an item's noise ``k_i`` is shrunk to what items of its difficulty have;
 - residual factors are singular vectors of the Pearson residuals, shrunk at the noise edge.
+
+The curves' Newton steps need, at each ability, the residuals' sum alone. So thousands of models are
+cut into groups a twentieth of their spread wide, whose curves are evaluated at the group's mean
+ability, with the slope there for each model's own distance from it: what is left out is the curve's
+second derivative over half a group, some 3e-5 of a score, where an item's mean over 1,000 models is
+known to 1e-2. Scores are read a part at a time, which fits the processor's cache; a large table is
+never copied as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit
 
-from ...scores.table import ScoreTable
+from ...scores.table import Overview, Part, ScoreTable
 from ..belief import Floats, Places
 from ..curves import AbilityBasis
-from .cells import Cells, Data, Groups
-from .fractional import FractionalItems, packed
+from .fractional import FractionalItems, packed, weight_into
 
 ITERATIONS = 14
 BENDS_FROM = (8, 15, 30)  # models from which on there are one, two and three bends
@@ -40,6 +47,18 @@ _LEAST_NOISE = 1e-6
 _TOGETHER = 4096  # matrices whose entries stay in the processor's cache
 #: Fewer models than that, or a smaller table, is fitted model by model.
 FEWEST_MODELS, FEWEST_CELLS = 500, 5_000_000
+_PART = 1 << 17  # cells looked at together
+_WIDTH = 0.05  # of a group, in standard deviations of ability
+_LEAST_GROUPS, _MOST_GROUPS = 60, 200
+_GROUP_CELLS = 4_000_000  # groups times items, where that leaves enough groups
+_BESIDE = 8  # directions beside the factors wanted, which make these settle sooner
+_ROUNDS = 12
+_SETTLED = 1e-3  # relative change of a singular value
+
+#: Scores on [0, 1] of some of the models, NaN where missing.
+Read = Callable[[Part], Floats]
+#: Left vectors, sizes less noise, right vectors.
+Singular = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -56,32 +75,6 @@ def factors_for(n_models: int) -> int:
     return _FACTORS if n_models < MANY else _FACTORS_OF_MANY
 
 
-def mean_scores(scores: Floats) -> Floats:
-    """Mean score per model as if every item had been run; shape (n_models,).
-
-    Missing cells count at the item's mean shifted by how the model does on the items it has.
-    """
-    seen = np.isfinite(scores)
-    y = np.where(seen, scores, 0.0)
-    overall = y.sum() / max(seen.sum(), 1)
-    item = (y.sum(axis=0) + 0.5 * overall) / (seen.sum(axis=0) + 0.5)
-    n = np.maximum(seen.sum(axis=1), 1)
-    return np.asarray((y.sum(axis=1) - seen @ item) / n + item.mean())
-
-
-def means_of(table: ScoreTable) -> Floats:
-    """As `mean_scores`, from a table read in parts."""
-    o = table.overview
-    overall = o.item_sum.sum() / o.item_count.sum()
-    item = (o.item_sum + 0.5 * overall) / (o.item_count + 0.5)
-    if o.whole:
-        return np.asarray(o.model_mean)
-    expected = np.empty(len(o.model_mean))
-    for at, scores in table.parts():
-        expected[at] = np.isfinite(scores) @ item
-    return np.asarray(o.model_mean - expected / o.model_count + item.mean())
-
-
 def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     """`fit_items` for a table; of a large one memory beside it grows with its items only."""
     n_models = len(table.models)
@@ -92,8 +85,7 @@ def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
 
 def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     """`fit_items` with models in groups of like ability."""
-    x = abilities_of(means_of(table))
-    return fit_at(x, lambda basis, x: Groups(table, x, basis), factors, extra)
+    return _fit(lambda at: table.model_scores(models=at), table.overview, factors, extra, True)
 
 
 def fit_items(scores: Floats, factors: int = _FACTORS, extra: float = 0.0) -> ItemFit:
@@ -113,57 +105,40 @@ def fit_items(scores: Floats, factors: int = _FACTORS, extra: float = 0.0) -> It
     -------
     ItemFit
     """
-    x = abilities_of(mean_scores(scores))
-    return fit_at(x, lambda basis, x: Cells(scores, basis.at(x)), factors, extra)
+    overview = Overview.of([(slice(None), scores.copy())], *scores.shape)
+    return _fit(scores.__getitem__, overview, factors, extra, False)
 
 
-def abilities_of(means: Floats) -> Floats:
-    """Logits of mean scores that are kept off 0 and 1."""
-    return np.asarray(logit(np.clip(means, _CLIP, 1.0 - _CLIP)))
-
-
-def fit_at(
-    x: Floats,
-    data_at: Callable[[AbilityBasis, Floats], Data],
-    factors: int = _FACTORS,
-    extra: float = 0.0,
-) -> ItemFit:
-    """Fit the response model at known abilities.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_models,)
-        Abilities (logits).
-    data_at : callable
-        Scores, given the basis and the abilities less their mean.
-    factors, extra
-        As `fit_items` has them.
-    """
+def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bool) -> ItemFit:
+    count = overview.item_count
+    x = logit(np.clip(_means(read, overview), _CLIP, 1.0 - _CLIP))
     centre = float(x.mean())
-    x = x - centre
+    x -= centre
     spread = max(float(x.std(ddof=1)), _NARROWEST)
     bends = int(np.searchsorted(BENDS_FROM, len(x), side="right")) if x.std() > _NARROWEST else 0
     basis = AbilityBasis.over(x, bends)
-    data = data_at(basis, x)
-    curves = _fit_curves(data)
-    c, covariance, s = curves.coefficients, curves.inverse, curves.model_noise
-    rest = data.rest(c, s, factors)
+    cells = Cells(read, overview, x, basis, grouped)
+    c, covariance, s, slope_variance, bend_variance = _fit_curves(cells)
+    loadings, squares, mass, hessian = cells.rest(c, s, factors)
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
-    count = data.item_count
-    used = (covariance * rest.hessian * packed(basis.size)[2]).sum(axis=1)
-    df = np.maximum(count - used - rest.loadings.shape[1], 1.0)
-    shown = rest.squares / np.maximum(rest.mass * df / count, 1e-9)
+    used = (covariance * hessian * packed(basis.size)[2]).sum(axis=1)
+    df = np.maximum(count - used - loadings.shape[1], 1.0)
+    shown = squares / np.maximum(mass * df / count, 1e-9)
     # A mean score near 0 or 1 leaves its variance little room, whatever bounds the weights below.
-    room = np.minimum(rest.mass, np.minimum(data.item_sum, count - data.item_sum))
+    room = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
     usual = _usual_noise(shown, room * df / count, c[:, 0])
-    telling = df * _telling(usual, room / count)
+    # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
+    # noise is 1, the variance 1/w - 4: an item that one model in a hundred solves shows its noise
+    # by one residual in a hundred, and an item that nobody solves shows nothing.
+    w = room / count
+    telling = df * (2.0 * w / np.maximum(2.0 * w + usual * (1.0 - 4.0 * w), 1e-12))
     noise = (_PRIOR_DF * usual + telling * shown) / (_PRIOR_DF + telling)
     noise = np.maximum(noise, _LEAST_NOISE) + extra
     items = FractionalItems(
         coefficients=c,
         covariance=covariance,
         noise=noise,
-        loadings=rest.loadings,
+        loadings=loadings,
         basis=basis,
         prior_sd=_PRIOR_WIDTH * spread,
         abilities=x,
@@ -172,28 +147,274 @@ def fit_at(
     )
     report = {
         "centre": centre,
-        "slope_sd": float(np.sqrt(curves.slope_variance)),
-        "bend_sd": float(np.sqrt(curves.bend_variance)) if bends else 0.0,
+        "slope_sd": float(np.sqrt(slope_variance)),
+        "bend_sd": float(np.sqrt(bend_variance)) if bends else 0.0,
         "bends": bends,
-        "factors": rest.loadings.shape[1],
-        "noise": float(np.average(noise, weights=rest.mass)),
+        "factors": loadings.shape[1],
+        "noise": float(np.average(noise, weights=mass)),
     }
-    return ItemFit(items, data.overall, report)
+    return ItemFit(items, cells.overall, report)
 
 
-@dataclass(frozen=True)
-class _Curves:
-    coefficients: Floats  # (n_items, p)
-    inverse: Floats  # (n_items, p (p + 1) / 2): inverse Hessian, to be multiplied by the noise
-    model_noise: Floats  # (n_models,)
-    slope_variance: float
-    bend_variance: float
+def _means(read: Read, overview: Overview) -> Floats:
+    """Mean score per model as if every item had been run; shape (n_models,).
+
+    Missing cells count at the item's mean shifted by how the model does on the items it has.
+    """
+    if overview.whole:
+        return overview.model_mean
+    overall = overview.item_sum.sum() / overview.item_count.sum()
+    item = (overview.item_sum + 0.5 * overall) / (overview.item_count + 0.5)
+    expected, count = np.empty(len(overview.model_mean)), np.maximum(overview.model_count, 1.0)
+    for at in _slices(len(expected), len(item)):
+        expected[at] = np.isfinite(read(at)) @ item
+    return np.asarray(np.nan_to_num(overview.model_mean) - expected / count + item.mean())
 
 
-def _fit_curves(data: Data) -> _Curves:
-    n_models, n_items, p = data.n_models, data.n_items, data.size
+def _slices(n_models: int, n_items: int) -> list[slice]:
+    """Models of whom a part is looked at together."""
+    most = max(_PART // n_items, 1)
+    return [slice(i, min(i + most, n_models)) for i in range(0, n_models, most)]
+
+
+class Cells:
+    """Scores, and the abilities at which curves are evaluated: the models' own, or of groups.
+
+    Parameters
+    ----------
+    read : callable
+    overview : Overview
+        Of the same scores.
+    x : ndarray of shape (n_models,)
+        Abilities.
+    basis : AbilityBasis
+    grouped : bool
+        Whether models of like ability share one point of every item's curve.
+    """
+
+    def __init__(
+        self, read: Read, overview: Overview, x: Floats, basis: AbilityBasis, grouped: bool
+    ) -> None:
+        self._read, self.overview, self._grouped = read, overview, grouped
+        self._whole = overview.whole
+        self.n_models, self.n_items, self.size = len(x), len(overview.item_sum), basis.size
+        self.overall = float(overview.item_sum.sum() / overview.item_count.sum())
+        self._in_group: NDArray[Any] = np.ones(len(x))
+        self._parts: list[tuple[slice, Part]]
+        if grouped:
+            f, self._parts = self._groups(x, basis)
+        else:
+            f, self._parts = basis.at(x), [(at, at) for at in _slices(len(x), self.n_items)]
+        row, column, self._times = packed(basis.size)
+        self._f, self._products = f, f[:, row] * f[:, column]
+        self._w = np.empty((len(f), self.n_items))
+
+    def _groups(self, x: Floats, basis: AbilityBasis) -> tuple[Floats, list[tuple[slice, Part]]]:
+        """The basis at the mean ability of each group; the group and the models of each part."""
+        low, high = float(x.min()), float(x.max())
+        most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
+        width = max(_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
+        _, self._group, self._in_group = np.unique(
+            ((x - low) / width).astype(int), return_inverse=True, return_counts=True
+        )
+        centre = np.bincount(self._group, x) / self._in_group
+        self._away = x - centre[self._group]
+        f, self._slope = map(np.array, zip(*(basis.value_and_slope(float(x)) for x in centre)))
+        parts: list[tuple[slice, Part]] = []
+        most = max(_PART // self.n_items, 1)
+        for g, size in enumerate(self._in_group):
+            rows = np.flatnonzero(self._group == g)
+            parts += [(slice(g, g + 1), rows[i : i + most]) for i in range(0, size, most)]
+        return f, parts
+
+    def _residuals(
+        self, c: Floats, masked: bool = True
+    ) -> Iterator[tuple[slice, Part, Floats, Floats, Floats | None]]:
+        """Points, models, residuals, weights at the points, and 1 or 0 where there is a score.
+
+        Residuals are 0 where there is none; so are the weights of a model's own point if `masked`.
+        In place of ones stands None. The weights of all points stay in ``_w``.
+        """
+        for at, rows in self._parts:
+            # The logistic curve by the hyperbolic tangent takes a third of the time.
+            mu = self._f[at] @ (0.5 * c.T)
+            mu = np.add(np.tanh(mu, out=mu), 1.0, out=mu)
+            mu *= 0.5
+            w, y, seen = weight_into(self._w[at], mu), self._read(rows), None
+            if self._grouped:
+                tilt = (self._slope[at] @ c.T) * (mu * (1.0 - mu))
+                mu = self._away[rows, None] * tilt + mu
+            residual = np.subtract(y, mu, out=mu)
+            if not self._whole:
+                seen = np.isfinite(y).astype(np.float64)
+                np.copyto(residual, 0.0, where=seen == 0.0)
+                if masked and not self._grouped:
+                    w *= seen
+            yield at, rows, residual, w, seen
+
+    def _pooled(self, w: Floats, seen: Floats | None, per: Floats) -> Floats:
+        """Weights times `per` model, summed over the models of each point."""
+        if not self._grouped:
+            return w * per[:, None]
+        return w * (per.sum() if seen is None else per @ seen)
+
+    def look(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Residuals and their derivatives at coefficients `c` and model noise `s`.
+
+        Returns
+        -------
+        squares, total : ndarray of shape (n_models,)
+            Sums over the items seen of squared residuals and of ``mu (1 - mu)``.
+        hessian : ndarray of shape (n_items, p (p + 1) / 2)
+            Packed, of the data alone.
+        gradient : ndarray of shape (n_items, p)
+        """
+        squares, total = np.empty((2, self.n_models))
+        hessian, gradient = np.zeros((self.n_items, len(self._times))), np.zeros_like(c)
+        for at, rows, residual, w, seen in self._residuals(c):
+            per = 1.0 / s[rows]
+            squares[rows] = np.einsum("ij,ij->i", residual, residual)
+            total[rows] = seen @ w[0] if self._grouped and seen is not None else w.sum(axis=1)
+            hessian += self._pooled(w, seen, per).T @ self._products[at]
+            gradient += residual.T @ (per[:, None] * self._f[at])
+        return squares, total, hessian, gradient
+
+    def leverage(self, inverse: Floats) -> Floats:
+        """Sum of leverages per model times its noise, by the packed inverse Hessians.
+
+        It is that at the coefficients of the last look. Of a group, a model that lacks items counts
+        as if it lacked average ones.
+        """
+        of_point = np.empty(len(self._w))
+        for at in _slices(*self._w.shape):
+            w = self._w[at]
+            of_point[at] = ((w * w) @ inverse * (self._products[at] * self._times)).sum(axis=1)
+        if not self._grouped:
+            return of_point
+        return np.asarray(of_point[self._group] * (self.overview.model_count / self.n_items))
+
+    def rest(self, c: Floats, s: Floats, factors: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """What the curves leave over.
+
+        Returns
+        -------
+        loadings : ndarray of shape (n_items, q)
+            Of the residual factors, at most `factors`.
+        squares : ndarray of shape (n_items,)
+            Sum of squared residuals, less the factors, in units of the models' noise.
+        mass : ndarray of shape (n_items,)
+            Sum of ``mu (1 - mu)`` over the models seen.
+        hessian : ndarray of shape (n_items, p (p + 1) / 2)
+        """
+        most = min(factors, self.n_models - 3)
+        left, size, right = (self._iterated if self._grouped else self._deflated)(c, s, most)
+        typical = self._in_group @ self._w
+        squares, mass = np.zeros((2, self.n_items))
+        hessian = np.zeros((self.n_items, len(self._times)))
+        for at, rows, residual, w, seen in self._residuals(c):
+            per = 1.0 / s[rows]
+            if len(size):
+                explained = (left[rows] * size) @ right.T
+                explained *= np.sqrt(w / per[:, None])
+                residual -= explained if seen is None else explained * seen
+            squares += per @ np.square(residual, out=residual)
+            mass += self._pooled(w, seen, np.ones(len(per))).sum(axis=0)
+            hessian += self._pooled(w, seen, per).T @ self._products[at]
+        return size * right / np.sqrt(typical)[:, None], squares, mass, hessian
+
+    def _deflated(self, c: Floats, s: Floats, most: int) -> Singular:
+        """Factors of the Pearson residuals above the noise, one after the other."""
+        pearson = np.empty((self.n_models, self.n_items))
+        for at, _, residual, w, _seen in self._residuals(c, masked=False):
+            np.divide(residual, np.sqrt(w * s[at, None]), out=pearson[at])
+        edge = self._noise_edge(float((pearson**2).sum()))
+        found = []
+        for _ in range(most):
+            left, size, right = _leading(pearson)
+            size *= _above(size, edge)
+            if size <= 0.0:
+                break
+            found.append((left, size, right))
+            for row, share in zip(pearson, left):
+                row -= size * (share * right)
+        if not found:
+            return np.empty((self.n_models, 0)), np.empty(0), np.empty((self.n_items, 0))
+        lefts, sizes, rights = zip(*found)
+        return np.column_stack(lefts), np.array(sizes), np.column_stack(rights)
+
+    def _iterated(self, c: Floats, s: Floats, most: int) -> Singular:
+        """Factors of the Pearson residuals above the noise, all at once.
+
+        By orthogonal iteration from random directions (Halko, Martinsson and Tropp 2011): the whole
+        matrix, and its product with itself, would be larger than the table.
+        """
+        q = np.random.default_rng(0).standard_normal((self.n_items, most + _BESIDE))
+        left, size = np.empty((self.n_models, most + _BESIDE)), np.zeros(most)
+        for _ in range(_ROUNDS if most else 1):
+            q, total, product = np.linalg.qr(q)[0], 0.0, np.zeros_like(q)
+            for _at, rows, residual, w, _seen in self._residuals(c):
+                residual *= 1.0 / np.sqrt(s[rows])[:, None]
+                residual *= 1.0 / np.sqrt(w)
+                total += float(np.einsum("ij,ij->", residual, residual))
+                left[rows] = residual @ q
+                product += residual.T @ left[rows]
+            u, singular, turn = np.linalg.svd(left, full_matrices=False)
+            u, right, before, size = u[:, :most], (q @ turn.T)[:, :most], size, singular[:most]
+            if (np.abs(size - before) <= _SETTLED * size).all():
+                break
+            q = product
+        edge = self._noise_edge(total)
+        sign = np.array([_sign(column) for column in right.T])
+        size = size * np.array([_above(one, edge) for one in size])
+        kept = size > 0.0
+        return (sign * u)[:, kept], size[kept], (sign * right)[:, kept]
+
+    def _noise_edge(self, squares: float) -> float:
+        """Largest singular value that noise alone has, of residuals with this sum of squares."""
+        variance = squares / self.overview.item_count.sum()
+        return float(np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models)))
+
+
+def _above(size: float, edge: float) -> float:
+    """Share of a singular value that is not noise."""
+    return 1.0 - (edge / size) ** 2 if size > edge else 0.0
+
+
+def _sign(right: Floats) -> float:
+    """What makes a pair of singular vectors the same with every library."""
+    return 1.0 if right[int(np.argmax(np.abs(right)))] > 0.0 else -1.0
+
+
+def _leading(matrix: Floats) -> tuple[Floats, float, Floats]:
+    """The leading singular triple."""
+    gram = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
+    if len(gram) <= 400:
+        vector = np.linalg.eigh(gram)[1][:, -1]
+    else:
+        vector = gram[:, int(np.argmax(np.diag(gram)))]
+        for _ in range(60):
+            vector = gram @ vector
+            vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
+    if len(matrix) <= matrix.shape[1]:
+        left, right = vector, matrix.T @ vector
+        size = float(np.linalg.norm(right))
+        right = right / max(size, 1e-300)
+    else:
+        right, left = vector, matrix @ vector
+        size = float(np.linalg.norm(left))
+        left = left / max(size, 1e-300)
+    sign = _sign(right)
+    return sign * left, size, sign * right
+
+
+def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
+    """Coefficients, inverse Hessians (to be multiplied by the noise), noise of the models.
+
+    Then the variance of slopes and of bends.
+    """
+    n_models, n_items, p, o = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(p)
-    easiness = (data.item_sum + 0.5 * data.overall) / (data.item_count + 0.5)
+    easiness = (o.item_sum + 0.5 * data.overall) / (o.item_count + 0.5)
     c = np.zeros((n_items, p))
     c[:, 0] = logit(np.clip(easiness, 0.005, 0.995))
     c[:, 1] = 1.0
@@ -226,17 +447,7 @@ def _fit_curves(data: Data) -> _Curves:
         s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
-    return _Curves(c, inverse, s, slope_variance, bend_variance)
-
-
-def _telling(noise: Floats, w: Floats) -> Floats:
-    """How much squared residuals tell of an item's noise, beside normal ones; shape (n_items,).
-
-    Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
-    noise is 1, the variance ``1/w - 4``: an item that one model in a hundred solves shows its noise
-    by one residual in a hundred, and an item that nobody solves shows nothing.
-    """
-    return np.asarray(2.0 * w / np.maximum(2.0 * w + noise * (1.0 - 4.0 * w), 1e-12))
+    return c, inverse, s, slope_variance, bend_variance
 
 
 def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:

@@ -1,36 +1,266 @@
-"""The adaptive test of the method "paper": one ability, largest information, one step a score.
+"""The paper as printed (arXiv:2601.13885): calibration in closed form, and the adaptive test.
 
-The paper's errors know nothing of what its response model gets wrong. So groups of models are left
-out of a calibration on the others, and each of them takes the adaptive test. Their squared errors
-over the variances that the test states, singly and for pairs, are what a ranking multiplies these
-variances by; abilities and the choice of items stay the paper's.
+Difficulty comes from the mean score of an item, ability from the mean score of a model, the
+noise from the residuals of both. Nothing is iterated: a few looks at the table, a part of it at a
+time, are enough. The response model: expected score ``mu = logistic(theta - b)``, variance
+``k mu (1 - mu)``, with ``k = 1`` for 0/1 scores, information ``mu (1 - mu) / k``. The test has one
+ability, asks for the largest information, and takes one step a score.
+
+The calibration stretches scores over [0, 1] before it takes their logit. A score told to the test
+must be stretched in the same way (`Rescaling`), or the ability that it points to is not on the
+scale of the difficulties.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
 from ..belief import Floats, Places
-from ..method import Fitted
+from ..method import Fitted, require_scores
 from ..policy import Mask, check_score, largest
-from .calibration import expected_score, fit, information, rescaling_of
 
+CLIP = 1e-6  # scores of ability estimation are kept this far from 0 and 1
+SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
+MIN_MODELS = 3  # below this many models a correlation says nothing, so the item stays
 PRIOR_PRECISION = 1.0 / 25.0
 _SAME = 12  # decimals to which equal information agrees: the last bits of a sum decide nothing
 #: The authors' jitter: difficulties move by at most this, and by this many standard errors; items
 #: farther than so many standard errors from the ability are not looked at.
 JITTER, JITTER_SE, WITHIN = 0.00148, 0.093, 1.3338
-#: Items after which errors are looked at; groups of models left out, and tests that are replayed.
-STOPS, GROUPS, REPLAYS = (10, 20, 45, 100, 200), 5, 60
-#: Models that count as showing no misfit, beside those that were seen.
-PRIOR = 4.0
+
+
+def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
+    """Calibrate by the paper's closed form.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Scores of the calibration models; several configs of a model are averaged for
+        difficulties and abilities and counted singly for the noise.
+    rescale : {"range", "none"}, optional
+        Whether the test maps the scores told to it by the range of the calibration scores, as
+        the paper's experiments do, or takes them as given. Without it the method fails on metrics
+        of a narrow range: calibration stretches the scores, so the difficulties span all of
+        [0, 1] whatever the metric does.
+
+    Returns
+    -------
+    Fitted
+        Parameter ``difficulty`` (logits); constants ``k``, ``discrimination`` ``1/sqrt(k)`` and
+        ``start`` (median difficulty of the items kept); report ``abilities`` and ``removed``.
+
+    Raises
+    ------
+    BankError
+        An item or model has no score, all item means are equal, or no noise can be computed.
+    UsageError
+        `rescale` is neither "range" nor "none".
+    """
+    if rescale not in ("range", "none"):
+        raise UsageError(f"rescale {rescale!r} is neither 'range' nor 'none'")
+    require_scores(table)
+    overview = table.overview
+    mean = overview.item_sum / overview.item_count
+    low, high = mean.min(), mean.max()
+    if not high > low:
+        raise BankError(
+            f"every item of {table.metric!r} has the same mean score {low:.6g}: there is no "
+            "difficulty to calibrate; check the metric, or use more models"
+        )
+    difficulty = -logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low))
+
+    raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
+    ends = table.scale.normalise(raw)
+    floor = float(ends.min())
+    span = float(ends.max()) - floor
+
+    def stretched(y: Floats) -> Floats:
+        return np.asarray(np.clip((y - floor) / span, CLIP, 1.0 - CLIP))
+
+    theta = np.empty(len(table.models))
+    for at, scores in table.parts():
+        theta[at] = logit(np.nanmean(stretched(scores), axis=1))
+    correlation = _item_correlation(table, theta)
+    kept = ~(correlation < 0.0)  # NaN (constant item, too few models) stays
+    if not kept.any():
+        raise BankError("no item correlates positively with the models' abilities")
+
+    squares = variance = 0.0
+    for ability, rows in zip(theta, table.rows_of.values()):
+        x = stretched(table.scale.normalise(table.raw[rows]))
+        mu = expected_score(np.array([[ability]]), difficulty[None, :])
+        use = np.isfinite(x) & kept
+        squares += float(np.where(use, (x - mu) ** 2, 0.0).sum())
+        variance += float((use * (mu * (1.0 - mu))).sum())
+    noise = squares / variance
+    if not noise > 0.0:
+        raise BankError(
+            "the scores fit the response model without any noise; check that they are real"
+        )
+    return Fitted(
+        kept=kept,
+        parameters={"difficulty": np.asarray(difficulty)},
+        constants={
+            "k": noise,
+            "discrimination": float(1.0 / np.sqrt(noise)),
+            "start": float(np.median(difficulty[kept])),
+            "mean_range": [float(low), float(high)],
+            "score_range": [floor, floor + span],
+            "rescale": rescale,
+        },
+        report={
+            "abilities": dict(zip(table.models, theta.tolist())),
+            "removed": {
+                table.doc_ids[i]: f"correlates {correlation[i]:+.2f} with the models' abilities"
+                for i in np.flatnonzero(~kept)
+            },
+        },
+    )
+
+
+def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
+    """Pearson correlation of each item's scores with ability, NaN where there is none."""
+    overview = table.overview
+    count, mean = overview.item_count, overview.item_sum / overview.item_count
+    ability = np.zeros(table.n_items)
+    for at, scores in table.parts():
+        ability += theta[at] @ np.isfinite(scores)
+    ability /= count
+    products, of_ability, of_scores = (np.zeros(table.n_items) for _ in range(3))
+    for at, scores in table.parts():
+        dy = np.where(np.isfinite(scores), scores - mean, 0.0)
+        dt = np.where(np.isfinite(scores), theta[at, None] - ability, 0.0)
+        products += np.einsum("ij,ij->j", dt, dy)
+        of_ability += np.einsum("ij,ij->j", dt, dt)
+        of_scores += np.einsum("ij,ij->j", dy, dy)
+    norm = np.sqrt(of_ability * of_scores)
+    varies = overview.item_high > overview.item_low
+    usable = (count >= MIN_MODELS) & varies & (norm > 0.0)
+    out: Floats = np.full(len(count), np.nan)
+    np.divide(products, norm, out=out, where=usable)
+    return out
+
+
+def expected_score(theta: ArrayLike, difficulty: ArrayLike) -> Floats:
+    """Expected score ``mu = logistic(theta - b)``.
+
+    Parameters
+    ----------
+    theta : array_like
+        Ability in logits; broadcasts against `difficulty`.
+    difficulty : array_like
+        Item difficulty ``b`` in logits.
+
+    Returns
+    -------
+    ndarray
+        Expected scores in (0, 1), of the broadcast shape.
+
+    Examples
+    --------
+    >>> float(expected_score(0.0, 0.0))
+    0.5
+    """
+    return np.asarray(expit(np.subtract(theta, difficulty)), dtype=np.float64)
+
+
+def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
+    """Fisher information about ability in one score, in 1 / logit^2.
+
+    Parameters
+    ----------
+    mu : array_like
+        Expected scores in [0, 1].
+    k : float
+        Noise, above 0.
+    full : bool, optional
+        Add the information that the variance carries, ``(1 - 2 mu)^2 / 2`` (the paper's
+        appendix). Used for selection only.
+
+    Returns
+    -------
+    ndarray
+        ``mu (1 - mu) / k`` [+ ``(1 - 2 mu)^2 / 2``], of the shape of `mu`.
+
+    Examples
+    --------
+    >>> float(information(0.5, 0.25))
+    1.0
+    """
+    m = np.asarray(mu, dtype=np.float64)
+    first = m * (1.0 - m) / k
+    return np.asarray(first + (1.0 - 2.0 * m) ** 2 / 2.0 if full else first)
+
+
+class Rescaling(NamedTuple):
+    """``x = (y - low) / (high - low)``, clipped to [0, 1].
+
+    Attributes
+    ----------
+    low, high : float
+        Scores on [0, 1] that map to 0 and 1.
+
+    Examples
+    --------
+    >>> narrow = Rescaling(0.25, 0.75)
+    >>> narrow.apply(0.5), narrow.apply(0.9), float(narrow.restore(np.array(0.5)))
+    (0.5, 1.0, 0.5)
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def span(self) -> float:
+        """Score units per unit of the model's scale."""
+        return self.high - self.low
+
+    def apply(self, score: float) -> float:
+        """The score on the scale of the response model."""
+        return min(max((score - self.low) / self.span, 0.0), 1.0)
+
+    def restore(self, value: Floats) -> Floats:
+        """Expected scores of the response model on the scale of the scores."""
+        return np.asarray(self.low + self.span * value)
+
+
+def rescaling_of(bank: ItemBank, score_range: tuple[float, float] | None = None) -> Rescaling:
+    """The rescaling of a bank; a bank that states none takes scores as given.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        Of method "paper".
+    score_range : (float, float), optional
+        Rescale by this range, whatever the bank states.
+
+    Raises
+    ------
+    BankError
+        The range is empty or not within [0, 1], or the bank rescales and states no range.
+    """
+    if score_range is None:
+        if bank.constants.get("rescale", "none") == "none":
+            return Rescaling()
+        score_range = bank.constants.get("score_range") or (0.0, 0.0)
+    try:
+        low, high = (float(v) for v in score_range)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not 0.0 <= low < high <= 1.0:
+        raise BankError(
+            f"scores cannot be rescaled by the range {score_range}: two numbers low < high within "
+            "[0, 1] are needed; calibrate the bank again"
+        )
+    return Rescaling(low, high)
 
 
 def lots(seed: Sequence[int], n_items: int) -> Places:
@@ -44,7 +274,7 @@ class PaperTest:
     The ability starts at the median difficulty with precision 1/25. A score ``y`` on an item
     with expected score ``mu`` adds its information ``mu (1 - mu) / k`` to the precision, then
     moves the ability by ``(y - mu) / (k x precision)``; the standard error is precision^(-1/2).
-    ``y`` is the score on the bank's scale (:class:`~.calibration.Rescaling`). Among items of equal
+    ``y`` is the score on the bank's scale (`Rescaling`). Among items of equal
     information a draw decides.
 
     Parameters
@@ -171,121 +401,3 @@ class PaperTest:
         mu = float(expected_score(self.ability, self._moved()[item]))
         self.precision += mu * (1.0 - mu) / self._k
         self.ability += (self.rescaling.apply(score) - mu) / (self._k * self.precision)
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """What stated variances are multiplied by.
-
-    Attributes
-    ----------
-    n : tuple of float
-        Items of a model.
-    single, pair : tuple of float
-        After these: of one model's variance, and of its part in that of a difference.
-    df : float
-        Degrees of freedom of these figures.
-    """
-
-    n: tuple[float, ...]
-    single: tuple[float, ...]
-    pair: tuple[float, ...]
-    df: float
-
-    @classmethod
-    def of(cls, bank: ItemBank) -> Misfit:
-        """Read the misfit that the calibration measured, or take the usual one.
-
-        Examples
-        --------
-        >>> Misfit.of(ItemBank.blank(range(9))) is USUAL
-        True
-        """
-        if (stored := bank.constants.get("misfit")) is None:
-            return USUAL
-        try:
-            n, single, pair = (tuple(map(float, stored[k])) for k in ("n", "single", "pair"))
-            out = cls(n, single, pair, float(stored["df"]))
-            sound = len(out.n) == len(out.single) == len(out.pair) > 0 and out.df > 0.0
-            sound = sound and min(*out.n, *out.single, *out.pair) >= 1.0
-        except (KeyError, TypeError, ValueError):
-            sound = False
-        if not sound:
-            raise BankError("damaged item bank: constant 'misfit' makes no sense")
-        return out
-
-    def widened(self, error: Floats, n: Floats) -> tuple[Floats, Floats]:
-        """Standard errors after `n` items: of single models, and as they count in differences."""
-        at = np.log(np.maximum(n, 1.0))
-        one, two = (np.interp(at, np.log(self.n), f) for f in (self.single, self.pair))
-        return error * np.sqrt(one), error * np.sqrt(two)
-
-
-#: Where nothing was measured: a bank of an earlier version, or of fewer than four models.
-USUAL = Misfit((10.0, 200.0), (2.0, 8.0), (1.5, 2.0), 5.0)
-
-
-def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
-    """The paper's calibration (:func:`~.calibration.fit`), and how wrong its errors are."""
-    fitted = fit(table, rescale=rescale)
-    if (misfit := measured(table, rescale)) is None:
-        return fitted
-    return replace(fitted, constants={**fitted.constants, "misfit": misfit})
-
-
-def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
-    """The misfit of models left out, as a bank keeps it; None where there are too few models.
-
-    The factor of single models makes 90% intervals hold for 90% of them: a model that is unlike all
-    others would move a mean. That of pairs is a mean over the third of them that are closest, whose
-    order is in doubt; of others errors grow with the difference, and so decide nothing.
-    """
-    n_models = len(table.models)
-    k, rng = min(GROUPS, n_models // 2), np.random.default_rng(0)
-    single: dict[int, list[float]] = defaultdict(list)
-    pair: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for _ in range(-(-REPLAYS // n_models) if k > 1 else 0):
-        order = rng.permutation(n_models)
-        for left_out in (order[g::k] for g in range(k)):
-            try:
-                fitted = fit(table.without([table.models[i] for i in left_out]), rescale=rescale)
-            except BankError:  # nothing differs without them
-                continue
-            bank = replace(
-                ItemBank.blank(table.doc_ids), method="paper", kept=fitted.kept,
-                parameters=fitted.parameters, constants=fitted.constants,
-            )  # fmt: skip
-            y = table.model_scores(models=left_out[: max(REPLAYS // k, 2)])
-            truth = np.nanmean(y, axis=1)
-            i, j = np.triu_indices(len(y), 1)
-            for n, (estimate, v) in _tested(bank, y).items():
-                e = estimate - truth
-                single[n] += list(e * e / v)
-                z2 = (e[i] - e[j]) ** 2 / (v[i] + v[j])
-                pair[n] += zip(np.abs(truth[i] - truth[j]), z2)
-    stops = sorted(n for n in pair if pair[n])
-    if not stops:
-        return None
-    near = [np.array(sorted(pair[n]))[: -(-len(pair[n]) // 3), 1].mean() for n in stops]
-    high = [np.quantile(single[n], 0.9) / 2.706 for n in stops]
-    one, two = (
-        tuple(max((n_models * float(x) + PRIOR) / (n_models + PRIOR), 1.0) for x in shown)
-        for shown in (high, near)
-    )
-    return asdict(Misfit(tuple(map(float, stops)), one, two, n_models + PRIOR - 2.0))
-
-
-def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
-    """Estimates and their stated variances, after some items of each model."""
-    tests = [PaperTest(bank, seed=(k,)) for k in range(len(y))]
-    free = bank.kept & np.isfinite(y)
-    most, out = int(free.sum(axis=1).min()), {}
-    for n in range(1, min(most, STOPS[-1]) + 1):
-        for test, left, scores in zip(tests, free, y):
-            [item] = test.select(left)
-            left[item] = False
-            test.learn(item, float(scores[item]))
-        if n in STOPS or n == most < STOPS[0]:
-            error = np.array([t.slope * t.ability_error for t in tests])
-            out[n] = np.array([t.estimate for t in tests]), error**2
-    return out

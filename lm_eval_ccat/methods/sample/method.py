@@ -1,4 +1,18 @@
-"""The method "sample": items drawn at random, the same for all models; means, and who is next."""
+"""The method "sample": items drawn at random, the same for all models; means, and who is next.
+
+*Least squares on models and items.* A score is taken as the model's effect plus the item's. Where
+all models have had the same items the estimates are their plain means; where one has had more, the
+others' means are moved by how much easier or harder those items were for the models that had them.
+
+*How easy items are elsewhere.* The mean of random items errs by how easy these happen to be. Where
+a bank says how easy each item is in other tasks on the same documents (its parameter ``ease``), or
+was for the models that it has answers of, the mean of all models moves by
+``slope (mean ease of all items - mean ease of those drawn)``: the regression estimator of survey
+sampling. The slope is that of the scores on the ease, the same for all models, learned from the
+draws: before any it may be anything from 0, where these say nothing of this ranking, to 1, where
+differences in ease are what they are there. Differences between models do not move, so that
+verdicts rest on the draws alone.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +20,187 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logit
 
 from ...bank.bank import ItemBank
 from ...errors import UsageError
-from ..belief import BENCHMARK, Belief, Floats, Places
-from ..evidence import betting_interval, log_p
+from ..belief import BENCHMARK, Belief, Floats, Places, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
-from .means import Effects, Slope, ease_of, slope_of
-from .pairs import LEAST, Pairs, SharedSequence
+from .pairs import LEAST, Pairs, SharedSequence, betting_interval
 
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are taken together: each needs a variance of its own.
 SMALLEST_STRATUM = 30
-_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)
+_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of what is known of pairs
+EASE = "ease"
+_USUAL, _UNSURE = 0.5, 0.25  # of a slope, before any draw
+_FEWEST = 3  # items that show a slope
+_ANSWERS = 2  # models that an item must have answers of to say how easy it is
+#: What is known elsewhere is left out once the scores are so many times as likely if the slope is 0
+#: as if it is 1, and it is less than two standard errors from 0.
+_ODDS = 10.0
+_RIDGE = 1e-12
+
+
+class Effects:
+    """The normal equations, kept up to date score by score.
+
+    Parameters
+    ----------
+    n_models, n_items : int
+    """
+
+    def __init__(self, n_models: int, n_items: int) -> None:
+        self.scores = np.full((n_models, n_items), np.nan)
+        self.laplacian = np.zeros((n_models, n_models))
+        self.right = np.zeros(n_models)
+        self.share = np.zeros(n_models)  # over items, one over the number of models that have it
+        self.n_seen = 0  # items that some model has
+        self.counts = np.zeros(n_models, dtype=np.intp)
+        self.item_means = 0.0  # their sum
+        self.within = 0.0  # sum of squares around the items' means
+        self._solved: tuple[Floats, float] | None = None
+
+    def add_model(self) -> None:
+        """One more model, without scores."""
+        self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
+        self.laplacian = np.pad(self.laplacian, (0, 1))
+        self.right, self.share = np.append(self.right, 0.0), np.append(self.share, 0.0)
+        self.counts = np.append(self.counts, 0)
+        self._solved = None
+
+    def learn(self, model: int, item: int, score: float) -> None:
+        """Take in a score."""
+        column = self.scores[:, item]
+        had = np.flatnonzero(np.isfinite(column))
+        if len(had):
+            self._item(had, column[had], -1.0)
+        column[model] = score
+        now = np.flatnonzero(np.isfinite(column))
+        self._item(now, column[now], 1.0)
+        self.counts[model] += 1
+        self._solved = None
+
+    def _item(self, models: Places, y: Floats, sign: float) -> None:
+        size = len(models)
+        mean = float(y.sum()) / size
+        part = sign * (np.eye(size) - 1.0 / size)
+        self.laplacian[np.ix_(models, models)] += part
+        self.right[models] += sign * (y - mean)
+        self.share[models] += sign / size
+        self.item_means += sign * mean
+        self.within += sign * float(((y - mean) ** 2).sum())
+        self.n_seen += int(sign)
+
+    def solve(self) -> tuple[Floats, float]:
+        """Estimated mean of each model over all items, and the variance of a residual.
+
+        A model without items stands at the mean of the others.
+        """
+        if self._solved is None:
+            n_models = len(self.right)
+            ridge = _RIDGE * max(self.n_seen, 1) * np.eye(n_models)
+            effect = np.linalg.solve(self.laplacian + ridge, self.right)
+            level = (self.item_means - float(effect @ self.share)) / max(self.n_seen, 1)
+            freedom = int(self.counts.sum()) - self.n_seen - n_models + 1
+            rest = max(self.within - float(effect @ self.right), 0.0) / max(freedom, 1)
+            estimate = effect + (level if self.n_seen else 0.5)
+            self._solved = np.clip(estimate, 0.0, 1.0), rest
+        return self._solved
+
+    def expected(self, model: int) -> Floats:
+        """Expected score of one model on every item: what it scored, or what the effects give."""
+        estimate, _ = self.solve()
+        effect = estimate - estimate.mean()
+        seen = np.isfinite(self.scores)
+        count = seen.sum(axis=0)
+        rest = np.where(seen, self.scores - effect[:, None], 0.0).sum(axis=0)
+        level = float(estimate.mean())
+        ease = np.divide(rest, count, out=np.full(len(count), level), where=count > 0)
+        scored, rest = self.scores[model], np.clip(ease + effect[model], 0.0, 1.0)
+        return np.asarray(np.where(np.isfinite(scored), scored, rest))
+
+
+class Slope(NamedTuple):
+    """Slope of the scores on the ease of items elsewhere.
+
+    Attributes
+    ----------
+    value, variance : float
+    explained : float
+        Share of the variance of scores within a model that goes with the ease.
+    misleads : bool
+        Whether scores speak against it; the slope is 0 then.
+    """
+
+    value: float = _USUAL
+    variance: float = _UNSURE
+    explained: float = 0.0
+    misleads: bool = False
+
+
+def ease_of(bank: ItemBank) -> Floats | None:
+    """Expected score of a usual model on each item, less the mean; None if the bank has no word.
+
+    Items that nothing is known of stand at the mean.
+    """
+    ease = bank.parameters.get(EASE)
+    if ease is None:
+        total, count = np.zeros(bank.n_items), np.zeros(bank.n_items)
+        for one in bank.observations:
+            if len(one.items):
+                total[one.items] += one.scores - one.scores.mean()
+                count[one.items] += 1
+        if not (count >= _ANSWERS).any():
+            return None
+        ease = np.where(count >= _ANSWERS, total / np.maximum(count, 1.0), 0.0)
+    return np.asarray(ease - ease.mean())
+
+
+def slope_of(scores: Floats, ease: Floats) -> Slope:
+    """Learn the slope.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models, n_items)
+        NaN where there is none.
+    ease : ndarray of shape (n_items,)
+
+    Examples
+    --------
+    >>> ease = np.linspace(-0.4, 0.4, 40)
+    >>> noise = np.random.default_rng(0).normal(0.0, 0.05, (2, 40))
+    >>> round(slope_of(0.5 + ease + noise, ease).value, 1)
+    1.0
+    >>> slope_of(0.5 + noise, ease).misleads
+    True
+    """
+    seen = np.isfinite(scores)
+    n = seen.sum(axis=1, keepdims=True)
+    shown = int(seen.any(axis=0).sum())
+    x, y = (
+        np.where(seen, v - np.where(seen, v, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1), 0)
+        for v in (np.broadcast_to(ease, scores.shape), np.nan_to_num(scores))
+    )
+    squares, along, total = float((x * x).sum()), float((x * y).sum()), float((y * y).sum())
+    if shown < _FEWEST or squares <= 0.0:
+        return Slope()
+    plain = along / squares
+    rest = np.where(seen, y - plain * x, 0.0)
+    # Scores of several models on one item are not so many items.
+    by_item = float(((x * rest).sum(axis=0) ** 2).sum()) / squares
+    alone = float((rest * rest).sum()) / max(float(n.sum()), 1.0)
+    error = max(by_item, alone) * shown / (shown - 2.0) / squares
+    if plain < min(0.5 - error * math.log(_ODDS), 2.0 * error**0.5):
+        return Slope(0.0, 0.0, 0.0, misleads=True)
+    weight = _UNSURE / (_UNSURE + error)
+    value = max(weight * plain + (1.0 - weight) * _USUAL, 0.0)
+    explained = value * (2.0 * along - value * squares) / max(total, 1e-300)
+    return Slope(value, weight * error, min(max(explained, 0.0), 1.0))
 
 
 class SamplePolicy(Policy):
@@ -43,7 +220,7 @@ class SamplePolicy(Policy):
     seed : int, optional
         Of the sequence.
     guarantee : {"asymptotic", "finite"}, optional
-        Evidence by the asymptotic confidence sequence of `evidence.log_p`, or by betting, which
+        Evidence by the asymptotic confidence sequence of `belief.log_p`, or by betting, which
         holds for any number of items and needs more of them.
     strata : sequence or mapping of doc_id to label, optional
         A group for every item (in bank order), known before any score; each group is then drawn
@@ -140,39 +317,33 @@ class SamplePolicy(Policy):
 
     def _of_pairs(self, whole: bool) -> Floats:
         """Variances, evidence, loss and items of all pairs, brought up to date."""
-        p, known = self.pairs, self._known[whole]
+        p, known, n_models = self.pairs, self._known[whole], len(self._asked)
         for model in self._stale[whole]:
-            others = np.flatnonzero(np.arange(p.n_models) != model)
-            at = p.number[model, others]
+            at = model * n_models + np.arange(n_models)
             plain, of_one = p.sums.variances(at, whole=whole)
-            mean, items = p.sums.means(at), p.sums.items(at)
+            mean, items = p.sums.means(at), p.sums.items(at)  # of the model to the others
             spread = np.sqrt(np.clip(plain, 1e-30, 1.0))
             usable = np.isfinite(plain) & (plain > 0.0) & (items >= LEAST)
-            size = np.zeros(len(at))
+            size = np.zeros(n_models)
             clock = of_one[usable] / plain[usable]
             size[usable] = -log_p(mean[usable] / np.sqrt(plain[usable]), clock)
-            ahead = np.where(others > model, mean, -mean)  # of the model to the others
             loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
-            rows = np.array([p.stated(at, whole), np.where(ahead > 0.0, size, 0.0), loss, items])
-            known[:, model, others] = known[:, others, model] = rows
-            known[_EVIDENCE, others, model] = np.where(ahead < 0.0, size, 0.0)
+            rows = np.array([p.stated(at, whole), np.where(mean > 0.0, size, 0.0), loss, items])
+            known[:, model] = known[:, :, model] = rows
+            known[_EVIDENCE, :, model] = np.where(mean < 0.0, size, 0.0)
+            known[:, model, model] = 0.0
         self._stale[whole].clear()
         return known
 
     def _with_bets(self, belief: Belief) -> Belief:
         """The belief with the evidence of bets in place of that of the mixture."""
-        p, size = self.pairs, belief.variance.shape
+        p, shape = self.pairs, (2, *belief.variance.shape)
         assert p.bets is not None
-        ready = p.sums.items(np.arange(len(p.first))) >= LEAST
-        up, down = (
-            np.where(ready, np.maximum(b.log_capital - math.log(2.0), 0.0), 0.0) for b in p.bets
-        )
-        evidence, closeness = np.zeros(size), np.zeros(size)
-        evidence[p.first, p.second], evidence[p.second, p.first] = up[0], down[0]
-        if self._close_by > 0.0:
-            near = np.minimum(up[1], down[1])
-            closeness[p.first, p.second] = closeness[p.second, p.first] = near
-        return replace(belief, evidence=evidence, closeness=closeness, close_by=self._close_by)
+        ready = p.sums.items(np.arange(belief.variance.size)) >= LEAST
+        capital = np.maximum(p.bets.log_capital - math.log(2.0), 0.0)
+        evidence, close = np.where(ready, capital, 0.0).reshape(shape)
+        close = np.minimum(close, close.T) if self._close_by > 0.0 else np.zeros_like(close)
+        return replace(belief, evidence=evidence, closeness=close, close_by=self._close_by)
 
     def _of_models(self, whole: bool) -> tuple[Floats, Floats]:
         """Means by least squares on models and items, and variances as in two-phase sampling."""

@@ -4,8 +4,8 @@ Items are drawn without replacement from strata of known size (from one stratum,
 benchmark, as a rule), in proportion to their sizes. After ``n`` of ``N`` draws with mean ``m``,
 ``(m - mean) n N / (N - n)`` is a martingale in ``n`` whatever the scores are, whose variance is
 ``n N / (N - n)`` times that of the items. Under proportional allocation the martingales of the
-strata add up to one on the same clock, with the variance within strata. `evidence` bounds such a
-martingale at all times together; what it does on few items is measured (benchmarks/sample.py),
+strata add up to one on the same clock, with the variance within strata. `belief.log_p` bounds such
+a martingale at all times together; what it does on few items is measured (benchmarks/sample.py),
 not proven.
 
 An item without a value (a model failed on it) is as one that was not drawn: values are taken to be
@@ -18,8 +18,7 @@ import math
 
 import numpy as np
 
-from ..belief import Floats, Places
-from ..evidence import Bets, boundary
+from ..belief import Floats, Places, boundary
 
 #: Items of which nothing is decided before: a variance estimated from fewer is worth little.
 LEAST = 10
@@ -35,6 +34,11 @@ GRADED, RIGHT_OR_WRONG = 0.2, 0.4
 #: The same of one model's scores: its median was 0.06 to 0.23 on the graded sets, 0.28 and 0.43 on
 #: two of right-or-wrong ones, where it is 0.5 at most.
 GRADED_SCORE, RIGHT_OR_WRONG_SCORE = 0.2, 0.5
+#: Largest share of the capital that is staked.
+MOST = 0.7
+#: Items imagined at the middle of the scale before the first, for the mean and the variance that
+#: stakes are computed from; the validity does not depend on it.
+PRIOR_ITEMS, PRIOR_VARIANCE = 4.0, 0.02
 
 
 class Sums:
@@ -155,6 +159,58 @@ class SharedSequence:
         return float(1.0 / (float(self.sizes[h]) - before))
 
 
+class Bets:
+    """Capital of bets that series of values in [0, 1] have a larger mean than some null.
+
+    Whoever bets on the next value against a hypothetical mean, at odds that are fair if it is true,
+    cannot expect to grow rich. Capital of ``1 / alpha`` refutes the mean at level ``alpha``,
+    however often one looks, for any number of items (Ville's inequality). Without replacement the
+    fair price of the next value is the mean of what would be left (I. Waudby-Smith and A. Ramdas,
+    "Estimating means of bounded random variables by betting", arXiv:2010.09686, section 5).
+
+    Parameters
+    ----------
+    n_series : int
+    size : float
+        Items of the benchmark.
+    nulls : ndarray of shape (n_nulls,)
+        Means to refute, on [0, 1].
+
+    Attributes
+    ----------
+    log_capital : ndarray of shape (n_nulls, n_series)
+        `log(1 / alpha)` or more refutes every mean up to the null at level alpha.
+    """
+
+    def __init__(self, n_series: int, size: float, nulls: Floats) -> None:
+        self.size, self.nulls = float(size), np.asarray(nulls, dtype=np.float64)[:, None]
+        self.count, self.total, self.spread = (np.zeros(n_series) for _ in range(3))
+        self.log_capital = np.zeros((len(self.nulls), n_series))
+
+    def learn(self, series: Places, values: Floats) -> None:
+        """Take in one item for some series, each named once; NaN where it has no value.
+
+        An item without a value is as one that was not drawn.
+        """
+        seen = np.isfinite(values)
+        series, values = series[seen], values[seen]
+        k, before = self.count[series], self.total[series]
+        left = self.size - k
+        fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
+        guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
+        spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
+        edge = guess - fair
+        stake = np.clip(edge / (spread + edge**2), 0.0, MOST / np.maximum(fair, 1e-6))
+        stake = np.where(before >= self.nulls * k, stake, 0.0)
+        growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
+        # A price below what the values left can come to: the null is refuted for certain.
+        growth = np.where(fair < -1e-9, np.inf, growth)
+        self.log_capital[:, series] += growth
+        self.spread[series] += (values - guess) ** 2
+        self.count[series] += 1.0
+        self.total[series] += values
+
+
 class Pairs:
     """Sums over the items of every pair, kept up to date item by item.
 
@@ -174,9 +230,10 @@ class Pairs:
     Attributes
     ----------
     sums, single : Sums
-        Of the differences of all pairs, and of the models' scores (less the first of each).
-    bets : (Bets, Bets) or None
-        That the first model of each pair is better, and that the second is.
+        Of the differences of all pairs (series ``a n_models + b``: of model `a` to `b`), and of the
+        models' scores (less the first of each).
+    bets : Bets or None
+        That the first model of each pair is better.
     """
 
     def __init__(
@@ -185,43 +242,33 @@ class Pairs:
         self.sequence, self._nulls = sequence, nulls
         self.scores = np.full((n_models, n_items), np.nan)
         self.done = np.zeros((n_models, n_items), dtype=bool)
-        self._start(n_models)
+        self._start()
 
-    def _start(self, n_models: int) -> None:
-        self.first, self.second = np.triu_indices(n_models, 1)
-        self.number = np.zeros((n_models, n_models), dtype=np.intp)
-        self.number[self.first, self.second] = np.arange(len(self.first))
-        self.number += self.number.T
+    def _start(self) -> None:
+        n_models, sizes = len(self.scores), self.sequence.sizes
         self.seen = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
-        sizes, n_pairs = self.sequence.sizes, len(self.first)
-        self.sums, self.single = Sums(n_pairs, sizes), Sums(n_models, sizes)
-        self.bets: tuple[Bets, Bets] | None = None
+        self.sums, self.single = Sums(n_models**2, sizes), Sums(n_models, sizes)
+        self.bets: Bets | None = None
         if self._nulls is not None:
-            size, nulls = float(sizes.sum()), 0.5 + 0.5 * self._nulls
-            self.bets = Bets(n_pairs, size, nulls), Bets(n_pairs, size, nulls)
-
-    @property
-    def n_models(self) -> int:
-        return len(self.scores)
+            self.bets = Bets(n_models**2, float(sizes.sum()), 0.5 + 0.5 * self._nulls)
 
     def add_model(self) -> None:
         """One more model; the sums are computed anew."""
-        n_models, n_items = self.n_models + 1, self.scores.shape[1]
-        self.scores = np.vstack([self.scores, np.full(n_items, np.nan)])
-        self.done = np.vstack([self.done, np.zeros(n_items, dtype=bool)])
-        self._start(n_models)
-        for model in range(n_models):
-            self.advance(model)
+        self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
+        self.done = np.pad(self.done, ((0, 1), (0, 0)))
+        self._start()
+        for model in range(len(self.scores)):
+            self._advance(model)
 
     def settle(self, model: int, item: int, score: float) -> None:
         """`model` is done with `item`; NaN is the score of a failure."""
         self.scores[model, item], self.done[model, item] = score, True
-        self.advance(model)
+        self._advance(model)
 
-    def advance(self, model: int) -> None:
+    def _advance(self, model: int) -> None:
         """Take in what of the sequence `model` is done with by now."""
-        order, done = self.sequence.order, self.done[model]
+        order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
         at = int(self.seen[model])
         while at < len(order) and done[item := int(order[at])]:
             h = self.sequence.stratum_of[item]
@@ -233,14 +280,12 @@ class Pairs:
             others = np.flatnonzero(self.seen > at)
             others = others[others != model]
             if len(others):
-                # A difference is that of the model of lower number to the other.
-                values = score - self.scores[others, item]
-                values = np.where(others < model, -values, values)
-                pairs = self.number[model, others]
-                self.sums.learn(pairs, values, h)
+                series = np.concatenate([model * n_models + others, others * n_models + model])
+                away = score - self.scores[others, item]
+                values = np.concatenate([away, -away])
+                self.sums.learn(series, values, h)
                 if self.bets is not None:
-                    self.bets[0].learn(pairs, 0.5 + 0.5 * values)
-                    self.bets[1].learn(pairs, 0.5 - 0.5 * values)
+                    self.bets.learn(series, 0.5 + 0.5 * values)
             at += 1
 
     # -- errors that are stated ---------------------------------------------------------------
@@ -279,10 +324,50 @@ class Pairs:
         lie apart: two models that were equally bad on all easy items need not be on the next hard
         one.
         """
-        models = np.arange(self.n_models)
+        models = np.arange(len(self.scores))
         of_one = self.single.variances(models, self.largest_departures(models))[1]
-        apart = np.minimum(of_one[self.first[pairs]] + of_one[self.second[pairs]], 1.0)
+        one, other = np.divmod(pairs, len(models))
+        apart = np.minimum(of_one[one] + of_one[other], 1.0)
         return self.sums.variances(pairs, np.sqrt(apart), whole)[0]
+
+
+def betting_interval(
+    values: Floats, size: float, alpha: float, grid: int = 1001
+) -> tuple[float, float]:
+    """Interval of the mean of values in [0, 1] that holds at all looks, by betting.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        In the order drawn; NaN where an item has no value.
+    size : float
+        Items of the benchmark.
+    alpha : float
+        Two-sided error.
+    grid : int, optional
+        Nulls tried; the interval is as fine as that.
+
+    Returns
+    -------
+    low, high : float
+
+    Examples
+    --------
+    >>> low, high = betting_interval(np.tile([0.0, 1.0, 1.0], 40), 1000, 0.05)
+    >>> bool(low < 2 / 3 < high)
+    True
+    """
+    nulls = np.linspace(0.0, 1.0, grid)
+    edges = []
+    for x in (values, 1.0 - values):
+        bets = Bets(1, size, nulls)
+        best = np.zeros(grid)
+        for value in x:
+            bets.learn(np.zeros(1, dtype=np.intp), np.array([value]))
+            best = np.maximum(best, bets.log_capital[:, 0])
+        refuted = np.logical_and.accumulate(best >= np.log(2.0 / alpha))
+        edges.append(float(nulls[max(int(refuted.sum()) - 1, 0)]))
+    return edges[0], max(1.0 - edges[1], edges[0])
 
 
 # -- how many items a ranking will take, before anything is known of the models ------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.methods.default import cells, items
+from lm_eval_ccat.methods.default import items
 from lm_eval_ccat.methods.default.fractional import packed
 from lm_eval_ccat.methods.default.items import fit_items
 
@@ -88,7 +88,7 @@ def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(mi
 def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
     scores = with_holes(world(24, 300), 0.1).model_scores()
     whole = fit_items(scores).items
-    monkeypatch.setattr(cells, "_BLOCK", 24 * 37)
+    monkeypatch.setattr(items, "_PART", 24 * 37)
     parts = fit_items(scores).items
     for name in ("coefficients", "covariance", "noise", "loadings", "log_noise"):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9, abs=1e-10)
@@ -98,8 +98,8 @@ def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch
     table = ScoreTable.from_arrays(
         np.random.default_rng(0).random((1200, 600)), [f"m{j}" for j in range(1200)]
     )
-    monkeypatch.setattr(cells, "_PART", 1 << 14)
-    monkeypatch.setattr(cells, "_GROUP_CELLS", 0)
+    monkeypatch.setattr(items, "_PART", 1 << 14)
+    monkeypatch.setattr(items, "_GROUP_CELLS", 0)
     tracemalloc.start()
     try:
         items.fit_groups(table, 1)

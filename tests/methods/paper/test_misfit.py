@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError
-from lm_eval_ccat.methods.paper.test import STOPS, USUAL, Misfit
+from lm_eval_ccat.methods.paper.method import STOPS, USUAL, Misfit
 
 NAMES = [f"m{j}" for j in range(14)]
 

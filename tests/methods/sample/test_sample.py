@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods import evidence
-from lm_eval_ccat.methods.evidence import betting_interval
+from lm_eval_ccat.methods.belief import boundary
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.methods.sample.pairs import LEAST, SharedSequence, Sums
+from lm_eval_ccat.methods.sample.pairs import LEAST, SharedSequence, Sums, betting_interval
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
 
@@ -98,10 +97,10 @@ def test_answers_that_come_back_early_wait_for_those_before_them():
     for item in order[1:]:
         p.placed(1, int(item), 0.01)
         p.told(1, int(item), y[1, item])
-    assert p.pairs.sums.items(np.array([0]))[0] == 0
+    assert p.pairs.sums.items(np.array([1]))[0] == 0
     p.placed(1, int(order[0]), 0.01)
     p.told(1, int(order[0]), y[1, order[0]])
-    assert p.pairs.sums.items(np.array([0]))[0] == 40
+    assert p.pairs.sums.items(np.array([1]))[0] == 40
 
 
 def test_a_failed_item_counts_for_no_pair_of_its_model():
@@ -163,7 +162,7 @@ def ever_missed(y: np.ndarray, seeds: int, strata=None) -> float:
         sums.learn(every, d[orders[:, k]], h)
         of_mean, of_one = sums.variances(every)
         if k + 1 >= LEAST and (of_mean > 0.0).all() and np.isfinite(of_mean).all():
-            half = evidence.boundary(0.1, of_one / of_mean) * np.sqrt(of_mean)
+            half = boundary(0.1, of_one / of_mean) * np.sqrt(of_mean)
             missed |= np.abs(sums.means(every) - d.mean()) > half + 1e-12
     return float(missed.mean())
 
