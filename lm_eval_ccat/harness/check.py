@@ -12,7 +12,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -204,49 +204,46 @@ def check_config(
             "if its documents have several targets, metrics other than exact_match become 0 or 1 "
             "and cannot be used"
         )
-    return _checked(name, config, output_type, names, filters, metric, notes)
+    return _checked(TaskCheck(name, None, (), "", tuple(notes)), config, names, filters, metric)
 
 
 def _check_loaded(task: Any, wanted: str | None, probe: bool) -> TaskCheck:
-    config, kind = metric_config(task), internals.output_type(task)
+    config = metric_config(task)
     names = _reported_names(config, list(map(metric_name, internals.metric_names(task))))
     values, notes = _probe(task) if probe else ({}, [])
     check = _checked(
-        internals.task_name(task),
+        TaskCheck(internals.task_name(task), len(task.eval_docs), ()),
         config,
-        kind,
         list(values) or names,
         internals.filter_names(task),
         wanted,
-        notes,
-        several=internals.has_several_targets(task),
-        missing=set(map(metric_name, internals.missing_metrics(task))),
-        values=values,
+        values,
+        task,
     )
-    if kind == "generate_until":
+    if internals.output_type(task) == "generate_until":
         notes += [n for one in check.metrics if (n := script_note(task, one.metric))]
-    return replace(check, documents=len(task.eval_docs), notes=tuple(notes))
+    return replace(check, notes=tuple(notes))
 
 
 def _checked(
-    task: str,
+    check: TaskCheck,
     config: Mapping[str, Any],
-    output_type: str | None,
     names: Sequence[str],
     filters: Sequence[str],
     wanted: str | None,
-    notes: Sequence[str],
-    *,
-    several: bool = False,
-    missing: Container[str] = (),
     values: Mapping[str, Any] | None = None,
+    loaded: Any = None,
 ) -> TaskCheck:
     """Check the metrics that a task reports, or the one that is wanted."""
-    checks = []
+    task, checks = check.task, []
+    several, missing = False, set()
+    if loaded is not None:
+        several = internals.has_several_targets(loaded)
+        functions = {} if internals.scores_by_itself(loaded) else internals.metric_functions(loaded)
+        missing = {metric_name(one) for one, function in functions.items() if function is None}
     # A metric that is wanted may be named with its tokenizer.
     fitting = [wanted or name for name in names if wanted is None or name == parts_of(wanted)[0]]
     for name in fitting:
-        metric, why = None, ""
         try:
             if name in missing:
                 raise MetricError(
@@ -257,9 +254,7 @@ def _checked(
             if values and metric.source in values:
                 metric.score(values[metric.source], task=task)
         except CcatError as error:
-            metric, why = None, str(error)
-        if metric is None:
-            checks += [MetricCheck(name, filter, False, reason=why) for filter in filters]
+            checks += [MetricCheck(name, filter, False, reason=str(error)) for filter in filters]
             continue
         estimand = f"{metric.in_words} over all documents"
         if metric.label.startswith("sentence_"):
@@ -273,12 +268,12 @@ def _checked(
         why += did_you_mean(wanted, names, listing=False)
         checks = [MetricCheck(wanted, filter, False, reason=why) for filter in filters]
     why = ""
-    if output_type == "loglikelihood_rolling":
+    if config.get("output_type") == "loglikelihood_rolling":
         why = (
             f"task {task} is of type loglikelihood_rolling: its perplexities weigh documents "
             "by length and have no score per document; run it without --adaptive"
         )
-    return TaskCheck(task, None, tuple(checks), why, tuple(notes))
+    return replace(check, metrics=tuple(checks), reason=why)
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
@@ -287,13 +282,13 @@ def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[
     names: list[str] = []
     for metric in declared:
         entry = entries.get(metric, {})
-        k = entry.get("k")
+        k, by_name = entry.get("k"), EXPANSIONS
+        if entry.get("hf_evaluate") is True:
+            by_name = {**EXPANSIONS, **HF_EXPANSIONS}
         if metric == "pass_at_k" and isinstance(k, (list, tuple)):
             names += [f"pass@{n}" for n in k]
-        elif entry.get("hf_evaluate") is True and metric in HF_EXPANSIONS:
-            names += HF_EXPANSIONS[metric]
         else:
-            names += EXPANSIONS.get(metric, (metric,))
+            names += by_name.get(metric, (metric,))
     return list(dict.fromkeys(names))
 
 
@@ -418,44 +413,35 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
     name = str(one.config.get(one.kind, name))
     if one.kind == "tag":
         return [n for member in one.members for n in _written(variants, manager, member)]
-    if one.kind == "task":
-        return [_task(variants, name, one)]
-    members: list[Any] = []
-    for member in one.members:
-        inner = member if isinstance(member, dict) else {}
-        child = inner.get("task", member) if not inner.get("group") else member
-        try:
-            written = _written(variants, manager, child) if isinstance(child, str) else None
-        except KeyError:
-            written = None
-        if written is None:
-            variants.in_full[f"{name}::{child}"] = "it is written out inside its group"
-            members.append(member)
-        else:
-            members += [{**inner, "task": n} if inner else n for n in written]
-    kept = {k: v for k, v in one.config.items() if k not in ("group", "task", "include", "tag")}
-    content = {"group": name + SUFFIX, **kept, "task": members}
-    _write(variants, name, yaml.safe_dump(content, sort_keys=False))
+    if one.kind == "group":
+        kept = {k: v for k, v in one.config.items() if k not in ("group", "task", "include", "tag")}
+        members = [n for member in one.members for n in _member(variants, manager, name, member)]
+        content = {"group": name + SUFFIX, **kept, "task": members}
+        text = yaml.safe_dump(content, sort_keys=False)
+    else:
+        kind = str(one.config.get("class", ""))
+        if kind.endswith("AdaptiveTask"):
+            return [name]
+        reason = "its settings are code, which a variant cannot inherit" if kind else ""
+        if one.config.get("output_type") == "loglikelihood_rolling":
+            reason = "a perplexity weighs documents by their length and has no score per document"
+        if reason or one.file is None:
+            variants.in_full[name] = reason or "it has no file"
+            return [name]
+        folder, file = variants.folder, json.dumps(str(one.file.resolve()), ensure_ascii=False)
+        text = _TASK.format(name=name, file=file, folder=folder, kind=_CLASS, suffix=SUFFIX)
+    variants.files[name] = variants.folder / f"{name.replace('/', '_')}{SUFFIX}.yaml"
+    variants.files[name].write_text(text, encoding="utf-8")
     return [name + SUFFIX]
 
 
-def _task(variants: Variants, name: str, one: internals.Listed) -> str:
-    kind = str(one.config.get("class", ""))
-    if kind.endswith("AdaptiveTask"):
-        return name
-    reason = "its settings are code, which a variant cannot inherit" if kind else ""
-    if one.config.get("output_type") == "loglikelihood_rolling":
-        reason = "a perplexity weighs documents by their length and has no score per document"
-    if reason or one.file is None:
-        variants.in_full[name] = reason or "it has no file"
-        return name
-    folder, file = variants.folder, json.dumps(str(one.file.resolve()), ensure_ascii=False)
-    text = _TASK.format(name=name, file=file, folder=folder, kind=_CLASS, suffix=SUFFIX)
-    _write(variants, name, text)
-    return name + SUFFIX
-
-
-def _write(variants: Variants, name: str, text: str) -> None:
-    file = variants.folder / f"{name.replace('/', '_')}{SUFFIX}.yaml"
-    file.write_text(text, encoding="utf-8")
-    variants.files[name] = file
+def _member(variants: Variants, manager: Any, group: str, member: Any) -> list[Any]:
+    """What stands in a group's variant for one of its members."""
+    inner = member if isinstance(member, dict) else {}
+    child = inner.get("task", member) if not inner.get("group") else member
+    if isinstance(child, str):
+        with contextlib.suppress(KeyError):
+            written = _written(variants, manager, child)
+            return [{**inner, "task": n} if inner else n for n in written]
+    variants.in_full[f"{group}::{child}"] = "it is written out inside its group"
+    return [member]

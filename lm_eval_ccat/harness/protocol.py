@@ -74,7 +74,12 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         self.lm = self.arguments["lm"]
-        self.groups, self.tasks = internals.split_task_dict(self.arguments["task_dict"])
+        task_dict = self.arguments["task_dict"]
+        if "tasks" in task_dict:
+            self.groups, self.tasks = dict(task_dict.get("groups") or {}), dict(task_dict["tasks"])
+        else:  # its old form
+            read = internals.resolve("lm_eval.evaluator_utils:_handle_back_comp")
+            self.groups, self.tasks = map(dict, read(task_dict))
 
     def open(self, name: str, count_tokens: bool = False) -> TaskSession:
         """Bind a task to the model, as this evaluation puts it; the harness does not run it then.
@@ -146,4 +151,4 @@ def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> No
     def around(stock: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         return evaluate(Evaluation(stock, arguments))
 
-    internals.hook(around=around)
+    internals.hook("around", around)

@@ -56,7 +56,7 @@ def scorers(metrics: Iterable[str]) -> dict[str, dict[str, object]]:
 
 def record_scorers() -> None:
     """From now on write the scorers into the results of every evaluation of the harness."""
-    internals.hook(after=add_scorers)
+    internals.hook("after", add_scorers)
 
 
 def add_scorers(results: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a server reports with an answer: its model, why it ended, its cost and limits.
+"""What a document costs, and what a server reports with an answer: its model, why it ended, limits.
 
 Scores alone do not show that a server swapped the model, cut half of the answers short or filtered
 them. So each answer of a session carries what came with it.
@@ -17,8 +17,11 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from .prices import Tokens
+from ..errors import UsageError
 
+MILLION = 1_000_000
+#: Characters of running text per token, where nothing better is known.
+CHARACTERS_PER_TOKEN = 4.0
 #: Tokens of one request beyond which a count is a mistake of the server, not a bill.
 MOST_TOKENS = 50_000_000
 #: Parts of a request's body that are what is asked, not how.
@@ -26,6 +29,109 @@ _ASKED = frozenset({"messages", "prompt", "input", "model", "stream", "user"})
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _EPOCH = 1_000_000_000.0
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of one document's requests.
+
+    ``source`` says how they were counted: ``"usage"`` (the server's own figures),
+    ``"tokenizer"`` (the model's tokenizer) or ``"estimate"`` (from the length of the text).
+    """
+
+    input: float
+    output: float
+    source: str
+
+    def __add__(self, other: Tokens) -> Tokens:
+        # The sum is only as good as its worse part.
+        rank = ("usage", "tokenizer", "estimate")
+        worse = max(self.source, other.source, key=rank.index)
+        return Tokens(self.input + other.input, self.output + other.output, worse)
+
+
+@dataclass(frozen=True)
+class Price:
+    """Price of one model (or of a judge), in the budget's currency.
+
+    Parameters
+    ----------
+    input, output : float, optional
+        Dollars per million prompt tokens and per million generated tokens.
+    item : float, optional
+        Dollars (or any unit) per document.
+    hour : float, optional
+        Dollars per hour of measured time.
+
+    The parts add up, so a rented machine with a fee per document is ``{hour: 2.5, item: 0.001}``.
+    """
+
+    input: float | None = None
+    output: float | None = None
+    item: float | None = None
+    hour: float | None = None
+
+    @classmethod
+    def parse(cls, value: Any, where: str) -> Price:
+        """Read a ``price:`` block of the configuration; None is an unknown price."""
+        if value is None:
+            return cls()
+        form = "must hold input: and output: ($ per million tokens), item: or hour:"
+        if not isinstance(value, Mapping):
+            raise UsageError(f"`{where}` {form}, not {value!r}")
+        for key, amount in value.items():
+            if key not in cls.__dataclass_fields__:
+                raise UsageError(f"unknown key `{where}.{key}`; it {form}")
+            number = isinstance(amount, int | float) and not isinstance(amount, bool)
+            if not number or not math.isfinite(amount) or amount < 0:
+                raise UsageError(f"`{where}.{key}` must be a number of at least 0, not {amount!r}")
+        if ("input" in value) != ("output" in value):
+            raise UsageError(f"`{where}` needs both input: and output: (0 where one is free)")
+        return cls(**{key: float(amount) for key, amount in value.items()})
+
+    @property
+    def known(self) -> bool:
+        """Whether any part of the price is stated."""
+        return any(v is not None for v in (self.input, self.output, self.item, self.hour))
+
+    @property
+    def by_tokens(self) -> bool:
+        """Whether the price depends on token counts."""
+        return self.input is not None
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the price depends on measured time."""
+        return self.hour is not None
+
+    def cost(self, tokens: Tokens | None, seconds: float) -> float:
+        """Cost of one document.
+
+        Parameters
+        ----------
+        tokens : Tokens or None
+            Counted tokens; needed only when the price is by tokens.
+        seconds : float
+            Measured time of the document's requests.
+        """
+        total = self.item or 0.0
+        if self.input is not None and self.output is not None and tokens is not None:
+            total += (self.input * tokens.input + self.output * tokens.output) / MILLION
+        if self.hour is not None:
+            total += self.hour * seconds / 3600.0
+        return total
+
+
+def estimate_tokens(text: str) -> float:
+    """Token count guessed from the text alone.
+
+    About four characters of ASCII text make a token; scripts outside ASCII need about one token
+    per character and sometimes more, so each of their characters counts as one.
+    """
+    if not text:
+        return 0.0
+    plain = sum(1 for character in text if character.isascii())
+    return plain / CHARACTERS_PER_TOKEN + (len(text) - plain)
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from typing import Any
 from ..errors import HarnessError
 from . import internals
 from .judge.judge import announce
-from .prices import Tokens, estimate_tokens
 from .scorers import scorers
-from .served import Served, noting
+from .served import Served, Tokens, estimate_tokens, noting
 from .transport import Transport, server_calls
 
 log = logging.getLogger("lm_eval.ccat")

@@ -129,12 +129,11 @@ def pooled(lm: Any) -> bool:
     """Whether a model's requests go out as the harness's own `TemplateAPI` sends them."""
     inner = internals.unwrapped(lm)
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(inner).__mro__}
-    sending = list(internals.STOCK.values())[1]
-    changed = any(name in vars(inner) for name in sending.split())
+    changed = any(name in vars(inner) for name in internals.SENDING.split())
     is_api = (
         f"{_API}.TemplateAPI" in kinds
     )  # by name: the module needs packages that may be missing
-    return is_api and not changed and internals.is_stock(type(inner), sending, _API)
+    return is_api and not changed and internals.is_stock(type(inner), internals.SENDING, _API)
 
 
 class Transport:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..harness.internals import holds_weights
-from ..harness.prices import Price
+from ..harness.served import Price
 from .fields import (
     MAPPING,
     PRICE,

@@ -24,7 +24,7 @@ from ..errors import MetricError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.outcomes import leading, score_of
-from ..harness.prices import Price, Tokens
+from ..harness.served import Price, Tokens
 from ..harness.transport import Transport, pooled
 from ..runs.journal import Item, Record
 from ..scores.answers import EarlierAnswer

@@ -21,7 +21,7 @@ from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..harness import TaskSession, internals
 from ..harness.outcomes import leading, script_note
-from ..harness.prices import Price, Tokens, estimate_tokens
+from ..harness.served import Price, Tokens, estimate_tokens
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from ..errors import UsageError
-from ..harness.prices import Price
+from ..harness.served import Price
 from ..masking import mask, remember_credentials
 from ..methods.belief import POPULATION
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import UsageError
-from ..harness.prices import Price
+from ..harness.served import Price
 from .entries import ModelSpec
 from .fields import BUDGET, Kind, Schema, Values, number_of, options_of, prices_of, schema_of
 from .spec import Spec

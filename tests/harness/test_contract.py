@@ -42,6 +42,88 @@ from lm_eval_ccat.ranker import Ranking
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 HARNESS = ROOT / "harness"
+#: Attributes and methods of the harness's objects, by class.
+ATTRIBUTES = {
+    "lm_eval.api.task:ConfigurableTask|Task": (
+        "MULTIMODAL OUTPUT_TYPE VERSION _filters|_scorers _metric_fn_list? _registry? "
+        "_try_process_results? "
+        "aggregation build_all_requests config construct_requests doc_to_prefix|_resolve_field "
+        "doc_to_target dump_config eval_docs fewshot_cfg|_fewshot_cfg fewshot_context fewshot_rnd "
+        "get_config higher_is_better instances multiple_target|_multiple_targets process_results "
+        "sampler set_config set_fewshot_seed task_name UNSAFE_CODE?"
+    ),
+    "lm_eval.config.task:TaskConfig": (
+        "description doc_to_audio doc_to_choice doc_to_image doc_to_target doc_to_text "
+        "fewshot_config gen_prefix num_fewshot process_docs? repeats task test_split"
+    ),
+    "lm_eval.config.task:FewshotConfig": (
+        "doc_to_choice doc_to_target doc_to_text gen_prefix process_docs split"
+    ),
+    "lm_eval.api.samplers:ContextSampler": "rnd sample",
+    "lm_eval.api.instance:Instance": (
+        "args arguments doc doc_id filtered_resps idx repeats request_type resps"
+    ),
+    "lm_eval.api.filter:FilterEnsemble": "apply name",
+    "lm_eval.api.metrics:Metric?": "fn name",
+    "lm_eval.api.registry:Registry": "register",
+    "lm_eval.scorers:ScoredDoc?": "scores",
+    "lm_eval.scorers:Scorer?": ("apply_filter import_reduced metrics name reduce score_instances"),
+    "lm_eval.api.group:Group": "aggregate_metric_list get_all_tasks has_aggregation name",
+    "lm_eval.config.group:AggMetricConfig": "filter_list metric weight_by_size",
+    "lm_eval.evaluator_utils:EvalAcc|_EvalAcc": (
+        "_to_eval_results configs groups higher_is_better metrics n_samples num_fewshot samples "
+        "versions"
+    ),
+    "lm_eval.tasks:TaskManager": "load match_tasks task_index|_task_index",
+    "lm_eval.tasks._index:Entry": "cfg kind tags yaml_path",
+    "lm_eval.api.model:LM": (
+        "apply_chat_template chat_template create_from_arg_obj generate_until loglikelihood "
+        "tokenizer_name world_size"
+    ),
+    "lm_eval.api.model:CacheHook": "add_partial",
+    "lm_eval.api.model:CachingLM": "lm",
+    "lm_eval.models.api_models:TemplateAPI": (
+        "api_key "
+        "_batch_size _concurrent _create_payload _loglikelihood_tokens _max_gen_toks _seed "
+        "add_bos_token base_url batch_loglikelihood_requests ca_cert_path cache_hook "
+        "create_message eos_string header max_length max_retries model parse_generations "
+        "parse_logprobs timeout tok_encode tokenized_requests tokenizer "
+        "tokenizer_backend verify_certificate"
+    ),
+    "lm_eval.models.huggingface:HFLM": (
+        "_detect_batch_size batch_size batch_size_per_gpu config max_length pretrained tok_encode "
+        "tokenizer"
+    ),
+    "lm_eval.loggers:EvaluationTracker": (
+        "general_config_tracker push_results_to_hub push_samples_to_hub recreate_metadata_card "
+        "save_results_aggregated save_results_samples"
+    ),
+    "lm_eval.loggers.evaluation_tracker:GeneralConfigTracker": "log_experiment_args",
+    "lm_eval._cli.run:Run": "_execute",
+    "lm_eval.config.evaluate_config:EvaluatorConfig": (
+        "batch_size device load_yaml_config max_batch_size"
+    ),
+}
+
+#: Methods that must be the harness's own, by the class that defines them.
+STOCK = {
+    "lm_eval.api.task:ConfigurableTask|Task": f"{names.BUILDING} process_results",
+    "lm_eval.models.api_models:TemplateAPI": names.SENDING,
+}
+
+#: What is replaced, and for how long.
+PATCHED = {
+    "lm_eval.evaluator:evaluate": "for good, where a task is run adaptively or scored by a judge",
+    "lm_eval.evaluator:get_git_commit_hash": "for good: outside a repository git need not say so",
+    "lm_eval.models.api_models:TemplateAPI.generate_until": "of one model, while it is connected",
+    "lm_eval.models.api_models:TemplateAPI._loglikelihood_tokens": "of one model, likewise",
+    "lm_eval.models.api_models:TemplateAPI.parse_generations": "of one model, to hear its server",
+    "lm_eval.models.api_models:TemplateAPI.parse_logprobs": "of one model, to hear its server",
+    "lm_eval.models.api_models:TemplateAPI.max_retries": "of one model, whose retries are ours",
+    "lm_eval.utils:env.from_string": "for good: it keeps templates that it has compiled",
+    "lm_eval.models.huggingface:HFLM.batch_size_per_gpu": "of one model, once its size is found",
+}
+
 #: What may read the harness's objects; the rest of the package asks these modules.
 READERS = {*HARNESS.rglob("*.py")} - {HARNESS / "comet_worker.py"}
 
@@ -77,51 +159,44 @@ def has(kind, attribute):
     return False
 
 
-@pytest.mark.parametrize("name", names.NAMES)
-def test_the_harness_has_every_name(name):
-    assert names.resolve(name) is not None or name.endswith("?")
-
-
-@pytest.mark.parametrize("name", names.ATTRIBUTES)
-def test_the_harness_s_objects_have_every_attribute(name):
-    kind = class_of(name)
-    for wanted in names.ATTRIBUTES[name].split() if kind is not None else ():
-        if not wanted.endswith("?"):
-            assert any(has(kind, one) for one in wanted.split("|")), f"{name} lacks {wanted}"
-
-
-@pytest.mark.parametrize("name", names.STOCK)
-def test_the_harness_s_own_classes_count_as_its_own(name):
-    kind, stock = class_of(name), names.STOCK[name]
-    module = ".".join(kind.__module__.split(".")[:3])
-    changed = type("Changed", (kind,), {stock.split()[0]: lambda self: None})
-    assert names.is_stock(kind, stock, module) and not names.is_stock(changed, stock, module)
-
-
-def test_what_is_patched_is_there():
-    for name in names.PATCHED:
-        path, _, attribute = name.rpartition("." if "." in name.split(":")[1] else ":")
-        holder = names.resolve(path) if ":" in path else importlib.import_module(path)
-        assert hasattr(holder, attribute) or has(holder, attribute), name
-
-
-def test_every_name_that_is_resolved_is_listed():
-    asked = [
+def asked():
+    """Every name that is looked up in the harness."""
+    return sorted({
         node.args[0].value
         for node in ours()
         if isinstance(node, ast.Call)
         and getattr(node.func, "attr", getattr(node.func, "id", "")) == "resolve"
         and node.args
         and isinstance(node.args[0], ast.Constant)
-    ]
-    assert set(asked) <= set(names.NAMES)
-    bases = {f"{node.module}:{a.name}" for node in ours() if isinstance(node, ast.ImportFrom)
-             and str(node.module).startswith("lm_eval") for a in node.names}  # fmt: skip
-    unused = {name for name in names.NAMES if name not in asked}
-    known = {name.partition("|")[0] for name in names.NAMES}
-    assert bases <= known and unused <= {
-        *bases, *names.ATTRIBUTES, *names.STOCK, *names.PATCHED
-    }, unused  # fmt: skip
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("name", asked())
+def test_the_harness_has_every_name(name):
+    assert names.resolve(name) is not None or name.endswith("?")
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_the_harness_s_objects_have_every_attribute(name):
+    kind = class_of(name)
+    for wanted in ATTRIBUTES[name].split() if kind is not None else ():
+        if not wanted.endswith("?"):
+            assert any(has(kind, one) for one in wanted.split("|")), f"{name} lacks {wanted}"
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_the_harness_s_own_classes_count_as_its_own(name):
+    kind, stock = class_of(name), STOCK[name]
+    module = ".".join(kind.__module__.split(".")[:3])
+    changed = type("Changed", (kind,), {stock.split()[0]: lambda self: None})
+    assert names.is_stock(kind, stock, module) and not names.is_stock(changed, stock, module)
+
+
+def test_what_is_patched_is_there():
+    for name in PATCHED:
+        path, _, attribute = name.rpartition("." if "." in name.split(":")[1] else ":")
+        holder = names.resolve(path) if ":" in path else importlib.import_module(path)
+        assert hasattr(holder, attribute) or has(holder, attribute), name
 
 
 def test_every_attribute_that_is_read_is_listed():
@@ -136,10 +211,10 @@ def test_every_attribute_that_is_read_is_listed():
         types.CodeType, subprocess.Popen, subprocess.CompletedProcess, numpy.ndarray, Ranking,
         ItemBank, Metric, Scale, OSError(), hashlib.sha256(), string.Template(""),
         Listed, internals.Requests, JudgeSettings, TaskSession, Administered, Served,
-        ServerCall, ServerError("", ""), datetime.timedelta, yaml,
+        ServerCall, ServerError("", ""), datetime.timedelta, yaml, Path,
     ]  # fmt: skip
-    listed = set(" ".join([*names.ATTRIBUTES.values(), *names.STOCK.values()]).split())
-    listed |= {name.split(":")[1] for name in (*names.NAMES, *names.PATCHED)}
+    listed = set(" ".join([*ATTRIBUTES.values(), *STOCK.values()]).split())
+    listed |= {name.split(":")[1] for name in (*asked(), *PATCHED)}
     listed = {part.strip("?") for name in listed for part in re.split(r"[|.]", name)}
     # A mark of ours, then what transformers, aiohttp and a process that ended name so.
     listed |= {"_ccat", "_name_or_path", "trace_request_ctx", "returncode"}
@@ -196,11 +271,12 @@ def test_the_requirement_is_the_range_we_know():
 def test_another_version_is_refused_unless_it_is_to_be_tried(version, monkeypatch, caplog):
     monkeypatch.delenv(names.ANY_VERSION, raising=False)
     monkeypatch.setattr(names, "harness_version", lambda: version)
+    require = names.require_supported_version.__wrapped__
     with pytest.raises(HarnessError, match=r"install 'lm-eval>=0\.4\.12,<0\.5'"):
-        names.require_supported_version()
+        require()
     monkeypatch.setenv(names.ANY_VERSION, "1")
     if version != "not installed":
-        names.require_supported_version()
+        require()
         assert f"lm-eval {version}" in caplog.text
 
 
@@ -212,11 +288,11 @@ def test_every_command_that_needs_the_harness_refuses_another_version(
 
     monkeypatch.delenv(names.ANY_VERSION, raising=False)
     monkeypatch.setattr(names, "harness_version", lambda: "0.4.10")
-    names._require_once.cache_clear()
+    names.require_supported_version.cache_clear()
     try:
         code = main(command.format(task=bench.tasks / "texts.yaml").split())
     finally:
-        names._require_once.cache_clear()
+        names.require_supported_version.cache_clear()
     error = capsys.readouterr().err
     assert code == 1 and "lm-eval 0.4.10" in error and "Traceback" not in error
 
@@ -224,5 +300,5 @@ def test_every_command_that_needs_the_harness_refuses_another_version(
 def test_a_name_that_moved_is_found_under_either_name():
     assert names.resolve("lm_eval.utils:absent|hash_string")("") == internals.hash_text("")
     assert names.resolve("lm_eval.utils:absent?") is None
-    with pytest.raises(AttributeError, match="absent"):
+    with pytest.raises(AttributeError, match="no lm_eval"):
         names.resolve("lm_eval.utils:absent|gone")

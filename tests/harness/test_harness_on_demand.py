@@ -92,9 +92,9 @@ def test_only_chosen_documents_are_built(bench, monkeypatch):
     built = []
     real = building._build_one
 
-    def counting(task, lm, options, doc_id, doc):
+    def counting(task, how, doc_id, doc):
         built.append(doc_id)
-        return real(task, lm, options, doc_id, doc)
+        return real(task, how, doc_id, doc)
 
     monkeypatch.setattr(building, "_build_one", counting)
     session = TaskSession(load(bench, "sums"), Copyist())

@@ -16,7 +16,7 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.harness.prices import Price
+from lm_eval_ccat.harness.served import Price
 from lm_eval_ccat.live import lane
 from lm_eval_ccat.live.models import Answer, Model, SessionModel
 from lm_eval_ccat.live.observer import Observer

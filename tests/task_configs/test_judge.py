@@ -13,9 +13,8 @@ from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement, parse_rating
-from lm_eval_ccat.harness.judge.rating import relatives, same_models
-from lm_eval_ccat.harness.prices import Price
-from lm_eval_ccat.harness.served import noting
+from lm_eval_ccat.harness.judge.settings import kin
+from lm_eval_ccat.harness.served import Price, noting
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}
 
@@ -158,13 +157,17 @@ def test_a_judge_does_not_judge_itself_unless_told(caplog):
     assert "same family as gpt-3.5-turbo" in caplog.text and "Llama" not in caplog.text
 
 
-def test_names_and_families():
-    assert same_models("Qwen/Qwen2.5-7B", ["qwen2.5-7b", "qwen2.5-72b"]) == ["qwen2.5-7b"]
-    assert relatives("openai/gpt-4o", ["gpt-4", "o1", "GPT-4o", "claude-3"]) == ["gpt-4", "o1"]
-    assert relatives("Qwen3", ["DeepSeek-R1-Distill-Qwen-7B", "gemma"]) == [
-        "DeepSeek-R1-Distill-Qwen-7B"
-    ]
-    assert relatives("my-model", ["another-model"]) == []
+@pytest.mark.parametrize(
+    ("judge", "judged", "itself", "relatives"),
+    [
+        ("Qwen/Qwen2.5-7B", ["qwen2.5-7b", "qwen2.5-72b"], ["qwen2.5-7b"], ["qwen2.5-72b"]),
+        ("openai/gpt-4o", ["gpt-4", "o1", "GPT-4o", "claude-3"], ["GPT-4o"], ["gpt-4", "o1"]),
+        ("Qwen3", ["DeepSeek-R1-Distill-Qwen-7B", "gemma"], [], ["DeepSeek-R1-Distill-Qwen-7B"]),
+        ("my-model", ["another-model"], [], []),
+    ],
+)
+def test_names_and_families(judge, judged, itself, relatives):
+    assert kin(judge, judged) == (itself, relatives)
 
 
 def test_the_judges_file_is_read_and_mistakes_in_it_are_named(tmp_path):

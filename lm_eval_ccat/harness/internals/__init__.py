@@ -6,7 +6,6 @@ change of this room. The contract stands in `names`. Nothing is imported from th
 is called for.
 """
 
-from .evaluation import *  # noqa: F403
 from .models import *  # noqa: F403
 from .names import *  # noqa: F403
 from .task import *  # noqa: F403

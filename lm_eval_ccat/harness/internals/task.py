@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import HarnessError
-from .names import STOCK, attribute, is_stock, resolve
+from .names import BUILDING, attribute, is_stock, resolve
 
 #: Seed of few-shot examples where none is given to the harness.
 DEFAULT_SEED = 1234
@@ -142,13 +142,6 @@ def metric_functions(task: Any) -> dict[str, object]:
     return {m.name: m.fn for scorer in pipelines(task) for m in scorer.metrics or []}
 
 
-def missing_metrics(task: Any) -> set[str]:
-    """Metrics of a loaded task whose function the harness could not find or load."""
-    if scores_by_itself(task):
-        return set()
-    return {name for name, function in metric_functions(task).items() if function is None}
-
-
 def reported_metrics(task: Any) -> list[str] | None:
     """Return every metric a task can report for a document; None if only a run can tell.
 
@@ -226,10 +219,10 @@ class Requests(Mapping[int, list[Any]]):
     def __init__(
         self, task: Any, lm: Any, options: Mapping[str, Any], fewshot_seed: int | None = None
     ) -> None:
-        self._task, self._lm, self._options = task, lm, options
+        self._task, self._how = task, _how(lm, options)
         self._groups: dict[int, list[Any]] = {}
         self._decoded = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
-        self._draws: _Draws | None = None
+        self._states: list[Any] = []  # of the generator of few-shot examples
         with _BUILDING:
             compile_templates_once()
             if fewshot_seed is not None:
@@ -239,7 +232,10 @@ class Requests(Mapping[int, list[Any]]):
                 raise ValueError(f"task {task_name(task)} has no documents")
             self._alone = builds_alone(task, options)
             if self._alone and draws_fewshot(task):
-                self._draws = _Draws(task, self.docs)
+                for doc_id in range(len(self.docs)):
+                    if doc_id % _STRIDE == 0:
+                        self._states.append(task.sampler.rnd.getstate())
+                    self._draw(doc_id)
             if not self._alone:
                 self._groups = _build_all(task, lm, options)
 
@@ -250,12 +246,20 @@ class Requests(Mapping[int, list[Any]]):
             if doc_id not in self._groups:
                 if not 0 <= doc_id < len(self.docs):
                     raise KeyError(doc_id)
-                if self._draws is not None:
-                    self._draws.stand_before(doc_id)
-                self._groups[doc_id] = _build_one(
-                    self._task, self._lm, self._options, doc_id, self.document(doc_id)
-                )
+                if self._states:
+                    self._task.sampler.rnd.setstate(self._states[doc_id // _STRIDE])
+                    for before in range(doc_id - doc_id % _STRIDE, doc_id):
+                        self._draw(before)
+                document = self.document(doc_id)
+                self._groups[doc_id] = _build_one(self._task, self._how, doc_id, document)
             return self._groups[doc_id]
+
+    def _draw(self, doc_id: int) -> None:
+        """Draw a document's few-shot examples, as building its requests does."""
+        task = self._task
+        excludes = attribute(task, "fewshot_cfg|_fewshot_cfg").split == task.config.test_split
+        doc = self.docs[doc_id] if excludes else None
+        task.sampler.sample(n=task.config.num_fewshot, eval_doc=doc)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.docs)) if self._alone else self._groups)
@@ -292,12 +296,10 @@ def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
     """Whether a document's requests depend on it, and on the draws before it, alone."""
     if any(options.get(k) for k in ("cache_requests", "rewrite_requests_cache", "write_out")):
         return False
-    [building, *_] = STOCK.values()
     config = task.config
     if not isinstance(task, resolve("lm_eval.api.task:ConfigurableTask|Task")):
         return False
-    stock = " ".join(name for name in building.split() if name != "process_results")
-    if not is_stock(type(task), stock, API):
+    if not is_stock(type(task), BUILDING, API):
         return False
     if not all(_is_template(getattr(config, part, None)) for part in _PARTS.split()):
         return False
@@ -317,33 +319,22 @@ def _is_template(part: Any) -> bool:
     return not callable(part) and not (isinstance(part, str) and "random" in part)
 
 
-class _Draws:
-    """Sets a task's generator of few-shot examples to where it stands before a document."""
-
-    def __init__(self, task: Any, docs: Any) -> None:
-        self._task, self._docs = task, docs
-        self._excludes = attribute(task, "fewshot_cfg|_fewshot_cfg").split == task.config.test_split
-        self._states = []
-        for doc_id in range(len(docs)):
-            if doc_id % _STRIDE == 0:
-                self._states.append(task.sampler.rnd.getstate())
-            self._draw(doc_id)
-
-    def stand_before(self, doc_id: int) -> None:
-        self._task.sampler.rnd.setstate(self._states[doc_id // _STRIDE])
-        for before in range(doc_id - doc_id % _STRIDE, doc_id):
-            self._draw(before)
-
-    def _draw(self, doc_id: int) -> None:
-        doc = self._docs[doc_id] if self._excludes else None
-        self._task.sampler.sample(n=self._task.config.num_fewshot, eval_doc=doc)
+def _how(lm: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """How prompts are put to a model, as the harness's functions take it."""
+    chat = bool(options.get("apply_chat_template"))
+    return {
+        "system_instruction": options.get("system_instruction"),
+        "apply_chat_template": chat,
+        "fewshot_as_multiturn": options.get("fewshot_as_multiturn", False),
+        "chat_template": template_of(lm) if chat else None,
+    }
 
 
 def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list[Any]]:
     """Every request, as a full run of the harness builds them, by document."""
-    chat = bool(options.get("apply_chat_template"))
+    how = _how(lm, options)
     try:
-        tokenizer = str(getattr(lm, "tokenizer_name", "")) if chat else ""
+        tokenizer = str(getattr(lm, "tokenizer_name", "")) if how["apply_chat_template"] else ""
     except NotImplementedError:  # the harness's cache of requests asks for it, and nothing else
         tokenizer = type(lm).__name__
     task.build_all_requests(
@@ -353,11 +344,8 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
         world_size=1,
         cache_requests=options.get("cache_requests", False),
         rewrite_requests_cache=options.get("rewrite_requests_cache", False),
-        system_instruction=options.get("system_instruction"),
-        apply_chat_template=chat,
-        fewshot_as_multiturn=options.get("fewshot_as_multiturn", False),
-        chat_template=template_of(lm) if chat else None,
         tokenizer_name=tokenizer,
+        **how,
     )
     if options.get("write_out"):
         resolve("lm_eval.evaluator_utils:print_writeout|_print_writeout")(task)
@@ -367,27 +355,19 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
     return {doc_id: sorted(group, key=lambda i: i.idx) for doc_id, group in grouped.items()}
 
 
-def _build_one(task: Any, lm: Any, options: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:
+def _build_one(task: Any, how: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:
     """The requests of one document, as the loop of `Task.build_all_requests` makes them."""
-    chat = bool(options.get("apply_chat_template"))
-    config, template = task.config, template_of(lm) if chat else None
+    config = task.config
     if hasattr(task, "doc_to_prefix"):
         prefix = task.doc_to_prefix(doc)
         which: dict[str, object] = {"metadata": (config.task, doc_id, config.repeats)}
     else:
         prefix, which = task._resolve_field(doc, config.gen_prefix), {"doc_id": doc_id}
     context = task.fewshot_context(
-        doc,
-        num_fewshot=config.num_fewshot or 0,
-        system_instruction=options.get("system_instruction"),
-        apply_chat_template=chat,
-        fewshot_as_multiturn=options.get("fewshot_as_multiturn", False),
-        chat_template=template,
-        gen_prefix=prefix,
+        doc, num_fewshot=config.num_fewshot or 0, gen_prefix=prefix, **how
     )
-    built = task.construct_requests(
-        doc=doc, ctx=context, apply_chat_template=chat, chat_template=template, **which
-    )
+    which |= {name: how[name] for name in ("apply_chat_template", "chat_template")}
+    built = task.construct_requests(doc=doc, ctx=context, **which)
     return sorted(built if isinstance(built, list) else [built], key=lambda i: i.idx)
 
 

@@ -6,7 +6,6 @@ by looking through them as text.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,70 +15,23 @@ from typing import Any
 
 from ...errors import UsageError
 from ...plugins import did_you_mean
-from .names import attribute, resolve
+from .names import attribute, hush, resolve
 
 _INDEX = "task_index|_task_index"
 _DEFINED = re.compile(rb"^(task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)[\"']?[ \t]*$", re.MULTILINE)
-
-
-#: What the harness says of a task where it does what it does by default.
-_DEFAULTS = (
-    "is defined, but aggregation is not",
-    "but higher_is_better is not",
-    "using preconfigured rule",
-)
-
-
-class _OnceOrNever(logging.Filter):
-    """Lets a warning of a shadowed folder of tasks through once, and notes of defaults never.
-
-    The harness says both for every task, the second twice for each metric.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._folders: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = str(record.msg)
-        if any(default in text for default in _DEFAULTS):
-            return False
-        if "overrides existing task" not in text or not isinstance(record.args, tuple):
-            return True
-        name, used = record.args[:2]
-        folder = str(Path(str(used)).parent)
-        record.msg = "Several folders hold the task %s, or more; what is in %s is used"
-        record.args = (name, folder)
-        first = not self._folders
-        self._folders.add(folder)
-        return first
-
-
-_QUIET = _OnceOrNever()
-
-
-def hush() -> None:
-    """Silence the harness's notes on each task's defaults; a second call changes nothing."""
-    for name in ("lm_eval.tasks._index", "lm_eval.api.task"):
-        logging.getLogger(name).addFilter(_QUIET)
+#: Neither a pattern nor a path.
+_NAME = re.compile(r"[^*?\[\]/\\]+(?<!\.yaml)(?<!\.yml)")
 
 
 def load_tasks(
     names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Load tasks and groups by the harness's own manager: (tasks, groups) by name."""
-    if all(isinstance(name, str) for name in names):
-        manager = task_manager(names, include_path, metadata)
-    else:
-        manager = resolve("lm_eval.tasks:TaskManager")(
-            include_path=include_path, metadata=dict(metadata or {})
-        )
-    return load_from(manager, names)
+    return load_from(task_manager(names, include_path, metadata), names)
 
 
 def load_from(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
     """Load tasks and groups by an index of them: (tasks, groups) by name."""
-    hush()
     loaded = manager.load(list(names))
     return dict(loaded["tasks"]), dict(loaded["groups"])
 
@@ -102,10 +54,11 @@ def task_manager(
     make, about = resolve("lm_eval.tasks:TaskManager"), dict(metadata or {})
     manager = make(include_path=include_path, include_defaults=False, metadata=about)
     index = attribute(manager, _INDEX)
-    missing = [n for n in names if not (_is_whole(index, n) or Path(n).is_file())]
-    unknown = [n for n in missing if n not in index and _is_a_name(n)]
-    files = _stock_files(unknown, index) if unknown else {}
-    if files is None or len(unknown) < len(missing):
+    missing = [
+        n for n in names if not (isinstance(n, str) and (_is_whole(index, n) or Path(n).is_file()))
+    ]
+    files = _stock_files(missing, index)
+    if files is None:
         return make(include_path=include_path, metadata=about)
     index.update({name: _entry(file) for name, file in files.items()})
     return manager
@@ -118,14 +71,10 @@ def require_tasks(names: Sequence[str], include_path: Any = None) -> None:
     ------
     UsageError
     """
-    index: dict[str, object] = {}
-    if include_path:
-        make = resolve("lm_eval.tasks:TaskManager")
-        hush()
-        index = attribute(make(include_path=include_path, include_defaults=False), _INDEX)
-    unknown = [n for n in names if n not in index and _is_a_name(n) and not Path(n).exists()]
-    if unknown:
-        _stock_files(unknown, index)
+    hush()
+    make = resolve("lm_eval.tasks:TaskManager")
+    index = attribute(make(include_path=include_path, include_defaults=False), _INDEX)
+    _stock_files([n for n in names if n not in index and not Path(n).exists()], index)
 
 
 def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
@@ -136,52 +85,54 @@ def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
     return all(isinstance(n, str) and _is_whole(index, n) for n in _members(entry.cfg))
 
 
-def _is_a_name(text: str) -> bool:
-    """Whether it is neither a pattern nor a path."""
-    return not any(sign in text for sign in "*?[]/\\") and not text.endswith((".yaml", ".yml"))
-
-
-def _stock_files(names: Sequence[str], others: Mapping[str, Any]) -> dict[str, Path] | None:
+def _stock_files(names: Sequence[Any], others: Mapping[str, Any]) -> dict[str, Path] | None:
     """The harness's own files of tasks, and of groups with their members, each in one file.
 
-    None where a name may be a tag's, stands in several files, or is that of a group in the index
-    `others` some of whose members are not: only the whole index tells.
+    None where a name may be a tag's or a pattern, stands in several files, or is that of a group in
+    the index `others` some of whose members are not: only the whole index tells.
 
     Raises
     ------
     UsageError
         A name stands in none of the files; with close names among them and `others`.
     """
+    plain = [n for n in names if isinstance(n, str) and _NAME.fullmatch(n)]
+    unknown = [n for n in plain if n not in others]
+    if not unknown:
+        return None if names else {}
     files: dict[str, list[Path]] = {}
-    kinds: dict[str, str] = {}
-    members = dict.fromkeys(names, False)
+    groups: set[str] = set()
+    texts = []
     for path, text in _texts():
+        texts.append(text)
         for kind, defined in _DEFINED.findall(text):
             files.setdefault(defined.decode(), []).append(path)
-            kinds[defined.decode()] = kind.decode()
-        for name in names:
-            members[name] = members[name] or bool(_listed(name).search(text))
-    for name in names:
-        if name not in files and not members[name]:
+            groups |= {defined.decode()} if kind == b"group" else set()
+    for name in unknown:
+        # Used as a tag, a group's member or a value of a task.
+        start = rb"^(?:[ \t]*-[ \t]*|(?:task|group|tag)[ \t]*:[^\n]*?)[\"']?\b"
+        used = re.compile(start + re.escape(name.encode()) + rb"[\"']?[ \t]*(?:$|[,\]#])", re.M)
+        if name not in files and not any(map(used.search, texts)):
             meant = did_you_mean(name, dict.fromkeys([*others, *files]), listing=False)
             raise UsageError(
                 f"cannot load task {name!r}: no task, group or tag has that name{meant} "
                 "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
             )
+    if len(unknown) < len(names):
+        return None
     alone: dict[str, Path] = {}
-    wanted = list(names)
+    wanted: list[Any] = list(unknown)
     while wanted:
-        if (name := wanted.pop()) in alone or _is_whole(others, name):
+        name = wanted.pop()
+        if not isinstance(name, str):
+            return None
+        if name in alone or _is_whole(others, name):
             continue
         at = [] if name in others else files.get(name, [])
         if len(at) != 1 or at[0].suffix != ".yaml":
             return None
         alone[name] = at[0]
-        if kinds[name] == "group":
-            inside = _members(_plain_yaml(at[0]))
-            if not all(isinstance(member, str) for member in inside):
-                return None
-            wanted += inside
+        wanted += _members(_plain_yaml(at[0])) if name in groups else []
     return alone
 
 
@@ -213,13 +164,6 @@ def _texts() -> Iterator[tuple[Path, bytes]]:
             if name.endswith("yaml"):
                 path = Path(here, name)
                 yield path, path.read_bytes()
-
-
-def _listed(name: str) -> re.Pattern[bytes]:
-    """Return the pattern of a name that is used as a tag, a group's member or a value of a task."""
-    quoted = re.escape(name.encode())
-    start = rb"(?:[ \t]*-[ \t]*|(?:task|group|tag)[ \t]*:[^\n]*?)"
-    return re.compile(rb"^" + start + rb"[\"']?\b" + quoted + rb"[\"']?[ \t]*(?:$|[,\]#])", re.M)
 
 
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
@@ -261,16 +205,10 @@ def listed(manager: Any, name: str) -> Listed:
     entry = attribute(manager, _INDEX).get(name) or _entry(Path(name))
     if entry is None:
         raise KeyError(name)
-    config = dict(entry.cfg or {})
-    members = config.get("task") or []
+    config, kind = dict(entry.cfg or {}), entry.kind.name.lower().removeprefix("py_")
+    members: Any = {"tag": sorted(entry.tags), "group": config.get("task")}.get(kind) or ()
     file = Path(entry.yaml_path) if entry.yaml_path else None
-    if entry.kind.name == "TAG":
-        return Listed("tag", config, tuple(sorted(entry.tags)), file)
-    if entry.kind.name == "GROUP":
-        return Listed(
-            "group", config, tuple([members] if isinstance(members, str) else members), file
-        )
-    return Listed("task", config, (), file)
+    return Listed(kind, config, (members,) if isinstance(members, str) else tuple(members), file)
 
 
 def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:

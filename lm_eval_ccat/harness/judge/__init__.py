@@ -1,9 +1,17 @@
 """Language models as judges: ratings from 1 to 10, cached, their cost counted."""
 
 from ..served import unscored
-from .judge import Judge, Rating, Usage, active_judge, announce, watch_judged_models
-from .rating import Agreement, agreement, parse_rating
-from .settings import JudgeSettings
+from .judge import (
+    Agreement,
+    Judge,
+    Rating,
+    Usage,
+    active_judge,
+    agreement,
+    announce,
+    watch_judged_models,
+)
+from .settings import JudgeSettings, parse_rating
 
 __all__ = [
     "Agreement",

@@ -13,23 +13,25 @@ import math
 import os
 import random
 import secrets
+import statistics
 import string
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist
 
 from ...errors import HarnessError, UsageError
 from .. import internals
-from ..prices import Tokens, estimate_tokens
-from ..served import spend, unscored
+from ..served import Tokens, estimate_tokens, spend, unscored
 from ..transport import ServerError, Transport, pooled, server_calls
-from .rating import Agreement, agreement, grade, reduced, relatives, same_models
-from .settings import JudgeSettings
+from .settings import JudgeSettings, grade, kin
 
 #: The environment variable that names the judge's file.
 VARIABLE = "CCAT_JUDGE"
@@ -48,6 +50,8 @@ _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form 
 log = logging.getLogger("lm_eval.ccat")
 
 Messages = list[dict[str, str]]
+#: A judge's reply, the tokens it took, and its cost where the server says it.
+Reply = tuple[str, Tokens, float | None]
 
 
 @dataclass
@@ -152,13 +156,13 @@ class Judge:
         """
         new = [name for name in dict.fromkeys(models) if name not in self._known]
         for member in self.settings.members:
-            itself = same_models(member.model, new)
+            itself, related = kin(member.model, new)
             if itself and not member.allow_self:
                 raise UsageError(
                     f"judge {member.model} is one of the judged models ({itself[0]}): a model that "
                     "rates itself is no judge; take another, or set `allow_self: true` in its file"
                 )
-            if related := relatives(member.model, new):
+            if related:
                 log.warning(
                     "judge %s is of the same family as %s, and judges tend to prefer their own "
                     "family",
@@ -207,15 +211,12 @@ class Judge:
         """
         repeats = range(self.settings.repeats)
         columns = [member.rate(answers, n) for member in self._members for n in repeats]
-        for vote in (vote for column in columns for vote in column):
-            if vote.error is not None and not isinstance(vote.error, _Refusal):
-                raise vote.error
         ratings = []
         for votes in zip(*columns):
             scores = tuple(vote.score for vote in votes)
             self._rated.append(scores)
             score, cached = reduced(scores, self.settings.reducer), all(v.cached for v in votes)
-            error = str(votes[0].error) if all(vote.error for vote in votes) else ""
+            error = votes[0].error if all(vote.error for vote in votes) else ""
             ratings.append(Rating(score, votes[0].reply, cached, scores, error))
         return ratings
 
@@ -233,23 +234,6 @@ class _Refusal(HarnessError):
     """The judge's server refuses one question (too long, filtered); others may do."""
 
 
-class _Vote(NamedTuple):
-    """What one judge said of one answer: NaN without a rating, an error where it gave no reply."""
-
-    score: float
-    reply: str
-    cached: bool = False
-    error: HarnessError | None = None
-
-
-class _Reply(NamedTuple):
-    """A judge's reply, the tokens it took, and its cost where the server says it."""
-
-    text: str
-    tokens: Tokens
-    usd: float | None = None
-
-
 class _Member:
     """One judge of a panel: its prompt filled in, its model asked, its replies read and kept."""
 
@@ -263,59 +247,85 @@ class _Member:
             raise UsageError(
                 f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
             ) from error
-        self._cache = _Cache(settings.cache)
+        self._replies: dict[str, str] = {}  # by the hash of their question
+        path = settings.cache
+        lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+        for number, line in enumerate(lines):
+            try:
+                entry = json.loads(line)
+                self._replies[entry["key"]] = entry["reply"]
+            except (json.JSONDecodeError, KeyError, TypeError):
+                # The last line of a run that was killed; a new one is asked for.
+                if number == 0:
+                    raise UsageError(f"{path} is not a judge's cache; name another") from None
         self._lock = Lock()  # a local model takes one call
         self._lm: Any = None
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
 
-    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[_Vote]:
+    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
         """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
         settings, usage = self._settings, self._usage
         keys = [self._key(fields, repeat) for fields in answers]
         # The same question twice in one call is put once.
         asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
-        votes: dict[str, _Vote] = {}
+        rated: dict[str, Rating] = {}
+        failures: list[HarnessError] = []
         for key in asked:
-            past = self._cache.replies.get(key)
+            past = self._replies.get(key)
             if past is not None and (score := self._grade(past)) is not None:
-                votes[key] = _Vote(score, past, True)
+                rated[key] = Rating(score, past, True)
         for left in reversed(range(settings.attempts)):
-            unrated = [key for key in asked if key not in votes]
+            unrated = [key for key in asked if key not in rated]
             for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
-                if not isinstance(reply, _Reply):
-                    votes[key] = _Vote(math.nan, "", error=reply)
+                if isinstance(reply, HarnessError):
+                    rated[key] = Rating(math.nan, "", False, error=str(reply))
+                    failures += [] if isinstance(reply, _Refusal) else [reply]
                     continue
+                text = reply[0]
                 self._count(reply)
-                if (score := self._grade(reply.text)) is not None:
-                    self._cache.put(key, reply.text, settings.model)
-                    votes[key] = _Vote(score, reply.text)
+                if (score := self._grade(text)) is not None:
+                    self._keep(key, text)
+                    rated[key] = Rating(score, text, False)
                 elif not left:
-                    votes[key] = _Vote(math.nan, reply.text)
+                    rated[key] = Rating(math.nan, text, False)
                 else:
                     reminder = _REMINDER if settings.grade_pattern is None else _OWN_REMINDER
                     asked[key] = [
                         *asked[key],
-                        {"role": "assistant", "content": reply.text},
+                        {"role": "assistant", "content": text},
                         {"role": "user", "content": reminder},
                     ]
-        found = [votes[key] for key in keys]
+        ratings = [rated[key] for key in keys]
         with usage.lock:
-            usage.cached += sum(vote.cached for vote in found)
-            usage.refused += sum(isinstance(vote.error, _Refusal) for vote in found)
-            usage.unrated += sum(math.isnan(v.score) and v.error is None for v in found)
-        return found
+            usage.cached += sum(one.cached for one in ratings)
+            usage.refused += sum(bool(one.error) for one in ratings)
+            usage.unrated += sum(math.isnan(one.score) and not one.error for one in ratings)
+        for failure in failures:
+            raise failure
+        return ratings
+
+    def _keep(self, key: str, reply: str) -> None:
+        settings = self._settings
+        with self._lock:
+            self._replies[key] = reply
+            if settings.cache is not None:
+                settings.cache.parent.mkdir(parents=True, exist_ok=True)
+                entry = {"key": key, "model": settings.model, "reply": reply}
+                with settings.cache.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def _grade(self, reply: str) -> float | None:
         return grade(reply, self._settings.grade_pattern, self._settings.grades)
 
-    def _count(self, reply: _Reply) -> None:
-        usage, price, usd = self._usage, self._settings.price, reply.usd
+    def _count(self, reply: Reply) -> None:
+        usage, price = self._usage, self._settings.price
+        _, tokens, usd = reply
         if usd is None and price.known:
-            usd = price.cost(reply.tokens, 0.0)
+            usd = price.cost(tokens, 0.0)
         with usage.lock:
             usage.calls += 1
-            usage.tokens = usage.tokens + reply.tokens
+            usage.tokens = usage.tokens + tokens
             # A sum with gaps is no sum; what is known counts in the budget all the same.
             usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
             if usd is not None:
@@ -348,7 +358,7 @@ class _Member:
 
     # -- the model -------------------------------------------------------------------------
 
-    def _ask(self, conversations: Sequence[Messages]) -> list[_Reply | HarnessError]:
+    def _ask(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
         """Answer each conversation, in order: a server's several at a time, a local model's in one
         call. An error stands where a reply would."""
         if not conversations:
@@ -377,18 +387,18 @@ class _Member:
         }
         return internals.requests_for(prompts, sampling)
 
-    def _generate(self, conversations: Sequence[Messages]) -> list[_Reply | HarnessError]:
+    def _generate(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
         requests = self._requests(conversations)
         internals.send(self._lm, requests)
         count = internals.token_counter(self._lm) or estimate_tokens
         source = "estimate" if count is estimate_tokens else "tokenizer"
         return [
-            _Reply(text, Tokens(count(internals.prompt(request)), count(text), source))
+            (text, Tokens(count(internals.prompt(request)), count(text), source), None)
             for request in requests
             for text in internals.answers(request)
         ]
 
-    def _over_http(self, messages: Messages) -> _Reply | HarnessError:
+    def _over_http(self, messages: Messages) -> Reply | HarnessError:
         assert self._transport is not None
         settings = self._settings
         [call] = server_calls(self._lm, self._requests([messages]))
@@ -403,7 +413,7 @@ class _Member:
                     [text] = self._transport.read(call, answer)
                 read = sum(estimate_tokens(message["content"]) for message in messages)
                 guessed = Tokens(read, estimate_tokens(text), "estimate")
-                return _Reply(text, served.usage or guessed, served.usd)
+                return text, served.usage or guessed, served.usd
             except ServerError as error:
                 if error.status == 400 and self._adapt(error.words, body):
                     continue
@@ -486,38 +496,85 @@ def _content(answer: Any) -> str | None:
     return "" if content is None else content if isinstance(content, str) else None
 
 
-class _Cache:
-    """Replies by the hash of their question, in an append-only file of JSON lines.
+# -- several ratings ------------------------------------------------------------------------------
 
-    Parameters
+
+def reduced(scores: Sequence[float], how: str) -> float:
+    """One rating of several; NaN where there is none.
+
+    A judge without a rating withholds its vote from a majority, and is left out of the others.
+
+    >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
+    (8, 8.0)
+    >>> reduced([8, float("nan"), 3], "majority")
+    nan
+    """
+    rated = [score for score in scores if not math.isnan(score)]
+    if not rated:
+        return math.nan
+    if how in ("majority", "mode"):
+        score, votes = Counter(rated).most_common(1)[0]  # of equally many the one met first
+        return score if how == "mode" or 2 * votes > len(scores) else math.nan
+    return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of the raters over the answers that at least two of them rated.
+
+    Attributes
     ----------
-    path : Path or None
-        None keeps them for this process only.
+    answers : int
+        How many those are.
+    alpha : float
+        Krippendorff's alpha for interval data (Hayes and Krippendorff 2007): 1 is perfect, 0 what
+        chance gives; NaN where all ratings are the same.
+    spread : float
+        Mean absolute difference of two ratings of one answer, on the scale of 1 to 10.
+    same : float
+        Share of pairs of ratings of one answer that are equal.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._lock = Lock()
-        self.replies: dict[str, str] = {}
-        if path is not None and path.exists():
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                try:
-                    entry = json.loads(line)
-                    self.replies[entry["key"]] = entry["reply"]
-                except (json.JSONDecodeError, KeyError, TypeError):
-                    # The last line of a run that was killed; a new one is asked for.
-                    if number == 1:
-                        raise UsageError(f"{path} is not a judge's cache; name another") from None
+    answers: int
+    alpha: float
+    spread: float
+    same: float
 
-    def put(self, key: str, reply: str, model: str) -> None:
-        """Remember a reply."""
-        with self._lock:
-            self.replies[key] = reply
-            if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                line = json.dumps({"key": key, "model": model, "reply": reply}, ensure_ascii=False)
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+    def describe(self) -> str:
+        """One line for people."""
+        alpha = "not defined" if math.isnan(self.alpha) else f"{self.alpha:.2f}"
+        return (
+            f"agreement over {self.answers} answers: Krippendorff's alpha {alpha}, "
+            f"{self.same:.0%} equal, mean difference {self.spread:.2f}"
+        )
+
+
+def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
+    """Agreement of ratings, one row for each answer, NaN where a rater gave none.
+
+    Returns
+    -------
+    Agreement or None
+        None where no answer has two ratings.
+
+    Examples
+    --------
+    >>> round(agreement([[1, 1], [10, 10], [5, 6]]).alpha, 6)
+    0.989775
+    """
+    rows = [row[~np.isnan(row)] for row in np.asarray(ratings, float)]
+    rows = [row for row in rows if len(row) > 1]
+    if not rows:
+        return None
+    values = np.concatenate(rows)
+    gaps = np.concatenate([pdist(row[:, None]) for row in rows])
+    # Mean squared difference within answers (each pair of a row of m counts 2/(m - 1)), and of all.
+    within = sum(len(row) * row.var(ddof=1) for row in rows) / len(values)
+    alpha = 1 - within / values.var(ddof=1) if np.ptp(values) > 0 else math.nan
+    return Agreement(len(rows), float(alpha), float(gaps.mean()), float(np.mean(gaps == 0)))
+
+
+# -- the judge of a process -----------------------------------------------------------------------
 
 
 _LOCK = Lock()
@@ -554,7 +611,7 @@ def watch_judged_models() -> None:
     """Announce every model that the harness or a session runs to the active judge from now on."""
     global _WATCHING
     _WATCHING = True
-    internals.hook(before=announce)
+    internals.hook("before", announce)
 
 
 def announce(lm: Any) -> None:

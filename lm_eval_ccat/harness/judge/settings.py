@@ -1,19 +1,22 @@
-"""What a judge is: the YAML file that describes it."""
+"""What a judge is: the YAML file that describes it, how its replies are read, and its family."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import UsageError
-from ..prices import Price
-from .rating import HIGHEST, LOWEST
+import yaml
 
+from ...errors import UsageError
+from ..served import Price
+
+LOWEST, HIGHEST = 1.0, 10.0
 REDUCERS = ("mean", "median", "majority", "mode")
 #: Rubrics that come with the package, and how their grades are read.
 SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
@@ -141,12 +144,10 @@ class JudgeSettings:
         for grade, value in self.grades.items():
             if not isinstance(value, int | float) or not LOWEST <= value <= HIGHEST:
                 yield f"`grades.{grade}` must be from 1 to 10, not {value!r}"
-        if self.grade_pattern is None:
-            if self.grades:
-                yield "`grades` needs `grade_pattern`, which finds them"
-            return
+        if self.grades and self.grade_pattern is None:
+            yield "`grades` needs `grade_pattern`, which finds them"
         try:
-            groups = re.compile(self.grade_pattern).groups
+            groups = re.compile(self.grade_pattern or "()").groups
         except re.error as error:
             yield f"`grade_pattern`: {error}"
         else:
@@ -162,8 +163,6 @@ class JudgeSettings:
         UsageError
             If there is no such file, or something in it is invalid.
         """
-        import yaml
-
         path = Path(path)
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -173,39 +172,35 @@ class JudgeSettings:
             raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
         if not isinstance(content, dict):
             raise UsageError(f"{path} must hold the settings of a judge, such as `model: name`")
-        known = {f.name for f in dataclasses.fields(cls)}
-        unknown = sorted(set(content) - known)
-        if unknown:
-            raise UsageError(f"{path}: unknown {', '.join(unknown)}; known: {', '.join(known)}")
-        return cls._build(content, path)
-
-    @classmethod
-    def _build(cls, content: Mapping[str, Any], path: Path) -> JudgeSettings:
-        content = dict(content)
         several = content.pop("judges", None) or ()
         if isinstance(several, Mapping) or any(not isinstance(e, Mapping) for e in several):
             raise UsageError(f"{path}: `judges` must be a list of judges, each with its `model:`")
-        members = tuple(
-            cls._build({**content, "cache": content.get("cache"), **entry}, path)
-            for entry in several
-        )
-        content["judges"] = members
+        known = {f.name for f in dataclasses.fields(cls)} - {"judges"}
+        unknown = sorted(set(content).union(*several) - known)
+        if unknown:
+            raise UsageError(f"{path}: unknown {', '.join(unknown)}; known: {', '.join(known)}")
+        members = tuple(cls._of({**content, **entry}, path) for entry in several)
         content.setdefault("model", " + ".join(member.model for member in members))
+        return cls._of({**content, "judges": members}, path)
+
+    @classmethod
+    def _of(cls, content: dict[str, Any], path: Path) -> JudgeSettings:
         rubric = content.get("prompt")
         if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
-        for name in ("prompt", "cache"):
-            if content.get(name):
-                content[name] = path.parent / content[name]
-        if content.get("cache") is None:
-            content["cache"] = path.with_suffix(".ratings.jsonl")
-        elif content["cache"] is False:
-            content["cache"] = None
-        if not isinstance(content.get("price"), Price):
-            content["price"] = Price.parse(content.get("price"), "price")
+        elif rubric:
+            content["prompt"] = path.parent / rubric
+        cache = content.get("cache")
+        beside = path.with_suffix(".ratings.jsonl") if cache is None else path.parent / str(cache)
         judged = content.get("judged") or ()
-        content["judged"] = (judged,) if isinstance(judged, str) else tuple(judged)
-        return cls(**content)
+        return cls(
+            **{
+                **content,
+                "cache": None if cache is False else beside,
+                "price": Price.parse(content.get("price"), "price"),
+                "judged": (judged,) if isinstance(judged, str) else tuple(judged),
+            }
+        )
 
     @property
     def members(self) -> tuple[JudgeSettings, ...]:
@@ -226,3 +221,167 @@ class JudgeSettings:
             "reducer": self.reducer if len(self.members) * self.repeats > 1 else None,
             "grades": [self.grade_pattern, self.grades] if self.grade_pattern else None,
         }
+
+
+# -- how a reply is read --------------------------------------------------------------------------
+
+_NUMBER = r"(-?\d+(?:[.,]\d+)?)"
+#: Not part of a longer number, a percentage, or a fraction of anything but ten.
+_END = r"(?![\d%]|[.,]\d|\s*(?:/|out of)\s*(?!10(?:\D|$)))"
+#: A hyphen before a digit is a minus.
+_MARKS = r"(?:[\s\"'*_`#:=–—]|-(?!\d))*"
+_RANGE = r"(?:[(\[]\s*(?:from\s+)?1\s*(?:-|–|to)\s*10\s*[)\]])?"
+_PATTERNS = (
+    # The form that the prompt asks for.
+    re.compile(rf"\[\[\s*{_NUMBER}(?:\s*/\s*10)?\s*\]\]"),
+    # "Rating: 7", "**Score** (1-10): 7/10", "my overall rating is 7 out of 10".
+    re.compile(
+        rf"\b(?:rating|score|grade)\b{_MARKS}{_RANGE}{_MARKS}(?:is|of|would be)?{_MARKS}"
+        rf"{_NUMBER}{_END}",
+        re.IGNORECASE,
+    ),
+    # "7/10", "7 out of 10".
+    re.compile(rf"(?<![\d.,/-]){_NUMBER}\s*(?:/|out of)\s*10(?!\d)", re.IGNORECASE),
+)
+_BARE = re.compile(rf"^{_MARKS}{_NUMBER}(?:\s*/\s*10)?[\s.*_`]*$")
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def grade(reply: str, pattern: str | None, grades: Mapping[str, float]) -> float | None:
+    """The rating of a reply, by a given pattern or as `parse_rating` reads it.
+
+    >>> grade("GRADE: C. No: GRADE: P", r"GRADE: (\\w)", {"C": 10, "P": 5.5, "I": 1})
+    5.5
+    """
+    if pattern is None:
+        return parse_rating(reply)
+    matches = re.findall(pattern, _THOUGHT.sub(" ", reply))
+    if not matches:
+        return None
+    word = matches[-1].strip()
+    for name, value in grades.items():
+        if word.lower() == str(name).lower():
+            return float(value)
+    try:
+        return _within(float(word))
+    except ValueError:
+        return None
+
+
+def parse_rating(reply: str) -> float | None:
+    """The rating that a judge's reply states.
+
+    Read are, in this order: ``[[7]]``; a JSON object with ``rating`` or ``score``; ``Rating: 7``;
+    ``7/10``; a reply or last line that is nothing but a number. Of several in one form the last
+    counts, since judges reason before they conclude. What stands in ``<think>`` is not a rating.
+
+    Parameters
+    ----------
+    reply : str
+
+    Returns
+    -------
+    float or None
+        From 1 to 10; None if there is no rating, or it lies outside.
+
+    Examples
+    --------
+    >>> parse_rating("Accurate, though brief. Rating: [[8]]")
+    8.0
+    >>> parse_rating("I cannot rate this.") is None
+    True
+    """
+    text = _THOUGHT.sub(" ", reply).strip()
+    matches = _PATTERNS[0].findall(text)
+    if not matches:
+        value = _from_json(text)
+        if value is not None:
+            return _within(value)
+        for pattern in _PATTERNS[1:]:
+            matches = pattern.findall(text)
+            if matches:
+                break
+    if not matches:
+        lines = [line for line in text.splitlines() if line.strip()]
+        matches = [match[1] for line in lines[-1:] if (match := _BARE.match(line))]
+    return _within(float(matches[-1].replace(",", "."))) if matches else None
+
+
+def _within(value: float) -> float | None:
+    return value if LOWEST <= value <= HIGHEST else None
+
+
+def _from_json(text: str) -> float | None:
+    try:
+        content = json.loads("".join(re.findall(r"\{[^{}]*\}", text)[:1]))
+    except json.JSONDecodeError:
+        return None
+    for key in ("rating", "score"):
+        value = content.get(key)
+        if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(\s*/\s*10)?", value.strip()):
+            value = float(value.split("/")[0])
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+# -- is a judge one of the models it judges, or of their family? -----------------------------------
+
+#: Words of model names -> the family. A judge tends to prefer texts like its own.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "OpenAI": ("gpt", "chatgpt", "davinci", "o1", "o3", "o4"),
+    "Anthropic": ("claude",),
+    "Google": ("gemini", "gemma", "palm", "bard"),
+    "Llama": ("llama", "vicuna", "alpaca", "tulu"),
+    "Qwen": ("qwen", "qwq", "qvq"),
+    "Mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
+    "DeepSeek": ("deepseek",),
+    "Phi": ("phi",),
+    "Cohere": ("command", "aya", "c4ai"),
+    "Grok": ("grok",),
+    "Nova": ("nova",),
+    "Yi": ("yi",),
+    "OLMo": ("olmo",),
+    "Falcon": ("falcon",),
+    "Granite": ("granite",),
+    "GLM": ("glm", "chatglm"),
+    "Kimi": ("kimi", "moonshot"),
+    "Nemotron": ("nemotron",),
+    "EleutherAI": ("pythia", "gptneo", "gptj", "neox"),
+}
+
+_DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
+
+
+def plain_name(name: str) -> str:
+    """A model's name without its provider, release date and case.
+
+    >>> plain_name("openai/GPT-4o-2024-08-06")
+    'gpt-4o'
+    """
+    short = name.strip().rstrip("/").rsplit("/", 1)[-1].lower()
+    while (cut := _DATE.sub("", short)) != short:
+        short = cut
+    return short
+
+
+def families(name: str) -> set[str]:
+    """The families of a model by its name; a distilled model may have two, an unknown one none.
+
+    >>> families("meta-llama/Llama-3.1-8B-Instruct")
+    {'Llama'}
+    """
+    words = re.findall(r"[a-z]+\d?", re.sub(r"gpt-(neo|j)", r"gpt\1", plain_name(name)))
+    stems = {*words, *(word.rstrip("0123456789") for word in words)}
+    return {label for label, members in FAMILIES.items() if stems & set(members)}
+
+
+def kin(judge: str, judged: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the judged models that are the judge itself, and the others of its family."""
+    itself, relatives = [], []
+    for name in judged:
+        if plain_name(name) == plain_name(judge):
+            itself.append(name)
+        elif families(name) & families(judge):
+            relatives.append(name)
+    return itself, relatives
