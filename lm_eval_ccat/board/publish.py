@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..errors import RunError
 from ..files import replace_text
 from ..masking import mask_text
 from ..report.page import asset, environment, own_files
-from ..report.words import script_json
+from ..report.tables import script_json
 from ..shown import visible_line
 from .checking import broken_evidence
 from .folder import Board, BoardRow, BoardStanding, Placed, standing
@@ -152,12 +151,15 @@ def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, i
         "n_apart": len(state.apart),
         "tasks": data["tasks"],
         "data": script_json(data),
-        **own_files(_own("site.js"), asset("style.css") + _own("site.css")),
+        **own_files(
+            script=asset("site.js", __package__),
+            style=asset("style.css") + asset("site.css", __package__),
+        ),
         "version": __version__,
         "written": date.today().isoformat(),
         "head": board.ledger.head()[:12],
     }  # fmt: skip
-    return str(environment().from_string(_own("site.html.j2")).render(**content))
+    return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
 
 
 def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
@@ -209,7 +211,3 @@ def _notes(
                 f"{most:,} models, {never:,} to none."
             )
     return notes[:8]
-
-
-def _own(name: str) -> str:
-    return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ page's templates as well, whose charts stretch with the window.
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -113,33 +113,63 @@ def decimals_for(error: float) -> int:
     return min(6, max(0, 1 - math.floor(math.log10(error))))
 
 
-def path(xs: Sequence[float], ys: Sequence[float]) -> str:
-    """An SVG path through the points; a NaN breaks the line.
+@dataclass(frozen=True)
+class Box:
+    """A plotting area: figures go in, places and SVG paths come out.
+
+    Attributes
+    ----------
+    across, up : Axis
+    width, height : float
+        In pixels; left out, places are in per cent.
 
     Examples
     --------
-    >>> path([0, 50, 100], [0, math.nan, 10])
-    'M0 0M100 10'
+    >>> box = Box(between(0, 100), between(0, 10), 100, 10)
+    >>> box.line([0, 50, 100], [10, math.nan, 0]), box.area([0, 100], [10, 5])
+    ('M0 0M100 10', 'M0 0L100 5L100 10L0 10Z')
     """
-    parts: list[str] = []
-    pen = "M"
-    for x, y in zip(xs, ys):
-        if not (math.isfinite(x) and math.isfinite(y)):
-            pen = "M"
-            continue
-        parts.append(f"{pen}{x:g} {y:g}")
-        pen = "L"
-    return "".join(parts)
 
+    across: Axis
+    up: Axis
+    width: float = 100.0
+    height: float = 100.0
 
-def band(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
-    """A closed SVG path between two lines; points where either is NaN are left out."""
-    points = [p for p in zip(xs, low, high) if all(map(math.isfinite, p))]
-    if len(points) < 2:
-        return ""
-    forth = "L".join(f"{x:g} {y:g}" for x, _, y in points)
-    back = "L".join(f"{x:g} {y:g}" for x, y, _ in reversed(points))
-    return f"M{forth}L{back}Z"
+    def x(self, value: float) -> float:
+        """Where a value of the horizontal axis lies, kept inside."""
+        return round(self.width * self.across.place(value) / 100.0, 3)
+
+    def y(self, value: float) -> float:
+        """Where a value of the vertical axis lies, kept inside; 0 is at the top."""
+        return round(self.height * (1.0 - self.up.place(value) / 100.0), 3)
+
+    def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
+        """Each value, and the place of its point, which may lie outside."""
+        return [
+            (y, f"{self.x(x):g} {round(self.height * (1.0 - self.up.share(y) / 100.0), 3):g}")
+            for x, y in zip(xs, ys)
+        ]
+
+    def line(self, xs: Iterable[float], ys: Iterable[float]) -> str:
+        """An SVG path through points; a NaN breaks it."""
+        parts, pen = [], "M"
+        for y, point in self._points(xs, ys):
+            if math.isfinite(y):
+                parts.append(pen + point)
+            pen = "L" if math.isfinite(y) else "M"
+        return "".join(parts)
+
+    def area(
+        self, xs: Iterable[float], high: Iterable[float], low: Iterable[float] | None = None
+    ) -> str:
+        """A closed SVG path between two lines, or down to the bottom; NaNs are left out."""
+        bottom = itertools.repeat(self.up.low)
+        rows = [r for r in zip(xs, high, low or bottom) if all(map(math.isfinite, r))]
+        if len(rows) < 2:
+            return ""
+        xs, high, low = zip(*rows)
+        forth, back = self._points(xs, high), reversed(self._points(xs, low))
+        return f"M{'L'.join(point for _, point in (*forth, *back))}Z"
 
 
 # -- drawings -------------------------------------------------------------------------------------
@@ -269,12 +299,10 @@ class Chart:
                 except ImportError:
                     needed = 'pip install "lm-eval-ccat[plot]"'
                     raise RunError(f"{form} needs a converter: {needed}") from None
-                pdf = form == "pdf"
-                content = bytes(
-                    converter.svg_to_pdf(self.svg)
-                    if pdf
-                    else converter.svg_to_png(self.svg, scale=2.0)
-                )
+                if form == "pdf":
+                    content = bytes(converter.svg_to_pdf(self.svg))
+                else:
+                    content = bytes(converter.svg_to_png(self.svg, scale=2.0))
             target = stem.with_name(f"{stem.name}.{form}")
             try:
                 stem.parent.mkdir(parents=True, exist_ok=True)
@@ -304,9 +332,9 @@ class Panel:
         self, chart: Chart, box: tuple[float, float, float, float], across: Axis,
         up: Axis | None = None, title: str = "", name: str = "",
     ) -> None:  # fmt: skip
-        self.chart, self._across, self._box = chart, across, box
-        self._up = up or between(0.0, 1.0)
         x, y, width, height = box
+        self.chart, self._left, self._top = chart, x, y
+        self._box = Box(across, up or between(0.0, 1.0), width, height)
         if title:
             chart.text(x, y - 9, title, size=12, bold=True)
         for tick in across.marks():
@@ -320,53 +348,38 @@ class Panel:
         if name:
             chart.text(x + width, y + height + 30, name, "end", SOFT)
 
-    def shape(self, d: str, **look: Any) -> None:
-        """A path in per cent of the panel, cut off at its edges."""
-        x, y, width, height = self._box
-        inner = Chart(width, height)
-        inner.path(scaled(d, width, height), **look)
-        self.chart._add("svg", "".join(inner._parts), x=x, y=y, width=width, height=height)
-
     def x(self, value: float) -> float:
         """Where a value of the horizontal axis lies."""
-        return self._box[0] + self._box[2] * self._across.place(value) / 100.0
+        return self._left + self._box.x(value)
 
     def y(self, value: float) -> float:
         """Where a value of the vertical axis lies."""
-        return self._box[1] + self._box[3] * (1.0 - self._up.place(value) / 100.0)
+        return self._top + self._box.y(value)
 
     def curve(
-        self, xs: Iterable[float], ys: Iterable[float], colour: str = ACCENT, dots: bool = False
-    ) -> None:
-        """A line through points; a NaN breaks it."""
-        points = [(self.x(a), self.y(b) if math.isfinite(b) else math.nan) for a, b in zip(xs, ys)]
-        self.chart.path(path([p[0] for p in points], [p[1] for p in points]), colour)
-        for at, up in points if dots else ():
-            if math.isfinite(up):
-                self.chart.dot(at, up, 2.8, colour)
+        self, xs: Sequence[float], ys: Sequence[float], colour: str = ACCENT, dots: bool = False,
+        width: float = 1.8, opacity: float | None = None,
+    ) -> None:  # fmt: skip
+        """A line through points, cut off at the edges; a NaN breaks it."""
+        self._inside(self._box.line(xs, ys), stroke=colour, width=width, opacity=opacity)
+        for x, y in zip(xs, ys) if dots else ():
+            if math.isfinite(y):
+                self.chart.dot(self.x(x), self.y(y), 2.8, colour)
 
     def band(
-        self, xs: Iterable[float], low: Iterable[float], high: Iterable[float], colour: str = ACCENT
-    ) -> None:
-        """The area between two lines."""
-        at = [self.x(v) for v in xs]
-        d = band(at, [self.y(v) for v in low], [self.y(v) for v in high])
-        self.chart.path(d, fill=colour, opacity=0.13)
+        self, xs: Sequence[float], high: Sequence[float], low: Sequence[float] | None = None,
+        colour: str = ACCENT, opacity: float = 0.13,
+    ) -> None:  # fmt: skip
+        """The area between two lines, or down to the bottom, cut off at the edges."""
+        self._inside(self._box.area(xs, high, low), fill=colour, opacity=opacity)
 
-
-def scaled(d: str, width: float, height: float) -> str:
-    """A path in per cent, put into a box.
-
-    Examples
-    --------
-    >>> scaled("M0 50L100 0", 200, 40)
-    'M0 20L200 0'
-    """
-
-    def put(match: re.Match[str]) -> str:
-        return f"{width * float(match[1]) / 100:.6g} {height * float(match[2]) / 100:.6g}"
-
-    return re.sub(r"(-?[\d.e+-]+) (-?[\d.e+-]+)", put, d)
+    def _inside(self, d: str, **look: Any) -> None:
+        inner = Chart(self._box.width, self._box.height)
+        inner.path(d, **look)
+        self.chart._add(
+            "svg", "".join(inner._parts), x=self._left, y=self._top, width=inner.width,
+            height=inner.height,
+        )  # fmt: skip
 
 
 def _number(value: object) -> str:

@@ -6,50 +6,37 @@ import base64
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from .. import __version__
 from ..errors import CcatError, RunError
 from ..files import replace_text
 from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
+from ..methods.method import method_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import headline, held, question
 from ..shown import visible, visible_line
+from . import tables
 from .chart import axis
-from .documents import documents
 from .plots import COLOURED, information_chart, plot_ranking, progress
-from .replay import History, course
-from .run import StoredRun, read_run
+from .run import History, StoredAnswer, StoredRun, course, read_run
 from .sections import sections_of
-from .tables import (
-    chain,
-    model_cells,
-    outlook,
-    pairs_decided,
-    parts,
-    rank_rows,
-    stands_beyond,
-)  # fmt: skip
 from .trust import command, configuration, sentences, warnings
-from .words import (
-    date,
-    difference,
-    duration,
-    item_text,
-    one_look,
-    percent,
-    plain,
-    probability,
-    script_json,
-    whole_percent,
-)  # fmt: skip
 
+Floats = NDArray[np.float64]
 #: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
 #: Seconds between two pages, and the share of the time that writing them may take.
@@ -104,8 +91,6 @@ def write_report(
 
 def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
     """The page of a run as HTML text; `refresh` is of use while the run goes on."""
-    from markupsafe import Markup
-
     past = course(run)
     content = view(run, past)
     order = run.result["order"]
@@ -126,12 +111,12 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     content |= {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
-        "written": date(time.time()),
+        "written": tables.date(time.time()),
         "n_documents": len(shown),
-        "data": script_json(data),
+        "data": tables.script_json(data),
         # The drawing for a paper, escaped as it was drawn, and what its file is called.
         "figure": {"svg": Markup(plot_ranking(run).svg), "name": _task(run) or "ranking"},
-        **own_files(asset("app.js"), asset("style.css")),
+        **own_files(script=asset("app.js"), style=asset("style.css")),
     }
     jinja = environment()
     content["chart"] = jinja.get_template("charts.html.j2").module
@@ -156,7 +141,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
 def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     """Everything that the page shows of a run and its course, except for the documents' texts."""
     result = run.result
-    line = chain(result)
+    line = tables.chain(result)
     known = len(run.models) - len(run.tested)
     asked = {m: result["models"][m] for m in run.tested}
     n = result["items_of_benchmark"]
@@ -179,19 +164,19 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "held": held(result.get("looks"), result["confidence"]),
         "headline": headline(result),
         "question": question(result),
-        "beyond": stands_beyond(result),
+        "beyond": tables.stands_beyond(result),
         "chain": line,
         "not_shown": len(result["order"]) - sum(len(p.names) for p in line),
-        "parts": parts(result),
-        "ranks": rank_rows(result),
-        "outlook": outlook(result, run.currency),
-        "one_look": one_look(result),
+        "parts": tables.parts(result),
+        "ranks": tables.rank_rows(result),
+        "outlook": tables.outlook(result, run.currency),
+        "one_look": tables.one_look(result),
         "trust": list(sentences(run)),
         "confidence": f"{100 * result['confidence']:g}%",
         "facts": list(_facts(run, spending)),
         "warnings": list(warnings(run, past is not None)),
         "forest": axis([v for m in run.models for v in result["models"][m]["interval"]], 7),
-        "rows": model_cells(result),
+        "rows": tables.model_cells(result),
         "progress": None if past is None else progress(run, past),
         "information": information_chart(run) if run.has_curves else None,
         "coloured": COLOURED,
@@ -199,8 +184,8 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "command": command(run),
         "config": configuration(run),
         "scored_by": in_words(scorer_of_run(run.header) or {}),
-        "started": date(run.started),
-        "ended": date(run.ended),
+        "started": tables.date(run.started),
+        "ended": tables.date(run.ended),
     }
 
 
@@ -212,7 +197,7 @@ def _facts(run: StoredRun, spending: dict[str, Any]) -> Iterator[tuple[str, str]
     """The figures at the head of the page, and what each is."""
     result = run.result
     asked, full = result["items_administered"], result["items_of_benchmark"] * len(run.tested)
-    share = percent(asked, full)
+    share = tables.percent(asked, full)
     yield (f"{asked:,}", f"answers, of {full:,} in a full evaluation ({share})")
     used = len({a.doc for a in run.answers})
     yield (f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
@@ -221,7 +206,7 @@ def _facts(run: StoredRun, spending: dict[str, Any]) -> Iterator[tuple[str, str]
         yield (dollars(result["cost"]), f"spent; a full evaluation about {whole}")
     elif usd := result.get("usd"):
         yield (dollars(usd), "spent, where the price is known")
-    pairs = pairs_decided(result)
+    pairs = tables.pairs_decided(result)
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
         yield (
@@ -230,7 +215,148 @@ def _facts(run: StoredRun, spending: dict[str, Any]) -> Iterator[tuple[str, str]
             f"of neighbours {pairs['near_decided']} of {pairs['near']}",
         )
     if run.started and run.ended and run.ended > run.started:
-        yield (duration(run.ended - run.started), "from start to end")
+        yield (tables.duration(run.ended - run.started), "from start to end")
+
+
+# -- documents ------------------------------------------------------------------------------------
+
+#: All texts on the page together; a browser opens a page of this size without a pause.
+TEXT_BUDGET = 16_000_000
+LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
+
+
+def documents(
+    run: StoredRun,
+    models: Sequence[str],
+    expected: Mapping[str, Floats] | None,
+    most: int | None = None,
+) -> list[dict[str, object]]:
+    """The documents that were put to a model, those that weighed most in the decisions first.
+
+    Parameters
+    ----------
+    run : StoredRun
+    models : sequence of str
+        Models in the order of the page; answers refer to them by position.
+    expected : mapping of str to ndarray, optional
+        Expected scores on [0, 1] in bank order, to show which answers surprised.
+    most : int, optional
+        At most this many documents.
+
+    Returns
+    -------
+    list of dict
+        JSON values with short keys: ``id``, ``p`` prompt, ``t`` target, ``s`` spread (largest less
+        smallest score, [0, 1]), ``w`` share of the evidence (per cent), ``a`` answers
+        ``[model, raw, score, expected, text, left off]``.
+    """
+    by_doc: dict[Any, list[StoredAnswer]] = {}
+    for answer in run.answers:
+        by_doc.setdefault(answer.doc, []).append(answer)
+    position = {m: j for j, m in enumerate(models)}
+    scores = {doc: [a.score for a in answers] for doc, answers in by_doc.items()}
+    spread = {doc: max(of) - min(of) for doc, of in scores.items()}
+    weight = document_weights(run)
+    chosen = sorted(by_doc, key=lambda d: (-weight[d], -spread[d], str(d)))[:most]
+    texts = [a.output for d in chosen for a in by_doc[d]]
+    texts += [s for d in chosen for s in run.sources.get(d, ())]
+    limit = text_limit([len(t) for t in texts])
+    entries = []
+    for doc in chosen:
+        answers = [
+            [
+                position[a.model],
+                _number(a.raw),
+                round(a.score, 4),
+                None if expected is None else _number(expected[a.model][run.place[a.doc]]),
+                *_text(a.output, limit),
+            ]
+            for a in sorted(by_doc[doc], key=lambda a: (-a.score, position[a.model]))
+        ]
+        entry: dict[str, object] = {
+            "id": visible(tables.item_text(doc)),
+            "s": round(spread[doc], 4),
+            "w": round(100.0 * weight[doc], 3),
+            "a": answers,
+        }
+        for key, text in zip("pt", run.sources.get(doc, ())):
+            if text:
+                entry[key] = list(_text(text, limit))
+        entries.append(entry)
+    return entries
+
+
+def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
+    """The largest limit on one text under which all of them fit the budget.
+
+    Examples
+    --------
+    >>> text_limit([100, 100]), text_limit([50_000] * 10_000)
+    (20000, 1000)
+    """
+    sizes = np.asarray(lengths)
+    for limit in LIMITS:
+        if np.minimum(sizes, limit).sum() <= budget:
+            return limit
+    return LIMITS[-1]
+
+
+def _text(text: str, limit: int) -> tuple[str, int]:
+    return visible(text[:limit]), max(0, len(text) - limit)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else round(value, 4)
+
+
+# -- weights ------------------------------------------------------------------------------------
+
+
+def document_weights(run: StoredRun) -> dict[Any, float]:
+    """The share of each document in the evidence, summing to 1.
+
+    The evidence of a pair is what its documents add to the difference between the two models. With
+    item curves a document adds its score less the score expected at the ability between the two,
+    times the item's slope over its noise (the score function of the ability); without, the
+    difference of the two scores. Absolute shares are averaged over the neighbours of the order.
+
+    Returns
+    -------
+    dict of document to float
+        Every document that was asked; all 0 where no neighbours were asked anything that differs.
+    """
+    tested = set(run.tested)
+    order = [m for m in run.result["order"] if m in tested]
+    place = {doc: n for n, doc in enumerate(dict.fromkeys(a.doc for a in run.answers))}
+    row = {m: n for n, m in enumerate(order)}
+    scores = np.full((len(order), len(place)), np.nan)
+    for answer in run.answers:
+        if answer.model in row:
+            scores[row[answer.model], place[answer.doc]] = answer.score
+    total = np.zeros(len(place))
+    bank = run.bank if run.has_curves else None
+    if bank is not None:
+        curves = method_of(bank).tested_curves(bank)
+        items = np.array([bank.index[doc] for doc in place], dtype=int)
+        abilities = [run.result["models"][m].get("ability") or 0.0 for m in order]
+    for n, both in enumerate(pairwise(scores)):
+        if bank is None:
+            evidence = np.nan_to_num(np.abs(both[0] - both[1]))
+        else:
+            between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
+            asked = np.flatnonzero(np.isfinite(both).any(axis=0))
+            value, slope = curves.basis.value_and_slope(between)
+            c, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
+            expected, weight = expit(c @ value), (c @ slope) / noise
+            a, b = (np.nan_to_num(weight * (seen[asked] - expected)) for seen in both)
+            evidence = np.zeros(len(place))
+            evidence[asked] = np.abs(a - b)
+        total += evidence / (evidence.sum() or 1.0)
+    shares = total / (total.sum() or 1.0)
+    return dict(zip(place, shares.tolist()))
+
+
+# -- while a run goes on --------------------------------------------------------------------------
 
 
 class LivePage:
@@ -275,29 +401,21 @@ class LivePage:
             pause = max(self._seconds, (time.monotonic() - began) / _SHARE)
 
 
-def csp_hash(text: str) -> str:
-    """The hash by which the page's policy allows exactly this script or style and no other."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def own_files(**texts: str) -> dict[str, str]:
+    """Script and style of a page, and hashes by which its policy allows exactly these."""
+    digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
+    hashes = {f"{n}_hash": f"sha256-{base64.b64encode(d).decode()}" for n, d in digests.items()}
+    return {**texts, **hashes}
 
 
-def own_files(script: str, style: str) -> dict[str, str]:
-    """Script and style of a page, with their hashes."""
-    hashes = {"script_hash": csp_hash(script), "style_hash": csp_hash(style)}
-    return {"script": script, "style": style, **hashes}
-
-
-def asset(name: str) -> str:
+def asset(name: str, package: str = __package__) -> str:
     """A template file's text."""
-    return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
+    return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
-def environment() -> Any:
+def environment() -> jinja2.Environment:
     """Jinja's environment: every value is escaped, and control characters are made visible."""
-    try:
-        import jinja2
-    except ImportError:
-        raise RunError("the report needs Jinja2: pip install jinja2") from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lm_eval_ccat.report", "templates"),
         autoescape=True,
@@ -307,6 +425,7 @@ def environment() -> Any:
         # Every text that a template prints goes through here, before it is escaped.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    for show in (difference, dollars, item_text, percent, plain, probability, whole_percent):
-        environment.filters[show.__name__] = show
+    environment.filters["dollars"] = dollars
+    for name in ("difference", "item_text", "percent", "plain", "probability", "whole_percent"):
+        environment.filters[name] = getattr(tables, name)
     return environment

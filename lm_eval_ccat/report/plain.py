@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from .. import __version__
 from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
 from ..shown import in_markdown, plural
 from .chart import axis
-from .page import asset, csp_hash, environment
-from .words import difference, probability
+from .page import asset, environment, own_files
+from .tables import difference, probability
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
@@ -34,7 +36,6 @@ def lines(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """Return a comparison as a comment on a pull request."""
-    from markupsafe import Markup
 
     def md(text: str) -> Markup:
         return Markup(in_markdown(text))
@@ -82,10 +83,9 @@ def comparison_page(comparison: Comparison) -> str:
         f"{100 * comparison.confidence:g}%, two-sided.",
         *(note for note in comparison.notes if note not in comparison.warnings),
     ]
-    style = asset("style.css")
     return _rendered(
         "comparison.html.j2", comparison, headline=f"{headline}.", notes=notes, tables=tables,
-        warnings=comparison.warnings, style=style, style_hash=csp_hash(style), version=__version__,
+        warnings=comparison.warnings, **own_files(style=asset("style.css")), version=__version__,
     )  # fmt: skip
 
 

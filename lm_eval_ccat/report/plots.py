@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,18 +30,15 @@ from .chart import (
     SOFT,
     TIE_FILL,
     Axis,
+    Box,
     Chart,
     Panel,
     axis,
-    band,
     between,
     label,
-    path,
 )  # fmt: skip
-from .replay import History, course, history
-from .run import StoredRun, read_run
-from .tables import model_cells
-from .words import whole_percent
+from .run import History, StoredRun, course, history, read_run
+from .tables import model_cells, whole_percent
 
 if TYPE_CHECKING:
     from ..ranker import Ranking
@@ -85,7 +81,6 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     """
     content = _content(ranking)
     rows = [r for r in model_cells(content) if r.rank and not r.known]
-    scale = axis([v for r in rows for v in r.row["interval"]], 5)
     step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
     names = [label(r.name) for r in rows]
     left = round(24 + LETTER * max(map(len, names), default=4))
@@ -95,22 +90,17 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
     for x, title in columns.items():
         chart.text(x, 14, title, "end", SOFT)
-
-    def place(value: float) -> float:
-        return left + _PLOT * scale.place(value) / 100.0
-
     for n, r in enumerate(rows):
         if r.tie is not None:
             chart.rect(left, 24 + step * n, _PLOT, step, TIE_FILL, opacity=0.6)
-    for value, text in zip(scale.ticks, scale.labels):
-        chart.line(place(value), 20, place(value), bottom)
-        chart.text(place(value), bottom + 15, text, "middle", SOFT)
+    scale = axis([v for r in rows for v in r.row["interval"]], 5)
+    panel = Panel(chart, (left, 20, _PLOT, bottom - 20), scale)
     for n, (name, r) in enumerate(zip(names, rows)):
         y = 24 + step * n + step // 2
         chart.text(left - 8, y + 4, name, "end")
         low, high = r.row["interval"]
-        chart.line(place(low), y, place(high), y, ACCENT, 2)
-        chart.dot(place(r.row["estimate"]), y)
+        chart.line(panel.x(low), y, panel.x(high), y, ACCENT, 2)
+        chart.dot(panel.x(r.row["estimate"]), y)
         cells = (r.estimate, r.ranks if several else "", r.chance if several and r.best else "")
         for x, text in zip(columns, cells):
             chart.text(x, y + 4, text, "end")
@@ -159,54 +149,23 @@ def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
 
 def progress(run: StoredRun, past: History) -> dict[str, Any]:
     """The estimates, the order and what was undecided, over the items spent."""
-    models = run.models
-    x_axis = between(0, past.items[-1])
-    xs = [x_axis.place(n) for n in past.items]
+    models, across = run.models, between(0, past.items[-1])
     # The first intervals span the whole scale; the view follows the intervals of the last third.
     late = len(past.items) // 3
-    seen = [v for m in models for ends in (past.low, past.high) for v in ends[m][late:]]
-    y_axis = axis([*seen, *(v for m in models for v in past.estimates[m][late:])])
+    seen = [v for of in (past.low, past.high, past.estimates) for m in models for v in of[m][late:]]
     size = max(len(models), 2)
-
-    def up(values: Sequence[float]) -> list[float]:
-        return [round(100.0 - y_axis.share(v), 3) if math.isfinite(v) else math.nan for v in values]
-
-    def bump(rank: int) -> float:
-        return math.nan if rank == 0 else round(100.0 * (rank - 0.5) / size, 3)
-
     colour = {m: j for j, m in enumerate(run.tested[:COLOURED])}
-    lines = [
-        {
-            "index": j,
-            "name": m,
-            "colour": colour.get(m),
-            "line": path(xs, up(past.estimates[m])),
-            "band": band(xs, up(past.low[m]), up(past.high[m])),
-            "bump": path(xs, [bump(r) for r in past.ranks[m]]),
-            "bump_end": bump(past.ranks[m][-1]),
-        }
-        for j, m in enumerate(models)
-    ]
-    pairs = between(0, 1.12 * max(1, *past.undecided), 3)
-    width = axis([0.0, *past.half_width[late // 2 :]], 3, pad=0.0)
     return {
-        "x": x_axis,
-        "y": y_axis,
-        "lines": lines,
+        "past": past,
+        "colours": {m: colour.get(m) for m in models},
+        "ranks": {m: [rank or math.nan for rank in past.ranks[m]] for m in models},
+        "estimates": Box(across, axis(seen)),
+        "places": Box(across, Axis(size + 0.5, 0.5, (), ())),
+        "undecided": Box(across, between(0, 1.12 * max(1, *past.undecided), 3)),
+        "half_width": Box(across, axis([0.0, *past.half_width[late // 2 :]], 3, pad=0.0)),
         "bump_height": 30 * size if size <= BUMP_LABELS else 520,
         "bump_labels": size <= BUMP_LABELS,
-        "undecided": _area(xs, [100.0 - pairs.place(v) for v in past.undecided]),
-        "undecided_y": pairs,
-        "half_width": _area(xs, [round(100.0 - width.share(v), 3) for v in past.half_width]),
-        "half_width_y": width,
-        "last_undecided": past.undecided[-1],
-        "first_undecided": past.undecided[0],
-        "asked": past.items[-1],
     }
-
-
-def _area(xs: Sequence[float], ys: Sequence[float]) -> dict[str, str]:
-    return {"line": path(xs, ys), "area": band(xs, [100.0] * len(xs), ys)}
 
 
 def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
@@ -219,28 +178,32 @@ def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
     past : History, optional
         The run's course, if there is one.
     """
-    laid = progress(run, past or history(run))
+    past = past or history(run)
+    laid, xs = progress(run, past), past.items
     chart = Chart(940, 620, "The course of the ranking")
-    estimates = Panel(
-        chart, (50, 30, 400, 300), laid["x"], laid["y"], f"Estimate of {run.facts['metric']}"
-    )
-    places = Panel(chart, (490, 30, 260, 300), laid["x"], title="Place in the order")
-    for line in reversed(laid["lines"]):
-        vivid = line["colour"] is not None
-        colour = COLOURS[line["colour"] % len(COLOURS)] if vivid else SOFT
-        look = {"stroke": colour} if vivid else {"stroke": colour, "width": 0.7, "opacity": 0.4}
-        if vivid:
-            estimates.shape(line["band"], fill=colour, opacity=0.09)
-            chart.text(758, 34 + 3 * line["bump_end"], label(line["name"], 26), colour=colour)
-        estimates.shape(line["line"], **look)
-        places.shape(line["bump"], **look)
+
+    def panel(name: str, box: tuple[float, float, float, float], title: str) -> Panel:
+        return Panel(chart, box, laid[name].across, laid[name].up, title)
+
+    metric = run.facts["metric"]
+    estimates = panel("estimates", (50, 30, 400, 300), f"Estimate of {metric}")
+    places = panel("places", (490, 30, 260, 300), "Place in the order")
+    for name, index in reversed(laid["colours"].items()):
+        look: dict[str, Any] = {"colour": SOFT, "width": 0.7, "opacity": 0.4}
+        if index is not None:
+            look = {"colour": COLOURS[index % len(COLOURS)]}
+            estimates.band(xs, past.high[name], past.low[name], opacity=0.09, **look)
+            if last := past.ranks[name][-1]:
+                chart.text(758, places.y(last) + 4, label(name, 26), **look)
+        estimates.curve(xs, past.estimates[name], **look)
+        places.curve(xs, laid["ranks"][name], **look)
     for left, name, title in (
         (50, "undecided", "Neighbouring pairs not decided"),
         (490, "half_width", "Half width of the median interval"),
     ):
-        panel = Panel(chart, (left, 400, 400, 160), laid["x"], laid[f"{name}_y"], title)
-        panel.shape(laid[name]["area"], fill=ACCENT, opacity=0.14)
-        panel.shape(laid[name]["line"], stroke=ACCENT)
+        below, values = panel(name, (left, 400, 400, 160), title), getattr(past, name)
+        below.band(xs, values, opacity=0.14)
+        below.curve(xs, values)
     return chart
 
 
@@ -326,40 +289,37 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     results = run.result["models"]
     abilities = np.array([results[m]["ability"] for m in run.tested], dtype=float)
     grid, total, location = information_curve(bank, abilities)
-    x_axis = between(float(grid[0]), float(grid[-1]), 6)
-    top = between(0.0, float(total.max()) * 1.08 or 1.0, 3)
-    xs = [x_axis.place(v) for v in grid]
     items: dict[str, list[int]] = {m: [] for m in run.tested}
     for answer in run.answers:
         items[answer.model].append(bank.index[answer.doc])
+    box = Box(
+        between(float(grid[0]), float(grid[-1]), 6),
+        between(0.0, float(total.max()) * 1.08 or 1.0, 3),
+    )
+
+    def places(locations: Floats) -> list[float]:
+        """Per cent of the axis; places on one another are drawn once."""
+        return sorted({round(box.x(v), 1) for v in locations.tolist() if math.isfinite(v)})
+
     rows = [
         {
             "name": m,
-            "at": x_axis.place(ability),
-            "low": x_axis.place(ability - results[m]["ability_standard_error"]),
-            "high": x_axis.place(ability + results[m]["ability_standard_error"]),
             "ability": ability,
             "error": results[m]["ability_standard_error"],
             "asked": len(items[m]),
-            "ticks": _tick_path(location[items[m]], x_axis),
+            "places": places(location[items[m]]),
         }
         for m, ability in zip(run.tested, abilities.tolist())
     ]
     return {
-        "x": x_axis,
-        "y": top,
-        **_area(xs, [100.0 - top.place(v) for v in total]),
+        "box": box,
+        "abilities": grid.tolist(),
+        "total": total.tolist(),
         "peak": float(grid[int(np.argmax(total))]),
-        "all_items": _tick_path(location[bank.kept], x_axis),
+        "all_places": places(location[bank.kept]),
         "rows": rows,
         "kept": int(bank.kept.sum()),
     }
-
-
-def _tick_path(locations: Floats, x_axis: Axis) -> str:
-    """Vertical ticks 10 high; places are rounded, and ticks on one another are drawn once."""
-    places = {round(x_axis.place(float(v)), 1) for v in locations if np.isfinite(v)}
-    return "".join(f"M{x:g} 0V10" for x in sorted(places))
 
 
 def plot_information(run: StoredRun) -> Chart:
@@ -369,17 +329,19 @@ def plot_information(run: StoredRun) -> Chart:
     left = 34 + LETTER * max(map(len, names), default=4)
     bottom = 300 + 20 * len(names)
     chart = Chart(left + 520, bottom + 20, "Where on the ability scale the bank's items are of use")
-    panel = Panel(chart, (left, 30, 500, 220), laid["x"], laid["y"], "Information of all items")
-    panel.shape(laid["area"], fill=ACCENT, opacity=0.14)
-    panel.shape(laid["line"], stroke=ACCENT)
-    chart.text(left + 500, 282, "ability (logits)", "end", SOFT)
+    panel = Panel(
+        chart, (left, 30, 500, 220), laid["box"].across, laid["box"].up,
+        "Information of all items", "ability (logits)",
+    )  # fmt: skip
+    panel.band(laid["abilities"], laid["total"], opacity=0.14)
+    panel.curve(laid["abilities"], laid["total"])
     for n, (name, row) in enumerate(zip(names, laid["rows"])):
-        y = 300 + 20 * n
+        y, ability, error = 300 + 20 * n, row["ability"], row["error"]
         chart.text(left - 8, y + 4, name, "end")
-        for at in re.findall(r"M([\d.]+) ", row["ticks"]):
-            chart.line(left + 5 * float(at), y - 8, left + 5 * float(at), y + 8)
-        chart.line(left + 5 * row["low"], y, left + 5 * row["high"], y, ACCENT, 2)
-        chart.dot(left + 5 * row["at"], y)
+        for at in row["places"]:
+            chart.line(left + 5 * at, y - 8, left + 5 * at, y + 8)
+        chart.line(panel.x(ability - error), y, panel.x(ability + error), y, ACCENT, 2)
+        chart.dot(panel.x(ability), y)
     return chart
 
 
@@ -398,8 +360,8 @@ def plot_bank(bank: ItemBank) -> Chart:
         chart, (490, 30, 340, 230), between(float(grid[0]), float(grid[-1]), 6), up, title,
         "ability (logits)",
     )  # fmt: skip
-    panel.band(grid, [0.0] * len(grid), total)
-    panel.curve(grid, total)
+    panel.band(grid.tolist(), total.tolist())
+    panel.curve(grid.tolist(), total.tolist())
     _draw_items(chart, bank)
     return chart
 
@@ -453,27 +415,28 @@ def plot_simulation(*simulations: Any) -> Chart:
         for method, levels in one["sweep"].items():
             points.setdefault(method, []).extend(levels)
     methods = [*(m for m in FIRST if m in points), *(m for m in points if m not in FIRST)]
-    lines = [_curve(sorted(points[m], key=lambda p: p["items_per_model"])) for m in methods]
+    curves = {m: _curves(sorted(points[m], key=lambda p: p["items_per_model"])) for m in methods}
     wanted = (contents[0].get("settings") or {}).get("confidence")
-    most = max((float(line["x"].max()) for line in lines), default=1.0)
-    across = between(0.0, 1.04 * most, 5)
-    taus = [v for line in lines for v in (*line["low"], *line["high"])]
-    shares = [100 * v for line in lines for v in (*line["right_low"], 1.0)]
+    taus, shares = ([row for one in curves.values() for row in one[n]] for n in (0, 1))
+    across = between(0.0, 1.04 * max((x for x, *_ in taus), default=1.0), 5)
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     left = Panel(
-        chart, (50, 30, 340, 240), across, between(min([0.0, *taus]), 1.02, 5),
+        chart, (50, 30, 340, 240), across,
+        between(min(0.0, *(low for *_, low, _ in taus)) if taus else 0.0, 1.02, 5),
         "Kendall tau with the true order", "items per model",
     )  # fmt: skip
+    ends = [100.0, *([100 * wanted] if wanted else []), *(low for *_, low, _ in shares)]
     right = Panel(
-        chart, (450, 30, 340, 240), across, axis([*shares, *([100 * wanted] if wanted else [])], 5),
+        chart, (450, 30, 340, 240), across, axis(ends, 5),
         "Decided pairs in the true order, %", "items per model",
     )  # fmt: skip
-    for n, (method, line) in enumerate(zip(methods, lines)):
+    for n, method in enumerate(methods):
         colour = COLOURS[n % len(COLOURS)]
-        left.band(line["x"], line["low"], line["high"], colour)
-        left.curve(line["x"], line["tau"], colour, dots=True)
-        right.band(line["right_x"], 100 * line["right_low"], 100 * line["right_high"], colour)
-        right.curve(line["right_x"], 100 * line["right"], colour, dots=True)
+        for panel, rows in zip((left, right), curves[method]):
+            if rows:
+                xs, values, low, high = zip(*rows)
+                panel.band(xs, high, low, colour)
+                panel.curve(xs, values, colour, dots=True)
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
         chart.text(832, 40 + 18 * n, method)
     if wanted:
@@ -481,37 +444,25 @@ def plot_simulation(*simulations: Any) -> Chart:
     return chart
 
 
-def _curve(levels: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:
-    """One method's figures and bands over items per model."""
-    z = float(ndtri((1 + BAND) / 2))
-    use = [v for v in levels if v["tau"] is not None]
-    tau = np.array([v["tau"] for v in use], dtype=float)
-    se = np.array([v.get("tau_se") or 0.0 for v in use], dtype=float)
-    sure = [v for v in levels if v.get("confident_accuracy") is not None]
-    right = np.array([v["confident_accuracy"] for v in sure], dtype=float)
-    low, high = wilson(right, np.array([v["confident_pairs"] for v in sure], dtype=float), z)
-    return {
-        "x": np.array([v["items_per_model"] for v in use], dtype=float),
-        "tau": tau, "low": tau - z * se, "high": np.minimum(tau + z * se, 1.0),
-        "right_x": np.array([v["items_per_model"] for v in sure], dtype=float),
-        "right": right, "right_low": low, "right_high": high,
-    }  # fmt: skip
+#: Items per model, a figure there, and the ends of its band.
+Points = list[tuple[float, float, float, float]]
 
 
-def wilson(share: Any, count: Any, z: float) -> tuple[Any, Any]:
-    """Wilson's interval of a share seen in `count` trials.
+def _curves(levels: Sequence[Mapping[str, Any]]) -> tuple[Points, Points]:
+    """One method's taus, and shares of decided pairs in the true order (per cent)."""
+    from scipy.stats import binomtest  # takes long to import, and few charts need it
 
-    Examples
-    --------
-    >>> low, high = wilson(np.array([1.0]), np.array([20.0]), 1.96)
-    >>> round(float(low[0]), 2), round(float(high[0]), 2)
-    (0.84, 1.0)
-    """
-    n = np.maximum(count, 1.0)
-    middle = share + z**2 / (2 * n)
-    half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    scale = 1 + z**2 / n
-    return (middle - half) / scale, (middle + half) / scale
+    z, taus, shares = float(ndtri((1 + BAND) / 2)), [], []
+    for one in levels:
+        x, tau, share = one["items_per_model"], one["tau"], one.get("confident_accuracy")
+        if tau is not None:
+            half = z * (one.get("tau_se") or 0.0)
+            taus.append((float(x), tau, tau - half, min(tau + half, 1.0)))
+        if share is not None:
+            n = max(1, round(one["confident_pairs"]))
+            ends = binomtest(round(share * n), n).proportion_ci(BAND, "wilson")
+            shares.append((float(x), 100 * share, 100 * ends.low, 100 * ends.high))
+    return taus, shares
 
 
 def _replayed(source: Any) -> Mapping[str, Any]:

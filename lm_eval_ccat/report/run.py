@@ -1,21 +1,32 @@
-"""A run read from its directory: ranking, answers, and how it was started."""
+"""A run read from its directory: ranking, answers, how it was started, and its course."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from ..bank import ItemBank
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bank import ItemBank, SuiteBank
 from ..content import RankingContent
 from ..errors import CcatError, RunError
+from ..live.result import state
 from ..methods.method import method_of
 from ..metrics.scale import Scale
-from ..runs.directory import RunDirectory, load_banks
-from ..runs.journal import Record
+from ..runs.book import Book
+from ..runs.directory import RunDirectory, load_banks, make_ranker
+from ..runs.journal import Item, Journal, Record
+
+#: Looks at a run, and at how many models in all: of many models a few looks show as much.
+CHECKPOINTS = 60
+_ESTIMATES = 10_000
 
 
 @dataclass(frozen=True)
@@ -196,29 +207,12 @@ def read_run(path: str | Path) -> StoredRun:
             "which can make its page"
         )
     records = folder.journal.read_new()
-    result_file = folder.path / "result.json"
     tasks = header["report"].get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
-    finished = result_file.is_file()
-    if finished:
-        try:
-            result: RankingContent = json.loads(result_file.read_bytes())
-        except (OSError, ValueError) as error:
-            raise RunError(f"cannot read {result_file}: {error}") from error
-        if not isinstance(result, dict) or not {
-            "order",
-            "models",
-            "pairwise",
-            "ties",
-            "signature",
-        } <= set(result):
-            raise RunError(f"{result_file} is not the result of a ranking")
-        # A run that went on after its result is not finished; the journal knows better.
-        finished = _is_the_last(result, records)
-    if not finished:
-        from ..live.result import state
-
-        result = state(folder.path).content
+    stored = _stored(folder.path / "result.json")
+    # A run that went on after its result is not finished; the journal knows better.
+    finished = stored is not None and _is_the_last(stored, records)
+    result = stored if stored is not None and finished else state(folder.path).content
     item = folder.journal.item
     scored = {m: {item(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
@@ -243,6 +237,20 @@ def read_run(path: str | Path) -> StoredRun:
         torn=folder.journal.torn is not None,
         records=records[1:],
     )
+
+
+def _stored(file: Path) -> RankingContent | None:
+    """The ``result.json`` of a run; None where there is none."""
+    try:
+        result: RankingContent = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {file}: {error}") from error
+    needed = {"order", "models", "pairwise", "ties", "signature"}
+    if not (isinstance(result, dict) and needed <= set(result)):
+        raise RunError(f"{file} is not the result of a ranking")
+    return result
 
 
 def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:
@@ -286,10 +294,9 @@ def _banks(folder: Path, header: Record) -> ItemBank | Mapping[str, Mapping[str,
         banks = load_banks(folder)
     except CcatError:
         return None
-    every = (
-        [banks] if isinstance(banks, ItemBank) else [b for o in banks.values() for b in o.values()]
-    )
-    return banks if "+".join(b.sha256 for b in every) == header.get("bank_sha256") else None
+    suite = SuiteBank({"": banks} if isinstance(banks, ItemBank) else banks)
+    hashes = "+".join(bank.sha256 for *_, bank in suite.banks())
+    return banks if hashes == header.get("bank_sha256") else None
 
 
 def _prompt(arguments: Any) -> str:
@@ -300,3 +307,118 @@ def _prompt(arguments: Any) -> str:
         if isinstance(arguments, (list, tuple)):
             arguments = arguments[0] if arguments else ""
     return "" if arguments is None else str(arguments)
+
+
+# -- how the ranking came about --------------------------------------------------------------------
+
+
+@dataclass
+class History:
+    """The ranking at a number of moments.
+
+    Attributes
+    ----------
+    items : list of int, length T
+        Items administered to all models together.
+    cost : list of float, length T
+        What they cost.
+    estimates, low, high : dict of str to list of float
+        Each model's estimate and the ends of its interval, on the metric's own scale; NaN before
+        its first item.
+    ranks : dict of str to list of int
+        Place of each model, 1 the best; 0 where it is out of the order.
+    undecided : list of int
+        Adjacent pairs of the order that were not decided.
+    half_width : list of float
+        Half width of the median interval, on the metric's own scale.
+    expected : dict of str to ndarray of shape (n_items,)
+        Each model's expected score on every item at the end, on [0, 1], in bank order.
+    ties : list of list of str
+        Groups of models that are not separated at the end.
+    """
+
+    items: list[int] = field(default_factory=list)
+    cost: list[float] = field(default_factory=list)
+    estimates: dict[str, list[float]] = field(default_factory=dict)
+    low: dict[str, list[float]] = field(default_factory=dict)
+    high: dict[str, list[float]] = field(default_factory=dict)
+    ranks: dict[str, list[int]] = field(default_factory=dict)
+    undecided: list[int] = field(default_factory=list)
+    half_width: list[float] = field(default_factory=list)
+    expected: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    ties: list[list[str]] = field(default_factory=list)
+
+
+class _Watched(Book):
+    """A book that looks at its Ranker before answers of some numbers."""
+
+    def __init__(self, run: StoredRun, moments: set[int]) -> None:
+        assert run.banks is not None
+        super().__init__(make_ranker(run.banks, run.header), Journal())
+        self._run, self._moments, self.seen, self.past = run, moments, 0, History()
+        # Full results are there from the beginning.
+        self._known = set(run.models) - set(run.tested)
+
+    def _told(self, record: Record, model: str, item: Item) -> None:
+        if record["op"] == "tell":
+            if self.seen in self._moments:
+                self.look()
+            self.seen += 1
+            self._known.add(model)
+        super()._told(record, model, item)
+
+    def look(self) -> None:
+        """Take down the ranking as it is now."""
+        now, past, restore = self.ranker.brief(), self.past, self._run.scale.restore
+        past.items.append(self.seen)
+        past.cost.append(self.ranker.spent)
+        past.undecided.append(sum(len(group) - 1 for group in now.ties))
+        past.ties = [list(group) for group in now.ties]
+        place = {model: n for n, model in enumerate(now.order, start=1)}
+        half = []
+        for model in self._run.models:
+            seen = model in self._known
+            low, high = sorted(float(restore(end)) for end in now.intervals[model])
+            value = float(restore(now.estimates[model]))
+            if seen and model in place:
+                half.append((high - low) / 2.0)
+            for of, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
+                of.setdefault(model, []).append(figure if seen else math.nan)
+            past.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
+        past.half_width.append(median(half))
+
+
+def history(run: StoredRun) -> History:
+    """Replay a run that has a bank, and look at it at evenly spaced moments."""
+    total, most = len(run.answers), min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
+    if not total:
+        return History()
+    moments = np.linspace(min(total, len(run.tested)), total, most).round().astype(int)
+    book = _Watched(run, set(moments.tolist()))
+    book.replay(run.records)
+    book.settle()
+    # The last look is at the end of the journal: what came after the last answer counts too.
+    book.look()
+    book.past.expected = {model: book.ranker.expected(model) for model in run.tested}
+    return book.past
+
+
+def course(run: StoredRun) -> History | None:
+    """Return how the ranking came about, if it can be shown.
+
+    Returns
+    -------
+    History or None
+        None without an answer or the bank. None too where the replay ends elsewhere than the run
+        did: a version with another response model gives other figures for the same answers. What
+        the run itself reported then counts, and its course is better left out than contradicted.
+    """
+    if run.banks is None or not run.answers:
+        return None
+    past = history(run)
+    models = run.result["models"]
+    close = all(
+        math.isnan(seen[-1]) or math.isclose(seen[-1], models[m]["estimate"], rel_tol=1e-6)
+        for m, seen in past.estimates.items()
+    )
+    return past if close and past.ties == run.result["ties"] else None

@@ -9,6 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
 from ..content import RankingContent
 from ..harness.scorers import in_words
 from ..live.observer import Observer
@@ -16,14 +23,19 @@ from ..live.result import result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
 from ..shown import to_draw, visible, visible_line, visible_name, visible_values
-from .tables import ModelCells, model_cells, outlook, parts, stands_beyond
+from .tables import (
+    ModelCells,
+    listed,
+    model_cells,
+    one_look,
+    outlook,
+    parts,
+    probability,
+    stands_beyond,
+)  # fmt: skip
 from .trust import of_models
-from .words import listed, one_look, probability
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from ..live.plan import Plan
     from ..runs.book import Book
 
@@ -42,8 +54,6 @@ PLAIN_SECONDS = 10.0
 
 def print_result(console: Console, content: RankingContent) -> None:
     """Print a result as `lm_eval_ccat.live.result.Result` holds it."""
-    from rich.text import Text
-
     content = visible_values(content, content["models"].keys())
     console.print(Text(content["headline"], style="bold"))
     console.print(Text(f"{content['metric']}, {question(content)}", "italic"))
@@ -92,9 +102,6 @@ def models_table(
     names : dict of str to str
         Every model, best first, and its name in the table.
     """
-    from rich.cells import cell_len
-    from rich.text import Text
-
     rows = model_cells(content)
     shown, left_out = _shown(rows, most)
     # Title, when a narrow terminal leaves it out (0: never, the largest first), and the cells.
@@ -175,8 +182,6 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 
 def _outcomes(content: RankingContent) -> Table:
     """Every outcome's estimates beside each other, and the rank by each of them."""
-    from rich.text import Text
-
     outcomes = parts({**content, "tasks": {}})
     assert outcomes is not None
     table = _new_table()
@@ -195,8 +200,6 @@ def _outcomes(content: RankingContent) -> Table:
 
 def _board(columns: Any, names: Sequence[str]) -> Table:
     """The average, every group and every task: a row each, a column per model."""
-    from rich.text import Text
-
     table, shown = _new_table(), names[:BOARD_MODELS]
     table.add_column("", overflow="fold")
     for name in shown:
@@ -217,9 +220,6 @@ def _board(columns: Any, names: Sequence[str]) -> Table:
 
 
 def _new_table() -> Table:
-    from rich import box
-    from rich.table import Table
-
     return Table(box=box.SIMPLE_HEAD, pad_edge=False)
 
 
@@ -310,8 +310,6 @@ class Progress(Observer):
     """
 
     def __init__(self, quiet: bool = False) -> None:
-        from rich.console import Console
-
         self.console = Console(file=to_draw(sys.stderr), no_color=quiet or None)
         self.plain = quiet or not self.console.is_terminal
         self._live: Any = None
@@ -336,17 +334,15 @@ class Progress(Observer):
         self.plan, self.book, self._facts = plan, book, plan.facts()
         self._last = time.monotonic()
         if not self.plain:
-            from rich.live import Live
-
             self._live = Live(
                 self.table(), console=self.console, auto_refresh=False, transient=True
             )
-            self._live.__enter__()
+            self._live.start(refresh=True)
 
     def end(self) -> None:
         """Stop drawing."""
         if self._live is not None:
-            self._live.__exit__(None, None, None)
+            self._live.stop()
             self._live = None
 
     def tick(self) -> None:
@@ -388,8 +384,6 @@ class Progress(Observer):
 
     def table(self) -> Table:
         """The table of the result as it is now, no taller than the terminal."""
-        from rich.text import Text
-
         content, waiting = self._now()
         near = set(pairwise(content["order"]))
         pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in near]

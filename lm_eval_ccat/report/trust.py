@@ -10,8 +10,7 @@ from ..runs.directory import banks_at
 from ..shown import plural
 from ..upkeep.words import origin, reach, tried
 from .run import StoredRun
-from .tables import numbers, pairs_decided
-from .words import listed
+from .tables import listed, numbers, pairs_decided
 
 #: Of what is said of a model, what the page puts at its head.
 GRAVE = ("Set aside", "Failed", "Empty")

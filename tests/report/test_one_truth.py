@@ -20,11 +20,10 @@ from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render, view
 from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
-from lm_eval_ccat.report.replay import course
-from lm_eval_ccat.report.tables import PartTable
+from lm_eval_ccat.report.run import course
+from lm_eval_ccat.report.tables import PartTable, whole_percent
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
-from lm_eval_ccat.report.words import whole_percent
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
@@ -91,16 +90,17 @@ def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
     result = run.result
     [(fact, label)] = [f for f in content["facts"] if "pairs decided" in f[1]]
     decided, pairs = map(int, label.split("of neighbours ")[1].split(" of "))
-    assert pairs - decided == open_pairs(result) == content["progress"]["last_undecided"]
+    assert pairs - decided == open_pairs(result) == past.undecided[-1]
     place = {m: n for n, m in enumerate(result["order"])}
     once = [p for p in result["pairwise"] if place.get(p["a"], 99) < place.get(p["b"], -1)]
     assert fact == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
     rows = {row.name: row for row in content["rows"]}
-    lines = {line["name"]: line for line in content["progress"]["lines"]}
+    box, values = content["progress"]["estimates"], result["models"]
+    lines = {m: box.line(past.items, past.estimates[m]) for m in run.models}
     ends = [v for m in run.models for e in ("low", "high") for v in getattr(past, e)[m]]
     assert np.isfinite(ends).any()
-    up = {m: float(line["line"].split("L")[-1].split()[-1]) for m, line in lines.items()}
-    values = {m: result["models"][m]["estimate"] for m in lines}
+    up = {m: float(line.split("L")[-1].split()[-1]) for m, line in lines.items()}
+    values = {m: values[m]["estimate"] for m in lines}
     # Heights on the chart are a straight line through the values of the table.
     slope, start = np.polyfit([values[m] for m in lines], [up[m] for m in lines], 1)
     for m in lines:

@@ -15,8 +15,9 @@ from synthetic import make_run
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.report import documents, read_run, write_report
-from lm_eval_ccat.report.words import script_json
+from lm_eval_ccat.report import read_run, write_report
+from lm_eval_ccat.report.page import documents
+from lm_eval_ccat.report.tables import script_json
 from lm_eval_ccat.shown import visible
 
 
@@ -78,7 +79,7 @@ def test_every_answer_stands_beside_what_was_expected_of_this_document(run_dir):
     run = read_run(run_dir)
     order = [*run.place]
     expected = {m: np.linspace(0.0, 1.0, len(order)) + j for j, m in enumerate(run.models)}
-    shown = documents.documents(run, run.models, expected)
+    shown = documents(run, run.models, expected)
     assert shown
     for entry in shown:
         at = [str(doc) for doc in order].index(str(entry["id"]))

@@ -45,7 +45,7 @@ def test_a_panel_puts_figures_in_their_places():
     assert [panel.x(v) for v in (0, 5, 10)] == [50, 100, 150]
     assert [panel.y(v) for v in (0, 0.5, 1)] == [90, 50, 10], "up is up"
     panel.curve([0, 5, 10], [0, float("nan"), 1])
-    assert drawn(chart, "path")[0].get("d") == "M50 90M150 10"
+    assert drawn(chart, "path")[0].get("d") == "M0 80M100 0"
     assert ElementTree.fromstring(chart.svg).get("aria-label") == "<words> & more"
 
 
