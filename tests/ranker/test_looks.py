@@ -8,7 +8,7 @@ from boards import bank_of, draw
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.methods.default import method as policy
-from lm_eval_ccat.methods.default.joint import Look
+from lm_eval_ccat.methods.default.field import Look
 
 NAMES = "abcdefgh"
 SCORES = draw(np.linspace(-1, 1, 8), 80, 5, noise=0.8)

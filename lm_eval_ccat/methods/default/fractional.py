@@ -255,12 +255,6 @@ class FractionalItems:
         along += tilt
         return mu, w, kappa, along
 
-    def expected(self, z: Floats) -> Floats:
-        """Expected score of every item; shape (n_items,)."""
-        value, _, shift, _ = self.at(float(z[0]))
-        rows = self.rows[: len(value) + len(z) - 1]
-        return logistic(np.concatenate([value, z[1:]]).dot(rows) + shift)
-
     def at(self, x: float) -> tuple[list[float], list[float], float, float]:
         """Values and slopes of the basis at an ability; shift of all curves there, and its slope.
 

@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from ..belief import Floats, Places
-from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
+from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
 from .fractional import FractionalItems
 
 #: Draws that the residual covariance found by calibration counts as.
@@ -60,8 +60,8 @@ class Member:
     Attributes
     ----------
     posterior : ScorePosterior
-    asked : list of int
-        Items asked, in order.
+    asked : dict of int to int
+        Items asked, in order, and where each stands in the log.
     unasked : ndarray of bool, shape (n_items,)
     passed : int
         Items at the beginning of the sequence that the model was asked, one and all.
@@ -70,41 +70,37 @@ class Member:
         not seen, and more where the model may be outside the bank's range.
     position, level : float
         Where the model stands in the bank's range, and what variances are multiplied by there.
-    left, q : int
-        Items without a score; draws with one.
+    left : int
+        Items without a score.
     rbar : float
         Above.
-    drawn : list of int; c, e, sd : ndarray of shape (q,)
-        The draws, their weights in `rbar`, residuals from it, and standard deviations expected.
+    drawn, c, e, sd : ndarray of shape (q,)
+        The draws with a score, their weights in `rbar`, residuals from it, and standard deviations
+        expected.
     noise : float
         Mean variance of the scores not seen, by the response model.
     """
 
     def __init__(self, model: DefaultModel) -> None:
-        self._model = model
+        self._kept = model.kept
         self.posterior = ScorePosterior(model.items)
-        self.asked: list[int] = []
+        self.asked: dict[int, int] = {}
         self.unasked = np.ones(model.items.n_items, dtype=bool)
         self.passed = 0
         self._log: list[tuple[int, int]] = []  # items asked (1) and given back (-1)
-        self._rank: dict[int, int] = {}  # of the items asked, in their order
-        self._scored: list[int] = []  # in the order of asking
         self._steps: dict[int, Step] = {}
         # Of each item drawn for the model: its weight, and one over its probability.
         self._draws = np.zeros((2, model.items.n_items))
         self._waiting: dict[int, None] = {}
-        self._failed: set[int] = set()
         self._known = -1
-        self._chosen: list[int] = []
-        self._unsure = 0.0
-        self.drawn: list[int] = []
+        self.drawn = self._chosen = np.empty(0, dtype=np.intp)
+        self._unsure = self.rbar = 0.0
         self.c = self.e = self.sd = np.empty(0)
-        self.rbar, self.q = 0.0, 0
 
     @property
     def n_told(self) -> int:
         """Scores so far."""
-        return len(self._scored)
+        return len(self.posterior.seen)
 
     def place(self, item: int, probability: float | None, weight: float) -> None:
         """The model has been asked an item."""
@@ -112,80 +108,67 @@ class Member:
             return
         if probability is not None:
             mu = self.posterior.mu
-            rest, left, kept = float(mu @ self.unasked), self.unasked, self._model.kept
+            rest, left, kept = float(mu @ self.unasked), self.unasked, self._kept
             part = 1.0 if kept is None else float((left & kept).sum() / left.sum())
             self._steps[item] = Step(len(self._log), rest, float(mu[item]), part * probability)
             self._draws[:, item] = weight, 1.0 / probability
-        self._rank[item] = len(self.asked)
-        self.asked.append(item)
+        self.asked[item] = len(self._log)
         self._log.append((item, 1))
         self.unasked[item] = False
         self._waiting[item] = None
 
     def unplace(self, item: int) -> None:
         """The item was given back."""
-        self.asked.remove(item)
+        del self.asked[item]
         self._log.append((item, -1))
-        self._rank = {i: k for k, i in enumerate(self.asked)}
         self.unasked[item] = True
         self.passed = 0
         self._steps.pop(item, None)
         self._draws[:, item] = 0.0
-        self._waiting.pop(item, None)
+        self.stop_waiting(item)
 
-    def fail(self, item: int) -> None:
-        """The item will have no score."""
-        self._failed.add(item)
+    def stop_waiting(self, item: int) -> None:
+        """No score of the item is on its way."""
         self._waiting.pop(item, None)
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """The items have scores."""
         for item in items:
             self.place(item, None, 0.0)
-            self._waiting.pop(item, None)
-            (self.drawn if self._draws[0, item] else self._chosen).append(item)
-        self._scored.extend(items)
-        if len(self._scored) > len(items):
-            first = self._scored[-len(items) - 1]
-            if self._rank[first] > min(self._rank[i] for i in items):
-                self._scored.sort(key=self._rank.__getitem__)
-                self.drawn.sort(key=self._rank.__getitem__)
+            self.stop_waiting(item)
         self.posterior.learn(items, scores)
-
-    def use(self, model: DefaultModel) -> None:
-        """Go on with another prior of departures."""
-        self._model, self._known = model, -1
 
     def pending(self, shared: Sequence[int]) -> list[int]:
         """Items whose scores are on their way, or will be: asked, or in the shared sequence."""
         return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
-    def refresh(self) -> None:
+    def refresh(self, d: Departures, anew: bool = False) -> None:
         """Bring up to date what depends on the scores."""
         p = self.posterior
-        if self._known == len(self._scored):
+        if self._known == len(p.seen) and not anew:
             return
-        self._known = len(self._scored)
+        self._known = len(p.seen)
         self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
+        scored = np.array(sorted(p.seen, key=self.asked.__getitem__), dtype=np.intp)
+        w, per = self._draws.take(scored, 1)
+        at = w.nonzero()[0]
+        self.drawn, self._chosen = scored[at], scored[w == 0.0]
         left = p.open_after(self._chosen)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
         self.v = left + self._unsure
-        self.q = len(self.drawn)
-        if self.q:
-            self._measure()
+        if len(at):
+            self._measure(d, scored, w, per, at)
 
     def left_by_chosen(self, item: int) -> float:
         """`v` once another item is chosen."""
-        return self.posterior.open_after([*self._chosen, item]) + self._unsure
+        return self.posterior.open_after(np.append(self._chosen, item)) + self._unsure
 
-    def _measure(self) -> None:
-        p, d = self.posterior, self._model.departures
-        scored = np.array(self._scored)
-        w, per = self._draws.take(scored, 1)
-        at = w.nonzero()[0]
+    def _measure(self, d: Departures, scored: Places, w: Floats, per: Floats, at: Places) -> None:
+        """What the draws, at these places among the items scored, say of the departure."""
+        p = self.posterior
         w /= sum(w.tolist())
         c = w * per
         c -= w.cumsum()
@@ -215,11 +198,17 @@ class Member:
         """
         p = self.posterior
         # What has no score and will have none counts as expected; what is in flight is not known.
-        score = dict.fromkeys(self._waiting, np.nan) | dict(zip(p.seen, p.scores))
-        sums = np.cumsum([0.0, *(k * score.get(i, float(p.mu[i])) for i, k in self._log)])
-        steps = [(score[i], s) for i, s in self._steps.items() if i in score]
-        T = np.array([sums[s.before] + s.rest + (y - s.expected) / s.probability for y, s in steps])
-        T = T[np.isfinite(T)] / self.posterior.n_items
+        score = p.mu.copy()
+        score[p.seen], score[[*self._waiting]] = p.score[p.seen], np.nan
+        sums = np.cumsum([0.0, *(sign * score[item] for item, sign in self._log)])
+        T = np.array(
+            [
+                sums[s.before] + s.rest + (score[i] - s.expected) / s.probability
+                for i, s in self._steps.items()
+                if p.is_seen(i)
+            ]
+        )
+        T = T[np.isfinite(T)] / p.n_items
         if not len(T):
             return float("nan"), float("nan"), 0
         error = float(T.std(ddof=1) / len(T) ** 0.5) if len(T) > 1 else float("nan")
@@ -235,6 +224,10 @@ class ScorePosterior:
 
     Attributes
     ----------
+    seen : list of int
+        Items with a score, in the order of the answers.
+    score : ndarray of shape (n_items,)
+        0 where there is none.
     z : ndarray of shape (1 + q,)
         Mode: the ability, then residual factors.
     covariance : ndarray of shape (1 + q, 1 + q)
@@ -252,15 +245,13 @@ class ScorePosterior:
     def __init__(self, items: FractionalItems) -> None:
         self.items = items
         self.seen: list[int] = []
-        self.scores: list[float] = []
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
-        self._score = np.zeros(items.n_items)
+        self.score = np.zeros(items.n_items)
         self._rows = items.rows[:, :0]  # of the items seen
         self._prior = items.prior_precision
         # Gradients of the linear predictors; only that in the ability ever changes.
         self._slopes = np.empty((items.n_dimensions, items.n_items))
         self._slopes[1:] = items.loadings.T
-        self._slope: float | None = None
         self._profile = items.profile.prior.copy()
         self.z = np.zeros(items.n_dimensions)
         self.covariance = np.diag(1.0 / self._prior)
@@ -274,10 +265,8 @@ class ScorePosterior:
     @property
     def slope(self) -> float:
         """What the estimate moves by when the ability moves by 1, and the factors with it."""
-        if self._slope is None:
-            along = float(self._gradient.dot(self.covariance[:, 0]))
-            self._slope = along / (float(self.covariance[0, 0]) * self.n_items)
-        return self._slope
+        along = float(self._gradient.dot(self.covariance[:, 0]))
+        return along / (float(self.covariance[0, 0]) * self.n_items)
 
     @property
     def variance(self) -> float:
@@ -291,11 +280,10 @@ class ScorePosterior:
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
         self.seen.extend(items)
-        self.scores.extend(scores)
         at = np.array(items, dtype=np.intp)
         self._rows = np.concatenate([self._rows, self.items.rows.take(at, 1)], 1)
         self._unseen[at] = 0.0
-        self._score[at] = scores
+        self.score[at] = scores
         self._profile += self.items.profile.of(at, np.array(scores))
         self._fit()
         self._predict()
@@ -329,12 +317,11 @@ class ScorePosterior:
         """Scores less expectations of items seen, about as if the fit had not known them."""
         g = self._slopes.take(at, 1)
         leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[at] / self.kappa[at]
-        residual = self._score[at] - self.mu[at]
+        residual = self.score[at] - self.mu[at]
         return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
 
-    def open_after(self, items: Sequence[int]) -> float:
-        """Variance of the mean expected score of the items not seen, if only `items` were."""
-        at = np.array(items, dtype=np.intp)
+    def open_after(self, at: Places) -> float:
+        """Variance of the mean expected score of the items not seen, if only these were."""
         along = self._gradient / max(self.n_items - len(self.seen), 1)
         return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
 
@@ -364,7 +351,7 @@ class ScorePosterior:
         items, prior, z = self.items, self._prior, self.z
         share, before = 1.0, np.zeros(len(z))
         at = np.array(self.seen, dtype=np.intp)
-        rows, noise, y = self._rows, items.noise[at], self._score[at]
+        rows, noise, y = self._rows, items.noise[at], self.score[at]
         # Where the last fit ended, everything is known already.
         mu, w, kappa = self.mu[at], self.w[at], self.kappa[at]
         g, every = self._slopes.take(at, 1), np.eye(len(z))
@@ -392,9 +379,8 @@ class ScorePosterior:
         left = self._unseen * self.w
         self._gradient = self._slopes.dot(left)
         self._own = float(self.kappa.dot(left))
-        self._slope = None
         n = self.n_items
-        self.estimate = (sum(self.scores) + float(self._unseen.dot(self.mu))) / n
+        self.estimate = (float(self.score.sum()) + float(self._unseen.dot(self.mu))) / n
         self.unseen_noise = self._own / max(n - len(self.seen), 1)
 
     def _told_by(self, at: Places) -> Floats:

@@ -19,8 +19,7 @@ from ..method import Method
 from ..policy import Choice, Description, Drawn, Items, Levers, Mask, Policy, check_score
 from .calibration import fit, model_of, require
 from .departures import spread
-from .field import Field
-from .joint import Result
+from .field import Field, Result
 from .member import Member
 
 #: Calibration models from which on newcomers among reference models get items of their own: with 20
@@ -124,7 +123,7 @@ class DefaultPolicy(Policy):
         field.learn(a, [item], [score])
 
     def failed(self, model: int, item: int) -> None:
-        self._members[model].fail(item)
+        self._members[model].stop_waiting(item)
 
     # -- what is known ------------------------------------------------------------------------
 
@@ -152,11 +151,14 @@ class DefaultPolicy(Policy):
 
     def levers(self, belief: Belief) -> Levers:
         """By the ability's posterior; draws that measured a departure make the slope smaller."""
-        of = np.split(belief.variance.diagonal(), len(self.fields))
-        rows = np.concatenate([f.levers(v) for f, v in zip(self.fields, of)], axis=1)
-        ability, variance, slope, error, share = rows
-        prior_variance = self.fields[0].model.items.prior_sd ** 2
-        return Levers(ability, variance, prior_variance, slope, error, share)
+        error, model = belief.variance.diagonal(), self.fields[0].model
+        rows = []
+        for field, variance in zip(self.fields, np.split(error, len(self.fields))):
+            look = field.look()
+            slope, share = look.levers(model.departures, variance, self._bank.n_items)
+            rows.append([look.ability, look.ability_variance, slope, share])
+        ability, variance, slope, share = np.concatenate(rows, axis=1)
+        return Levers(ability, variance, model.items.prior_sd**2, slope, error, share)
 
     def expected(self, model: int) -> Floats:
         return self._members[model].posterior.mu.copy()
@@ -185,7 +187,7 @@ class DefaultPolicy(Policy):
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Where the bank says little about a model."""
-        member, findings = field.members[a], []
+        member, findings, q = field.members[a], [], int(field.look().q[a])
         if member.n_told < FEWEST_TO_FIND:
             return []
         if "departures" not in self._bank.constants:
@@ -196,12 +198,12 @@ class DefaultPolicy(Policy):
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
             rests = (
-                f"its estimate rests on {plural(member.q, 'item')} drawn at random"
-                if member.q
+                f"its estimate rests on {plural(q, 'item')} drawn at random"
+                if q
                 else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
             findings.append(f"scores {side} than every model of the bank: {rests}")
-        if member.q >= FEWEST_TO_FIND and misfit < UNLIKE:
+        if q >= FEWEST_TO_FIND and misfit < UNLIKE:
             departure = field.look().rbar[a]
             findings.append(
                 "is unlike the models of the bank: on items drawn at random it scores "

@@ -31,9 +31,8 @@ from .departures import (
     fit_noise,
     fit_scale,
 )
-from .field import Field
+from .field import Field, Look, Result
 from .items import fit_items
-from .joint import Look, Result
 from .member import ScorePosterior
 
 CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
@@ -72,8 +71,6 @@ class Stop(NamedTuple):
         Covariance of residuals over these items.
     centre : float
         Mean score of the bank's models.
-    z : ndarray of shape (3, h)
-        As `Field.abilities` has it.
     """
 
     models: Places
@@ -84,7 +81,6 @@ class Stop(NamedTuple):
     beta: Floats
     residuals: Floats
     centre: float
-    z: Floats
 
 
 def groups(
@@ -185,7 +181,7 @@ def replay(
                 covariance = np.zeros((len(y),) * 2) if one else np.cov(r).reshape(len(y), -1)
                 look, centre = field.look(), field.model.departures.centre
                 at = replayed, group, len(field.sequence), look, y.mean(axis=1), r.mean(axis=1)
-                stops.append(Stop(*at, covariance, centre, field.abilities()))
+                stops.append(Stop(*at, covariance, centre))
 
     go_on(0, first)
     noise, floor = fit_noise(*np.array([n for *_, y, f in fields for n in _noise(f, y)]).T)
@@ -220,7 +216,7 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
         seen = np.flatnonzero(~holes)
         posterior = ScorePosterior(model.items)
         posterior.learn(seen.tolist(), row[seen].tolist())
-        expected = model.items.expected(posterior.z)
+        expected = posterior.mu
         residual = row[seen] - expected[seen] if len(seen) else np.zeros(1)
         row[holes] = np.clip(expected[holes] + rng.choice(residual, int(holes.sum())), 0.0, 1.0)
     return out
@@ -407,8 +403,9 @@ def left_out(stops: list[Stop], priors: Priors) -> LeftOut:
     for s in (s for s in stops if s.n in KEPT):
         look, (estimate, variance, df) = _result(s, priors[s.group])
         alone = variance.diagonal()
-        slope, share = look.levers(priors[s.group], alone, s.z[2], int(look.left[0]) + s.n)
-        rows = (estimate - s.truth, alone, df.diagonal(), *s.z[:2], slope, share)
+        slope, share = look.levers(priors[s.group], alone, int(look.left[0]) + s.n)
+        of_ability = look.ability, look.ability_variance, slope, share
+        rows = (estimate - s.truth, alone, df.diagonal(), *of_ability)
         for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
             kept.setdefault(model, {}).setdefault(s.n, [float(f"{x:.5g}") for x in row])
     return kept

@@ -89,7 +89,7 @@ class Effects:
         size = len(models)
         mean = float(y.sum()) / size
         part = sign * (np.eye(size) - 1.0 / size)
-        self.laplacian[np.ix_(models, models)] += part
+        self.laplacian[models[:, None], models] += part
         self.right[models] += sign * (y - mean)
         self.share[models] += sign / size
         self.item_means += sign * mean

@@ -51,9 +51,8 @@ def test_beyond_the_bank_the_mean_grows_as_the_ability_does(items, end):
     sign = 1.0 if end == "high" else -1.0
 
     def mean(x: float) -> float:
-        z = np.zeros(items.n_dimensions)
-        z[0] = x
-        return float(logit(items.expected(z).mean()))
+        z = [x] + [0.0] * (items.n_dimensions - 1)
+        return float(logit(items.curves(z, items.rows, items.noise)[0].mean()))
 
     for far in (0.1, 0.73, 2.0, 3.9):
         assert sign * (mean(edge + sign * far) - mean(edge)) == pytest.approx(far, abs=2e-3)
@@ -63,10 +62,10 @@ def test_slopes_are_those_of_the_curves_on_both_sides_of_an_edge(items):
     step, high = 1e-5, float(items.abilities.max())
     z = [0.3] * (items.n_dimensions - 1)
     for x in (high - 0.3, high + 0.31, high + 2.05, float(items.abilities.min()) - 0.5):
-        mu, w, _, along = items.curves([x, *z], items.rows, items.noise)
-        above, below = (items.expected(np.array([x + d, *z])) for d in (step, -step))
+        (_, w, _, along), (above, *_), (below, *_) = (
+            items.curves([x + d, *z], items.rows, items.noise) for d in (0.0, step, -step)
+        )
         assert w * along == pytest.approx((above - below) / (2 * step), abs=1e-6)
-        assert mu == pytest.approx(items.expected(np.array([x, *z])))
 
 
 def test_the_prior_of_an_ability_is_a_normal_with_a_wide_one_beside_it(items):
@@ -147,7 +146,7 @@ def test_what_other_abilities_leave_open_is_their_sum(graded):
         mean[g] = mu.mean()
         deviance = -2.0 * (xlogy(y, mu[seen]) + xlog1py(1.0 - y, -mu[seen]) + entr(y) + entr(1 - y))
         weight[g] *= np.exp(-0.5 * (deviance / kappa[seen] + np.log(kappa[seen])).sum())
-    off = mean - items.expected(posterior.z).mean()
+    off = mean - posterior.mu.mean()
     want = weight @ off**2 / weight.sum()
     assert posterior.elsewhere == pytest.approx(want, rel=0.1)
-    assert not graded or want < 2.0 * posterior.open_after(seen)
+    assert not graded or want < 2.0 * posterior.open_after(np.array(seen))

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior
-from lm_eval_ccat.methods.default.field import Field, Sequence
-from lm_eval_ccat.methods.default.joint import Joint
+from lm_eval_ccat.methods.default.field import Field, Joint, Sequence
 
 
 def world(seed: int, n_models: int = 16, n_items: int = 240):
@@ -151,7 +150,8 @@ def test_the_posterior_of_departures():
     assert covariance == pytest.approx(expected)
 
 
-REST = dict(refresh=lambda: None, t=0.5, v=0.1, level=1.0, left=9, q=3, rbar=0.0, noise=0.1)
+ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0)
+REST = dict(refresh=lambda *_: None, t=0.5, v=0.1, level=1.0, left=9, rbar=0.0, noise=0.1)
 
 
 @settings(max_examples=30, deadline=None)
@@ -159,7 +159,7 @@ REST = dict(refresh=lambda: None, t=0.5, v=0.1, level=1.0, left=9, q=3, rbar=0.0
 def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(120).tolist()  # more draws than there is room for at first
-    joint = Joint(VAGUE)
+    joint = Joint()
     c, e, sd = np.zeros((3, n_models, 120))
     for item in order:
         joint.fell(item)
@@ -169,8 +169,10 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
             items = order[:q]
             now = rng.random(q), rng.normal(size=q), rng.random(q)
             c[a, items], e[a, items], sd[a, items] = now
-            member = SimpleNamespace(drawn=items, **dict(zip(("c", "e", "sd"), now)), **REST)
-            joint.put(a, member)
+            member = SimpleNamespace(
+                drawn=np.array(items), posterior=ABILITY, **dict(zip(("c", "e", "sd"), now)), **REST
+            )
+            joint.put(a, member, VAGUE)
     x, sums = c * e, joint.sums
     assert sums[0] == pytest.approx(x @ x.T)
     assert sums[1] == pytest.approx((c * sd) @ (c * sd).T)
