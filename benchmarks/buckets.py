@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "live"))
 
 from test_rates import share_and_refusals
 
-from lm_eval_ccat.live.lane import Pace
+from lm_eval_ccat.live.failures import Pace
 
 RATES, BURSTS, PAUSES = (1.0, 3.0, 10.0, 20.0, 30.0, 100.0), (1.0, 10.0, 60.0), "none exact whole"
 #: Constant rates that are tried, as parts of the bucket's or of what the slots take.

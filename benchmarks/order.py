@@ -37,7 +37,7 @@ from lm_eval_ccat.live import lane
 from lm_eval_ccat.live.models import Answer, Model
 from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.plan import Till
-from lm_eval_ccat.live.sender import Sender
+from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.journal import Journal
@@ -113,7 +113,9 @@ def ranked(
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())
     book.note("start", op="session")
     began = time.monotonic()
-    Sender(plan, book, models, Observer()).go()
+    with Run(spec, observer=Observer(), plan=plan, models=models) as run:
+        run.book = book
+        run.ask()
     seconds = time.monotonic() - began
     found = book.ranker.result()
     what = (found.order, found.estimates, found.pairs, found.items)

@@ -42,7 +42,7 @@ from pathlib import Path
 import numpy as np
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live.line import Line, Order
+from lm_eval_ccat.live.line import Line
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.directory import make_ranker, rebuild
@@ -61,7 +61,7 @@ run.start({
 })
 book = Book(make_ranker(bank, run.read_header()), run.journal)
 book.read()
-line = Line(book, Order({"m1": 16, "m8": 16}, warmup=4))
+line = Line(book, {"m1": 16, "m8": 16}, warmup=4)
 line.start()
 while asks := [*line.next("m1", 2), *line.next("m8", 2)]:
     line.arrive([

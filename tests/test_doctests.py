@@ -30,7 +30,6 @@ NEEDS_A_MODEL = {
     "integrations/trackers.py",
     "live/complete.py",
     "live/run.py",
-    "live/sender.py",
     "live/verify.py",
     "report/page.py",
     "report/plots.py",

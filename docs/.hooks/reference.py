@@ -243,7 +243,7 @@ def _small_run() -> list[dict[str, Any]]:
     import numpy as np
 
     from lm_eval_ccat import ScoreTable, calibrate
-    from lm_eval_ccat.live.line import Line, Order
+    from lm_eval_ccat.live.line import Line
     from lm_eval_ccat.runs.book import Book
     from lm_eval_ccat.runs.directory import RunDirectory, make_ranker
 
@@ -270,7 +270,7 @@ def _small_run() -> list[dict[str, Any]]:
             clock=lambda: float(next(times)),
         )
         book.note("start", op="session")
-        line = Line(book, Order({"m1": 16, "m5": 16, "m9": 16}, warmup=3))
+        line = Line(book, {"m1": 16, "m5": 16, "m9": 16}, warmup=3)
         line.start()
         for number, ask in enumerate(line.next("m1", 2) + line.next("m5", 3) + line.next("m9", 3)):
             model, (_, doc) = ask.pair
@@ -286,10 +286,9 @@ def _small_run() -> list[dict[str, Any]]:
                 "served": [{"request_id": "req-17", "model": "m-0613", "finish": ["stop"]}],
             }  # fmt: skip
             line.arrive([{"op": "tell", **answer}])
-        line.lose(
-            {"model": "m9", "item": ("", 4), "why": "timeout", "column": "unknown", "usd": 0.002}
-        )
-        line.put_aside("m1", "3 documents failed in a row; last: HTTP 500", back=False)
+        about = {"why": "timeout", "column": "unknown", "usd": 0.002}
+        book.event("lost", model="m9", item=("", 4), **about)
+        line.set_aside("m1", "3 documents failed in a row; last: HTTP 500")
         line.end("the time budget of 600 seconds is used up")
         book.note("interrupted")
         _RESULT.update(book.ranker.result().to_dict())

@@ -305,7 +305,10 @@ class TaskSession:
             repeated = [one for one in requests for _ in range(one.repeats)]
             calls = server_calls(self.lm, repeated)
             started = time.perf_counter()
-            answers = await transport.put(calls)
+            if len(calls) == 1:
+                answers = [await transport.send(calls[0])]
+            else:
+                answers = await transport.send_all(calls)
             seconds = time.perf_counter() - started
         except BaseException as error:
             come(error)

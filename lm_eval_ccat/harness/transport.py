@@ -31,10 +31,8 @@ from ..shown import short
 from . import internals
 from .served import Served, note_served, pause_of, seconds_to_wait
 
-__all__ = ["ServerError", "Transport", "pooled", "seconds_to_wait", "server_calls"]
+__all__ = ["ServerError", "Transport", "begin", "pooled", "seconds_to_wait", "server_calls"]
 
-#: What the loop runs: makes its coroutine there.
-Work = Callable[[], Coroutine[Any, Any, object]]
 Answers = list[tuple[Any, Served]]
 
 #: Characters of a server's own words that are kept.
@@ -141,7 +139,7 @@ class Transport:
 
     From its making on, the model's ``generate_until`` and ``loglikelihood`` go through it, so
     whatever calls them (a session, the response cache) need not know; they may be called from
-    several threads at the same time. A coroutine that `start` runs awaits `put` instead.
+    several threads at the same time. A coroutine on the loop (see `begin`) awaits `send` instead.
 
     Parameters
     ----------
@@ -160,7 +158,7 @@ class Transport:
     def __init__(self, lm: Any, in_flight: int | None = None) -> None:
         self._lm = lm = internals.unwrapped(lm)
         self._limit = in_flight or max(1, int(lm._concurrent))
-        self._waiting: set[asyncio.Task[Any]] = set()
+        self._waiting: set[Any] = set()
         self._session: Any = None
         self._slots: asyncio.Semaphore | None = None
         self._cancelled = False
@@ -179,45 +177,85 @@ class Transport:
         lm.generate_until = generate_until
         lm._loglikelihood_tokens = loglikelihood_tokens
 
-    def start(self, work: Work) -> None:
-        """Run a coroutine on the loop, which may `put` requests there."""
-        asyncio.run_coroutine_threadsafe(work(), _loop())
-
-    async def put(self, calls: Sequence[ServerCall]) -> Answers:
-        """Send some requests, from the loop: (the JSON of an answer, what came with it) of each.
+    async def send(self, call: ServerCall) -> tuple[Any, Served]:
+        """Send one request, from the loop: the JSON of its answer, and what came with it.
 
         Raises
         ------
         ServerError
-            The first error of the requests, or that the transport was cancelled.
+            There is no usable answer, or the transport was cancelled.
         """
+        import aiohttp
+
         if self._cancelled:
             why = "the run has ended; no more requests are sent"
             raise ServerError("cancelled", why, sent=False)
         if self._session is None:
             self._open()
-        flags = [SimpleNamespace(sent=False) for _ in calls]
-        task = asyncio.current_task()
-        assert task is not None
+        assert self._slots is not None
+        task, flag = asyncio.current_task(), SimpleNamespace(sent=False)
+        limit, kind, why = float(self._lm.timeout), "", ""
+        try:
+            url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
+            data = json.dumps(call.payload).encode()
+        except (ValueError, TypeError) as error:
+            why = f"the request cannot be sent: {_reason(error)}"
+            raise ServerError("request", why, sent=False) from error
+        how: dict[str, Any] = {
+            "headers": {"Content-Type": "application/json", **headers},
+            "proxy": self._proxy,
+            "timeout": aiohttp.ClientTimeout(total=limit),
+            "allow_redirects": False,
+            "trace_request_ctx": flag,
+        }
         self._waiting.add(task)
-        parts = [asyncio.ensure_future(self._one(c.payload, f)) for c, f in zip(calls, flags)]
+        try:
+            async with self._slots, self._session.post(url, data=data, **how) as response:
+                body = bytearray()
+                async for piece in response.content.iter_any():
+                    body += piece
+                    if len(body) > LARGEST_BODY:
+                        why = f"the answer is larger than {LARGEST_BODY >> 20} MiB"
+                        raise ServerError("answer", why)
+        except ServerError:
+            raise
+        except asyncio.CancelledError:
+            kind, why = "cancelled", "the request was cancelled"
+        except asyncio.TimeoutError:
+            kind, why = "timeout", f"no answer within {limit:g} s"
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            kind, why = "request", f"the request cannot be sent: {_reason(error)}"
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            kind, why = "connection", f"the connection failed: {_reason(error)}"
+        finally:
+            self._waiting.discard(task)
+        if kind:  # not from the error: aiohttp gives one that is no HTTP at all a status of its own
+            raise ServerError(kind, why, sent=flag.sent)
+        location, heads = response.headers.get("Location"), dict(response.headers)
+        if 300 <= response.status < 400 and location:
+            to = urlsplit(urljoin(url, location))
+            place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
+            why = f"the server passes requests on to {place.geturl()}; neither prompts nor key are "
+            raise ServerError("request", f"{why}sent there (if it is meant, name it as base_url)")
+        answer = _checked(response.status, heads, bytes(body))
+        return answer, Served.of(answer, heads, call.payload)
+
+    async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
+        """As `send`, of several requests; after the first error the others are given up."""
+        parts = [asyncio.ensure_future(self.send(call)) for call in calls]
         try:
             return list(await asyncio.gather(*parts))
         except ServerError as error:
             done = [t for t in parts if t.done() and not t.cancelled() and t.exception() is None]
             error.served = tuple(part.result()[1] for part in done)
             raise
-        except asyncio.CancelledError:
-            sent = any(flag.sent for flag in flags)
-            raise ServerError("cancelled", "the request was cancelled", sent=sent) from None
         finally:
             for part in parts:  # one that failed leaves the others no one to wait for them
                 part.cancel()
-            self._waiting.discard(task)
 
     def submit(self, calls: Sequence[ServerCall]) -> Answers:
-        """As `put`, from any other thread, which waits."""
-        return asyncio.run_coroutine_threadsafe(self.put(calls), _loop()).result()
+        """As `send_all`, from any other thread, which waits."""
+        return asyncio.run_coroutine_threadsafe(self.send_all(calls), _loop()).result()
 
     def _asked(self, calls: Sequence[ServerCall], n: int) -> list[Any]:
         answers = self.submit(calls)
@@ -294,67 +332,6 @@ class Transport:
         if parts.hostname and not urllib.request.proxy_bypass(parts.hostname):
             self._proxy = urllib.request.getproxies().get(parts.scheme)
 
-    async def _one(self, payload: Mapping[str, Any], flag: Any) -> tuple[Any, Served]:
-        import aiohttp
-
-        assert self._slots is not None
-        limit = float(self._lm.timeout)
-        kind, message = "connection", ""
-        try:
-            url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
-            data = json.dumps(payload).encode()
-        except (ValueError, TypeError) as error:
-            why = f"the request cannot be sent: {_reason(error)}"
-            raise ServerError("request", why, sent=False) from error
-        async with self._slots:
-            try:
-                status, heads, body = await self._post(url, data, headers, limit, flag)
-            except ServerError:
-                raise
-            except asyncio.TimeoutError:
-                kind, message = "timeout", f"no answer within {limit:g} s"
-            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-                kind, message = "request", f"the request cannot be sent: {_reason(error)}"
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                message = f"the connection failed: {_reason(error)}"
-        # Not from the error: aiohttp gives one that is no HTTP at all a status of its own.
-        if message:
-            raise ServerError(kind, message, sent=flag.sent)
-        answer = _checked(status, heads, body)
-        return answer, Served.of(answer, heads, payload)
-
-    async def _post(
-        self, url: str, data: bytes, headers: Mapping[str, str], limit: float, flag: Any
-    ) -> tuple[int, dict[str, str], bytes]:
-        """(status, headers, body) of an answer; a request is not passed on to another address."""
-        import aiohttp
-
-        async with self._session.post(
-            url,
-            data=data,
-            headers={"Content-Type": "application/json", **headers},
-            proxy=self._proxy,
-            timeout=aiohttp.ClientTimeout(total=limit),
-            allow_redirects=False,
-            trace_request_ctx=flag,
-        ) as response:
-            body = bytearray()
-            async for piece in response.content.iter_any():
-                body += piece
-                if len(body) > LARGEST_BODY:
-                    why = f"the answer is larger than {LARGEST_BODY >> 20} MiB"
-                    raise ServerError("answer", why)
-        location = response.headers.get("Location")
-        if 300 <= response.status < 400 and location:
-            to = urlsplit(urljoin(url, location))
-            place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
-            raise ServerError(
-                "request",
-                f"the server passes requests on to {place.geturl()}; neither prompts nor key are "
-                "sent there (if it is meant, name it as base_url)",
-            )
-        return response.status, dict(response.headers), bytes(body)
-
 
 def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     """The JSON of an answer, unless it is an error in one form or another."""
@@ -423,16 +400,36 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
 
 _THREAD = "ccat-transport"
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
-_STARTING = threading.Lock()
+#: What the loop of a process is to run and has not begun yet.
+_HANDED: dict[int, list[Coroutine[Any, Any, object]]] = {}
+_LOCK = threading.Lock()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
     """The event loop of this process, in a thread of its own (a fork has none yet)."""
-    with _STARTING:
+    with _LOCK:
         if (loop := _LOOPS.get(os.getpid())) is None:
             loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop
+
+
+def begin(work: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine on the loop; what is handed over together wakes it once."""
+    loop, process = _loop(), os.getpid()
+    with _LOCK:
+        waiting = _HANDED.setdefault(process, [])
+        waiting.append(work)
+        if len(waiting) > 1:
+            return
+
+    def begin_all() -> None:
+        with _LOCK:
+            handed = _HANDED.pop(process)
+        for one in handed:
+            loop.create_task(one)
+
+    loop.call_soon_threadsafe(begin_all)
 
 
 def _close(session: Any) -> None:

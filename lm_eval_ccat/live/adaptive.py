@@ -30,7 +30,7 @@ from .entries import ModelSpec
 from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import refuse_file
-from .models import SessionModel, check_session
+from .models import HarnessModel, check_session
 from .observer import Observer
 from .outcomes import apart_from, measure, weights_in
 from .plan import plan_of
@@ -303,7 +303,8 @@ def _run(
         options.of_tasks(list(outcomes), budget),
         outcomes, sessions, tasks[0].known, weights,
     )  # fmt: skip
-    model = SessionModel(MODEL, options.spec.price, plan.measured, plan.sessions)
+    [entry] = plan.spec.models
+    model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
     resume = options.resume
     if folder is not None and resume:  # of several tasks some may not have begun
         resume = RunDirectory(folder).journal.exists()

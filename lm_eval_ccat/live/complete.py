@@ -14,7 +14,7 @@ from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval.files import tasks_of
 from .earlier import logged_config, run_beside
 from .fields import ANY
-from .models import SessionModel
+from .models import HarnessModel
 from .observer import Observer
 from .run import Run
 from .spec import Config, Spec
@@ -111,7 +111,7 @@ def directory_of(run_dir: str | Path) -> Path:
     return place if is_run else run_beside(place)
 
 
-def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]:
+def _complete(run: Run, model: HarnessModel, folder: Path) -> dict[str, TaskRun]:
     """Ask one model its missing documents and write its files."""
     plan, book, name = run.plan, run.book, model.name
     if name in book.tally.set_aside:

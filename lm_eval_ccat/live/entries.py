@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..errors import UsageError
 from ..harness.internals import holds_weights
@@ -19,10 +18,8 @@ from .fields import (
     Kind,
     OptionPlace,
     Values,
-    nested,
     number,
     option,
-    read_values,
     schema_of,
     whole,
 )
@@ -118,42 +115,27 @@ class FailureRule:
     # fmt: on
 
 
-def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
-    if not isinstance(value, list | tuple):
-        raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
-    models: list[ModelSpec] = []
-    for n, entry in enumerate(value):
-        where = OptionPlace(f"{place.path}[{n}]", place.folder, place.recorded)
-        if not isinstance(entry, ModelSpec | Mapping):
-            raise where.refuse("a mapping such as {model: hf, model_args: pretrained=gpt2}", entry)
-        model = entry if isinstance(entry, ModelSpec) else ModelSpec(
-            **read_values(ModelSpec, entry, where)
-        )  # fmt: skip
-        if not (model.name or model.model):
-            raise UsageError(f"`{where.path}` has neither a name: nor a model:")
-        models.append(model)
-    short = [_name(model) for model in models]
+def _named(models: Sequence[ModelSpec], place: OptionPlace) -> tuple[ModelSpec, ...]:
+    """Models with a name each: the last part of what their arguments name, or all arguments."""
+    short = []
     for n, model in enumerate(models):
-        name = short[n] if short.count(short[n]) == 1 else _long_name(model)
-        models[n] = replace(model, name=model.name or name)
-    names = [model.name for model in models]
+        if not (model.name or model.model):
+            raise UsageError(f"`{place.path}[{n}]` has neither a name: nor a model:")
+        stated = (str(model.model_args.get(key, "")) for key in ("pretrained", "model", "path"))
+        last = (Path(text).name for text in stated)
+        short.append(model.name or next(filter(None, last), str(model.model)))
+    names = []
+    for name, model in zip(short, models):
+        arguments = ",".join(f"{k}={v}" for k, v in model.model_args.items())
+        long = model.name or f"{model.model}:{arguments}"
+        names.append(name if short.count(name) == 1 else long)
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
                 f"`{place.path}:` holds two models called {name!r}; state a name for each"
             )
-    return tuple(models)
+    return tuple(replace(model, name=name) for model, name in zip(models, names))
 
 
-def _name(model: ModelSpec) -> str:
-    candidates = [str(model.model_args.get(key, "")) for key in ("pretrained", "model", "path")]
-    last = (Path(text).name for text in candidates)
-    return model.name or next(filter(None, last), model.model or "")
-
-
-def _long_name(model: ModelSpec) -> str:
-    return f"{model.model}:{','.join(f'{k}={v}' for k, v in model.model_args.items())}"
-
-
-MODELS = Kind(_models, {"type": "array", "items": schema_of(ModelSpec)})
-FAILURES = nested(FailureRule)
+MODELS = Kind(_named, {"type": "array", "items": schema_of(ModelSpec)}, many=True, of=ModelSpec)
+FAILURES = Kind(lambda rule, _: rule, schema_of(FailureRule), of=FailureRule)

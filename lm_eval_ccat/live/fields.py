@@ -65,7 +65,8 @@ class Kind:
     Attributes
     ----------
     read : callable
-        ``(value, place) -> value``, checked; raises UsageError naming the place.
+        ``(value, place) -> value``, checked; raises UsageError naming the place. Of a list of
+        dataclasses it gets these.
     schema : dict
         JSON schema of what may stand in a file.
     shown : str
@@ -78,6 +79,8 @@ class Kind:
         Whether its flag takes none.
     parts : dict of str to (str, str, Kind)
         Where it has flags of its own in place of one: key, help and kind by flag.
+    of : class, optional
+        Where it is a mapping of the options of a dataclass; with `many` a list of these.
     """
 
     read: Callable[[Any, OptionPlace], Any]
@@ -87,6 +90,7 @@ class Kind:
     many: bool = False
     switch: bool = False
     parts: Mapping[str, tuple[str, str, Kind]] = field(default_factory=dict)
+    of: Any = None
 
 
 @dataclass(frozen=True)
@@ -156,15 +160,32 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
     UsageError
         It is no mapping, a key is unknown, or a value is not what it must be; names the key.
     """
-    known = options_of(cls)
+    known, read = options_of(cls), {}
     if not isinstance(values, Mapping):
         raise place.refuse(f"a mapping with {', '.join(f'{name}:' for name in known)}", values)
     for key in values:
         if key not in known:
             suggestion = did_you_mean(str(key), list(known))
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
-    stated = {name: value for name, value in values.items() if value is not None}
-    return {name: known[name].kind.read(value, place.at(name)) for name, value in stated.items()}
+    for name, value in values.items():
+        if value is None:
+            continue
+        kind, where = known[name].kind, place.at(name)
+        if kind.of is None:
+            read[name] = kind.read(value, where)
+            continue
+        if kind.many and not isinstance(value, list | tuple):
+            raise UsageError(f"`{where.path}:` must be a list of mappings, not {value!r}")
+        parts = [
+            part if isinstance(part, kind.of) else kind.of(**read_values(kind.of, part, at))
+            for part, at in (
+                [(one, where.at(f"[{n}]")) for n, one in enumerate(value)]
+                if kind.many
+                else [(value, where)]
+            )
+        ]
+        read[name] = kind.read(parts, where) if kind.many else parts[0]
+    return read
 
 
 def schema_of(cls: Any) -> Schema:
@@ -176,15 +197,6 @@ def schema_of(cls: Any) -> Schema:
         default = {} if one.default in (MISSING, None, "", ()) else {"default": one.default}
         properties[name] = {**about.kind.schema, "description": about.help, **default}
     return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-def nested(cls: Any) -> Kind:
-    """A mapping of a dataclass's options."""
-
-    def read(value: Any, place: OptionPlace) -> Any:
-        return value if isinstance(value, cls) else cls(**read_values(cls, value, place))
-
-    return Kind(read, schema_of(cls))
 
 
 # -- kinds ----------------------------------------------------------------------------------------

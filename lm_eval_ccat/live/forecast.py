@@ -21,7 +21,7 @@ from ..ranker import Ranker
 from ..runs.journal import Item, Record
 from .entries import ModelSpec
 from .failures import Failure
-from .models import SessionModel
+from .models import HarnessModel
 from .plan import Plan
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
@@ -250,7 +250,7 @@ def _at_once(entry: ModelSpec) -> int:
 # -- one small request to each model, before anything is spent on more -------------------------
 
 
-def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record]:
+def probe_models(plan: Plan, models: Sequence[HarnessModel]) -> dict[str, Record]:
     """Ask each model its shortest document once.
 
     Models behind servers are asked at the same time; local ones are loaded one after the other.
@@ -259,7 +259,7 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
     Parameters
     ----------
     plan : Plan
-    models : sequence of SessionModel
+    models : sequence of HarnessModel
         One per model; closed in the end.
 
     Returns
@@ -271,7 +271,7 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
     shortest = min(docs, key=lambda doc: sum(map(len, session.prompts(doc))))
     item = plan.outcome.task, shortest
     results: dict[str, Record] = {}
-    remote: list[SessionModel] = []
+    remote: list[HarnessModel] = []
     try:
         for model in models:
             try:
@@ -293,7 +293,7 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
     return {model.name: results[model.name] for model in models}
 
 
-def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:
+def _ask(plan: Plan, model: HarnessModel, item: Item) -> Record:
     try:
         [answer] = model.ask([item])
     except Exception as error:

@@ -15,7 +15,7 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
-from .models import SessionModel
+from .models import HarnessModel
 from .observer import Observer
 from .outcomes import banks_of
 from .plan import Plan
@@ -72,7 +72,7 @@ def refuse_file(place: Path) -> None:
 def keep(
     plan: Plan,
     book: Book,
-    models: Sequence[SessionModel],
+    models: Sequence[HarnessModel],
     observer: Observer,
     names: Mapping[str, str],
 ) -> None:
@@ -85,7 +85,7 @@ def keep(
     ----------
     plan : Plan
     book : Book
-    models : sequence of SessionModel
+    models : sequence of HarnessModel
     observer : Observer
     names : mapping
         What models of the ranking are called in the bank, where it is something else.

@@ -1,22 +1,28 @@
-"""`Lane`: one model of a run while it is asked: whether it is there, how fast it takes requests.
+"""`Lane`: one model of a run while it is asked: what is under way, what became of it, what is next.
 
-Servers restart, and limit rates. While a model is away nobody asks it; after a pause one request
-probes, and its answer opens the model again for all. Only an outage longer than the limit closes
-the model. Times are in seconds of any clock, which the caller reads.
+A failed call is tried again, sooner or later, or it costs its document, or its model: see
+`failures`. Times are in seconds of one clock.
 """
 
 from __future__ import annotations
 
-import enum
-import math
+import logging
 import statistics
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..runs.book import Ask
-from .entries import FailureRule
-from .models import Model
+from ..errors import RunError
+from ..money import ASSUMED, BILLED
+from ..runs.book import LEFT, OPEN, Ask
+from ..runs.journal import Item, Record
+from .failures import Availability, Failure, Pace, Remedy, State
+from .line import Line
+from .models import Answer, Model
+from .plan import Plan
+
+logger = logging.getLogger(__name__)
 
 #: Median latencies after which an ask that holds up the line is sent a second time, the least
 #: seconds, and the seconds where no answer has come yet.
@@ -24,238 +30,6 @@ SECOND, AT_LEAST, UNKNOWN = 5.0, 1.0, 30.0
 #: Seconds without an answer after which a model is put aside, if it also failed or a second
 #: request brought none; a slow model gets so many of its median latencies.
 SILENCE = 60.0
-#: The rate after a refusal, as a part of that before; while the limit is not known yet.
-BELOW, SEARCH = 0.95, 0.6
-#: Answers in which the rate is back where it was refused. It grows twice as fast after every so
-#: many answers without a refusal, for a limit that was raised or measured too low.
-STEADY, PATIENCE, FASTEST = 65.0, 100, 0.05
-#: Answers until the next refusal, for each that the pause after one costs.
-WORTH = 10.0
-#: Most requests that are saved up in a pause.
-BURST = 32.0
-#: Longest pause that the server did not ask for, in seconds.
-LONGEST = 60.0
-#: Answers between two refusals that measure a limit.
-ENOUGH = 4
-#: Requests at once at the start.
-FIRST = 2
-
-
-class State(enum.Enum):
-    """Whether one model can be asked."""
-
-    OPEN = "open"
-    WAITING = "waiting"
-    PROBING = "probing"
-    CLOSED = "closed"
-
-
-@dataclass
-class Availability:
-    """One model's state.
-
-    Parameters
-    ----------
-    limit : float
-        Longest outage in seconds.
-    backoff, max_backoff : float
-        Seconds before the first probe; twice as long before each further one, up to the maximum.
-
-    Attributes
-    ----------
-    state : State
-    reason : str
-        What the last failure was, and where the limit cut a longer ``Retry-After``, that it did.
-
-    Examples
-    --------
-    >>> model = Availability(limit=60, backoff=1, max_backoff=30)
-    >>> model.failed(now=10, sent=9, reason="HTTP 503")
-    >>> model.may_ask(10.5), model.may_ask(11), model.may_ask(11)   # one request probes
-    (False, True, False)
-    >>> model.succeeded(now=12, sent=11)
-    >>> model.state.value
-    'open'
-    """
-
-    limit: float
-    backoff: float = 1.0
-    max_backoff: float = 30.0
-    state: State = State.OPEN
-    reason: str = ""
-    _since: float = 0.0
-    _until: float = 0.0
-    _opened: float = float("-inf")
-    _probes: int = 0
-
-    def may_ask(self, now: float) -> bool:
-        """Whether a request may go out now; a yes while waiting makes it the probe."""
-        if self.state is State.WAITING and now >= self._until:
-            self.state = State.PROBING
-            return True
-        return self.state is State.OPEN
-
-    def not_known_yet(self) -> None:
-        """Have a single request find out whether the model is there before any other goes out."""
-        self.state, self._until, self._probes = State.WAITING, float("-inf"), 0
-
-    def wait(self, now: float) -> float:
-        """Seconds until the next probe is due; 0 where none is awaited."""
-        return max(0.0, self._until - now) if self.state is State.WAITING else 0.0
-
-    @property
-    def first_failure(self) -> bool:
-        """Whether the outage has just begun."""
-        return self._probes == 1
-
-    def outage(self, now: float) -> float:
-        """Seconds that the present outage has lasted; 0 while there is none."""
-        return 0.0 if self.state is State.OPEN or not self._probes else max(0.0, now - self._since)
-
-    def succeeded(self, now: float, sent: float) -> None:
-        """An answer came to a request sent at `sent`.
-
-        An answer to a request from before the outage opens nothing: it says nothing of now.
-        """
-        if self.state is State.PROBING and sent >= self._until:
-            self.state, self._opened, self._probes = State.OPEN, now, 0
-
-    def failed(
-        self, now: float, sent: float, reason: str, retry_after: float | None = None
-    ) -> None:
-        """A request sent at `sent` found the model away.
-
-        Failures of requests that were under way when the outage was noticed are the same event.
-
-        Parameters
-        ----------
-        now, sent : float
-        reason : str
-        retry_after : float, optional
-            Seconds that the server asked to wait.
-        """
-        if self.state is State.CLOSED or sent < self._opened:
-            return
-        same_event = self.state is State.WAITING and self._probes > 0
-        if same_event and retry_after is None:
-            return
-        if self.state is State.OPEN or not self._probes:
-            self._since, self._probes = now, 0
-        end = self._since + self.limit
-        self.reason = reason
-        if self.state is State.PROBING and now >= end:
-            self.state = State.CLOSED
-            return
-        pause = min(self.backoff * 2.0**self._probes, self.max_backoff)
-        until = now + max(pause, retry_after or 0.0)
-        if until > end:
-            if retry_after is not None and now + retry_after > end:
-                self.reason += (
-                    f"; it asked for {retry_after:.0f} s of waiting, longer than the outage limit "
-                    f"of {self.limit:.0f} s, which wins"
-                )
-            until = max(end, now)
-        self._until = max(until, self._until) if same_event else until
-        if not same_event:
-            self._probes += 1
-        self.state = State.WAITING
-
-    def give_up_probe(self, now: float) -> None:
-        """The probing request failed for a reason of its own: let another one probe."""
-        if self.state is State.PROBING:
-            self.state, self._until = State.WAITING, now
-
-
-class Pace:
-    """When the next request may go out to a server that may limit their rate.
-
-    A run starts with two requests at once and one more for each answer. Nothing else is limited
-    until the server refuses a request for its rate; from then on requests are spaced. Between
-    two refusals a server takes what its limit lets through and no more, so the answers between
-    them measure the limit. At each refusal the rate falls by a twentieth, and is back after 65
-    answers (multiplicative decrease, additive increase). During a pause that the server asks
-    for, what could have gone out is saved up, as a server with a bucket of tokens saves it up.
-
-    Examples
-    --------
-    >>> pace = Pace()
-    >>> pace.wait(now=0.0, in_flight=0)
-    0.0
-    >>> pace.sent(0.0)
-    >>> pace.refused(0.5, sent=0.0, pause=2.0)
-    >>> pace.wait(now=1.0, in_flight=0)
-    1.5
-    """
-
-    def __init__(self) -> None:
-        self.rate = math.inf
-        self._at_once = FIRST
-        self._began: float | None = None
-        self._refusal: float | None = None
-        self._accepted = 0
-        self._growth = FASTEST
-        self._settled = False  # whether the limit was measured
-        self._in_vain = 0  # refusals in a row without an answer between them
-        self._paused = 0.0  # seconds since the last refusal in which the server took nothing
-        self._next = -math.inf
-        self._pause = -math.inf
-        self._burst, self._most = 1.0, BURST
-
-    def wait(self, now: float, in_flight: int) -> float:
-        """Seconds until a request may go out, 0 if one may go now; infinite: after an answer."""
-        if in_flight >= self._at_once:
-            return math.inf
-        return max(0.0, self._pause - now, self._next - now)
-
-    def sent(self, now: float) -> None:
-        """A request has gone out."""
-        if self._began is None:
-            self._began = now
-        if math.isfinite(self.rate):
-            # What was not used is saved up, but not more than the burst.
-            saved = now - (self._burst - 1.0) / self.rate
-            self._next = max(self._next, saved) + 1.0 / self.rate
-
-    def answered(self) -> None:
-        """A request was answered."""
-        self._accepted += 1
-        self._at_once += 1
-        if math.isfinite(self.rate):
-            self.rate *= 1.0 + self._growth
-            if self._accepted % PATIENCE == 0:
-                self._growth = min(2.0 * self._growth, FASTEST)
-
-    def refused(self, now: float, sent: float, pause: float | None = None) -> None:
-        """A request sent at `sent` was refused for its rate.
-
-        Refusals of requests that were under way at the last one are the same event.
-        """
-        since = self._began if self._refusal is None else self._refusal
-        if self._refusal is None or sent >= self._refusal:
-            seconds = max(now - (now if since is None else since), 0.05)
-            # A pause, and what is saved up in it, say nothing of the rate.
-            measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
-            in_vain = self._refusal is not None and not self._accepted
-            self._in_vain = self._in_vain + 1 if in_vain else 0
-            if self._refusal is None:
-                self.rate = measured
-            elif self._in_vain > 1:
-                pass  # a limit by the minute, say: not slower, but later
-            elif 2.0 < self._burst >= self._accepted:
-                self._most = max(1.0, 0.8 * self._accepted)  # more was saved up than is taken
-            elif self._accepted >= ENOUGH:
-                self.rate = min(BELOW * self.rate, measured)
-            else:
-                self.rate *= BELOW if self._settled else SEARCH
-            self._settled = self._refusal is not None and self._accepted >= ENOUGH
-            self._refusal, self._accepted, self._paused = now, 0, pause or 0.0
-            lost = self.rate * (pause or 0.0)
-            self._growth = -math.log(BELOW) / max(WORTH * lost, STEADY)
-            self._burst = max(1.0, min(lost, self._most)) if self._settled else 1.0
-        if pause is None:
-            pause = min(2.0**self._in_vain / self.rate, LONGEST)
-        self._pause = max(self._pause, now + pause)
-        self._next = max(self._next, now)
 
 
 @dataclass(eq=False)
@@ -286,12 +60,13 @@ class Sending:
 
 @dataclass(eq=False)
 class Lane:
-    """What a run keeps of one model while it asks it; times in seconds of one clock.
+    """What a run keeps of one model while it asks it.
 
     Parameters
     ----------
     model : Model
-    rule : FailureRule
+    plan : Plan
+    line : Line
 
     Attributes
     ----------
@@ -309,14 +84,15 @@ class Lane:
         Since when the server has refused every request for its rate.
     hangs : bool
         Whether it was put aside because it takes requests and answers none.
-    opened : bool
-        Whether the model is loaded or connected.
+    opened, to_open : bool
+        Whether the model is loaded or connected, and whether it is to be.
     waited : int
         Minutes of the present outage that were reported.
     """
 
     model: Model
-    rule: FailureRule
+    plan: Plan
+    line: Line
     pace: Pace = field(default_factory=Pace)
     wire: list[Sending] = field(default_factory=list)
     again: list[tuple[float, Sending]] = field(default_factory=list)
@@ -325,19 +101,17 @@ class Lane:
     refused: float | None = None
     hangs: bool = False
     opened: bool = False
+    to_open: bool = False
     waited: int = 0
+    _unscored: bool = False
     _heard: float | None = None
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
 
     def __post_init__(self) -> None:
-        rule = self.rule
+        rule = self.rule = self.plan.spec.failures
         self.gate = Availability(60.0 * rule.outage_minutes, rule.backoff, rule.max_backoff)
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.model.name
+        self.name, self.book = self.model.name, self.line.book
 
     @property
     def free(self) -> int:
@@ -355,12 +129,6 @@ class Lane:
                 del self.again[at]
                 return sending
         return None
-
-    def take_all(self) -> list[Ask]:
-        """Take the asks of all waiting attempts, which are then not retried automatically."""
-        asks = [ask for _, sending in self.again for ask in sending.asks]
-        self.again.clear()
-        return asks
 
     def sent(self, sending: Sending, now: float) -> None:
         """A call has gone out."""
@@ -408,6 +176,223 @@ class Lane:
     def rest(self) -> float:
         """Seconds that what is under way gets to arrive when nothing more is wanted."""
         return min(10.0, max(1.0, 3.0 * (self.median or 0.0)))
+
+    # -- what came back --------------------------------------------------------------------
+
+    def records(
+        self, sending: Sending, answers: Sequence[Answer], new: set[tuple[str, Item]]
+    ) -> list[Record]:
+        """The records of answers, with what they cost; `new`: pairs that are answered just now."""
+        asks = {ask.item: ask for ask in sending.asks}
+        till, records = self.plan.tills[self.name], []
+        for answer in answers:
+            ask, details, tokens = asks[answer.item], answer.details(), answer.tokens
+            if answer.prior is not None:
+                cost, usd = till.charge_judge(answer.judge_usd)
+            else:  # items that run at the same time share the hour that is paid for
+                seconds = answer.seconds / self.model.slots
+                cost, usd = till.charge(tokens, seconds, answer.judge_usd)
+            if usd is not None:
+                details["usd"] = usd
+            if sending.attempt > 1:
+                details["attempts"] = sending.attempt
+            number = {} if self.line.arrival else {"n": ask.number}
+            about: Record = {**number, "model": self.name, "item": ask.item}
+            if ask.number < 0:
+                about = {"event": "beyond the bank", "model": self.name, "item": ask.item}
+                records.append({"op": "note", **about, "cost": cost, **details})
+            elif self.book.has(ask.pair) or ask.pair in new:
+                column = ASSUMED if tokens is not None and tokens.source != "usage" else BILLED
+                about = {"after": self.book.told, "model": self.name, "item": ask.item}
+                paid = {"cost": cost, "usd": usd, "column": column, "why": "second answer"}
+                records.append({"op": "lost", **about, **paid})
+            elif answer.score is None:
+                reason = "; ".join(answer.unscored) or "the task reports no score for it"
+                records.append({"op": "fail", **about, "reason": reason, "cost": cost, **details})
+            else:
+                records.append(
+                    {"op": "tell", **about, "score": answer.score, "cost": cost, **details}
+                )
+        return records
+
+    def count_unscored(self, answers: Sequence[Answer]) -> None:
+        """Count answers that a failed judge left without a score as failed items."""
+        for answer in answers:
+            lost = answer.score is None and bool(answer.unscored)
+            self.in_a_row = self.in_a_row + 1 if lost else 0
+            reason, (_, doc) = "; ".join(answer.unscored), answer.item
+            if lost and self.name not in self.book.tally.set_aside:
+                logger.warning("%s failed on document %r: %s", self.name, doc, reason)
+                self._set_aside_if(self.in_a_row >= self.rule.in_a_row, reason)
+            elif reason and not lost:  # said once for a model, and from then on to the log file
+                level = logging.INFO if self._unscored else logging.WARNING
+                self._unscored = True
+                what = "%s, document %r: scores are missing, the others are kept: %s"
+                logger.log(level, what, self.name, doc, reason)
+
+    def lose(self, item: Item, column: str | None, why: str, usd: float | None = None) -> None:
+        """Record an attempt that brought no answer, and may have been billed all the same."""
+        record: Record = {"model": self.name, "item": item, "why": why}
+        if column is not None:
+            expected = self.plan.expected_usd(self.name, item) if usd is None else usd
+            cost = (expected or 0.0) if self.plan.currency == "usd" else 0.0
+            record |= {"column": column, "usd": expected, "cost": cost}
+        self.book.event("lost", **record)
+
+    def failed(self, sending: Sending, error: Exception, now: float) -> None:
+        """A call has failed: try again, later, or not at all."""
+        failure, gate, rule = Failure(error), self.gate, self.rule
+        remedy = failure.remedy
+        if remedy is Remedy.CANCELLED:
+            return
+        for served in getattr(error, "served", ()):
+            price = self.model.price
+            if served.usage is not None and price.by_tokens:
+                usd = price.cost(served.usage, 0.0)
+                self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
+        for ask in sending.asks:
+            self.lose(ask.item, failure.column, failure.kind)
+        elsewhere = [one for one in (*self.wire, *(s for _, s in self.again)) if one is not sending]
+        asks = [a for a in sending.asks if not any(a in one.asks for one in elsewhere)]
+        asks = [a for a in asks if a.state in (OPEN, LEFT)]
+        hiccup = self.median is not None and failure.status in (401, 403, 404)
+        if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
+            remedy = Remedy.RETRY  # it has answered before
+        probing = gate.state is not State.OPEN and failure.on_the_way
+        last = sending.attempt >= failure.attempts(rule)
+        if remedy is Remedy.MODEL:
+            self._refuse_beyond(asks, failure)
+            self.set_aside(failure.text)
+        elif failure.status == 429:
+            if self.refused is None:
+                self.refused = sending.sent
+            limit = 60.0 * rule.outage_minutes
+            wait = None if failure.wait is None else min(failure.wait, limit)
+            self.pace.refused(now, sending.sent, wait)
+            gate.succeeded(now, sending.sent)
+            self.line.back(asks)
+        elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and probing):
+            # A first failure may be one dropped connection; a server that says how long to wait,
+            # or a probe that fails, speaks for all.
+            if sending.away or failure.wait is not None or probing or last:
+                self._is_away(asks, sending.sent, failure, now)
+            else:
+                self._again(Sending(asks, sending.attempt + 1, 1), failure, now)
+        elif len(asks) > 1:
+            self.again += [(now, Sending([ask])) for ask in asks]  # one may spoil a whole batch
+        elif asks and (remedy is Remedy.DOCUMENT or last):
+            passes = remedy is Remedy.RETRY and failure.on_the_way
+            self._give_up(asks[0], failure, sending, passes, now)
+        else:
+            if not failure.on_the_way:
+                gate.succeeded(now, sending.sent)  # the server is there
+            self._again(Sending(asks, sending.attempt + 1, sending.away), failure, now)
+
+    def _again(self, sending: Sending, failure: Failure, now: float) -> None:
+        if sending.asks:
+            wait = failure.pause(self.rule, sending.attempt - 1)
+            logger.info(
+                "%s, item %r: %s; attempt %d of %d in %.1f s", self.name, sending.asks[0].item[1],
+                failure.text, sending.attempt, self.rule.attempts, wait,
+            )  # fmt: skip
+            self.again.append((now + wait, sending))
+
+    def _is_away(self, asks: Sequence[Ask], sent: float, failure: Failure, now: float) -> None:
+        """Stop asking a model that is away; its open asks wait until it is back."""
+        gate = self.gate
+        self._refuse_beyond(asks, failure)
+        self.line.back([*asks, *self._take_all()])
+        before = gate.state
+        gate.failed(now, sent, failure.text, failure.wait)
+        if gate.state is State.CLOSED:
+            self.closed(gate.reason)
+        elif before is State.OPEN or gate.first_failure:
+            logger.warning(
+                "%s does not answer (%s); the run waits for it for up to %g minutes", self.name,
+                gate.reason, self.rule.outage_minutes,
+            )  # fmt: skip
+            self.waited = 0
+        elif (minutes := int(gate.outage(now) // 60)) > self.waited:
+            self.waited = minutes
+            logger.warning(
+                "%s has not answered for %d of %g minutes", self.name, minutes,
+                self.rule.outage_minutes,
+            )  # fmt: skip
+
+    @staticmethod
+    def _refuse_beyond(asks: Sequence[Ask], failure: Failure) -> None:
+        """Refuse to complete a full run without one of its documents."""
+        for ask in asks:
+            if ask.number < 0:
+                document = f"document {ask.item[1]!r}, which a full run needs"
+                raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
+
+    def _give_up(
+        self, ask: Ask, failure: Failure, sending: Sending, passes: bool, now: float
+    ) -> None:
+        """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
+        self._refuse_beyond([ask], failure)
+        reason, name = failure.text, self.name
+        logger.warning("%s failed on document %r: %s", name, ask.item[1], reason)
+        number = {} if self.line.arrival else {"n": ask.number}
+        facts = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
+        self.line.arrive([{"op": "fail", **number, "model": name, "item": ask.item, **facts}])
+        self.in_a_row += 1
+        many = self.in_a_row >= self.rule.in_a_row
+        if not passes:
+            self.gate.succeeded(now, sending.sent)  # the server is there
+        elif many:
+            of_all = f"{self.in_a_row} documents failed in a row; {reason}"
+            self.line.back(self._take_all())
+            self.gate.failed(now, sending.sent, of_all)
+            self.in_a_row = 0
+            logger.warning("%s is away: %s", name, self.gate.reason)
+        self._set_aside_if(many and not passes, reason)
+
+    # -- whether it takes part -------------------------------------------------------------
+
+    def _set_aside_if(self, many: bool, reason: str) -> None:
+        """Set the model aside if too many of its items failed, in a row or in all."""
+        tally = self.book.tally
+        failed = len(tally.failures.get(self.name, ()))
+        tried = failed + tally.answered.get(self.name, 0)
+        if many:
+            self.set_aside(f"{self.in_a_row} documents failed in a row; last: {reason}")
+        elif tried >= 10 and failed > self.rule.share * tried:
+            self.set_aside(f"{failed} of {tried} documents failed; last: {reason}")
+
+    def closed(self, reason: str) -> None:
+        """Set aside a model whose outage lasts too long."""
+        minutes = self.rule.outage_minutes
+        self.set_aside(f"away for more than {minutes:g} minutes; last: {reason}")
+
+    def set_aside(self, reason: str, back: bool = False) -> None:
+        """Ask the model nothing from now on, or until it is `back`."""
+        name = self.name
+        if back:
+            reason = f"away: {reason}"
+            logger.warning("%s is put aside (%s); the other models continue", name, reason)
+            self.left = [ask for ask in self.book.unanswered if ask.model == name]
+        elif name in self.book.tally.set_aside and name not in self.line.away:
+            return
+        else:
+            logger.warning("%s is set aside: %s", name, reason)
+            self.left.clear()
+            self.refused = None
+        self._take_all()
+        self.line.set_aside(name, reason, back)
+
+    def _take_all(self) -> list[Ask]:
+        """Take the asks of all waiting attempts, which are then not retried automatically."""
+        asks = [ask for _, sending in self.again for ask in sending.asks]
+        self.again.clear()
+        return asks
+
+    def back(self) -> None:
+        """Take up a model that is there again."""
+        logger.warning("%s is back", self.name)
+        self.left.clear()
+        self.line.take_up(self.name)
 
 
 def clock() -> float:

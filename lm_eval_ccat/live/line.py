@@ -34,14 +34,16 @@ def window_of(slots: int) -> int:
     return max(WINDOW, 2 * slots)
 
 
-@dataclass(frozen=True)
-class Order:
-    """How far asks may run ahead of answers: constants of a run, in its journal.
+@dataclass(eq=False)
+class Line:
+    """Asks in the order of their numbers, between a `Book` and whoever sends them.
 
-    Attributes
+    Parameters
     ----------
+    book : Book
+        In step with its journal.
     windows : dict of model to int
-        Most asks of a model that are not told.
+        Most asks of a model that are not told; how far asks may run ahead of answers.
     arrival : bool
         Whether answers are told as they come: more throughput, and no two runs alike.
     warmup : int
@@ -54,25 +56,6 @@ class Order:
         Most asks of all models together that are not told.
     goal : bool
         Whether the run ends when its goal is met; a single model is asked up to its limits.
-    """
-
-    windows: Mapping[str, int]
-    arrival: bool = False
-    warmup: int = 0
-    at_once: bool = True
-    needs_two: bool = True
-    most: int | None = None
-    goal: bool = True
-
-
-class Line:
-    """Asks in the order of their numbers, between a `Book` and whoever sends them.
-
-    Parameters
-    ----------
-    book : Book
-        In step with its journal.
-    order : Order
 
     Attributes
     ----------
@@ -82,12 +65,19 @@ class Line:
         Why nothing more is asked, "" where the Ranker knows; None while the run goes on.
     """
 
-    def __init__(self, book: Book, order: Order) -> None:
-        self.book = book
-        self.order = order
+    book: Book
+    windows: Mapping[str, int]
+    arrival: bool = False
+    warmup: int = 0
+    at_once: bool = True
+    needs_two: bool = True
+    most: int | None = None
+    goal: bool = True
+
+    def __post_init__(self) -> None:
         self.away: dict[str, str] = {}
         self.over: str | None = None
-        self._waiting: dict[str, deque[Ask]] = {model: deque() for model in order.windows}
+        self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.windows}
         self._new: list[tuple[Ask, int]] = []
         self._started = False
 
@@ -141,7 +131,7 @@ class Line:
         self.book.write(records)
         self._advance()
 
-    def put_aside(self, model: str, reason: str, back: bool) -> None:
+    def set_aside(self, model: str, reason: str, back: bool = False) -> None:
         """A model is away (it may come `back`) or set aside for good.
 
         Its asks leave the line, the answers behind them are told, and the others go on in pairs
@@ -166,10 +156,6 @@ class Line:
             self.book.event("restore", model=model)
             self._advance()
 
-    def lose(self, record: Record) -> None:
-        """Record an attempt that brought no answer and may still have been billed."""
-        self.book.event("lost", **record)
-
     def end(self, reason: str) -> None:
         """End the run at a deadline or by hand: answers so far count, open asks are given back."""
         if self.over is None:
@@ -189,19 +175,19 @@ class Line:
     def _fill(self) -> None:
         """Make asks until the windows are full or no further ask is worth its price."""
         ranker = self.book.ranker
-        active = [m for m in self.order.windows if m not in self.book.tally.set_aside]
-        untold = dict.fromkeys(self.order.windows, 0)
+        active = [m for m in self.windows if m not in self.book.tally.set_aside]
+        untold = dict.fromkeys(self.windows, 0)
         for ask in self.book.pending:
             untold[ask.model] += 1
-        warming = any(untold[m] and self.book.told_of[m] < self.order.warmup for m in active)
-        decided = self.order.goal and not warming and ranker.decided
-        if decided or len(active) < (2 if self.order.needs_two else 1):
+        warming = any(untold[m] and self.book.told_of[m] < self.warmup for m in active)
+        decided = self.goal and not warming and ranker.decided
+        if decided or len(active) < (2 if self.needs_two else 1):
             if not self.away:
                 self._finish("" if decided else _alone(active))
             return
-        furthest = self.book.head + sum(self.order.windows.values())
-        most = self.order.most
-        while not (self.order.arrival and len(self.book.asks) >= furthest):
+        furthest = self.book.head + sum(self.windows.values())
+        most = self.most
+        while not (self.arrival and len(self.book.asks) >= furthest):
             if most is not None and sum(untold.values()) >= most:
                 break
             room = [model for model in active if untold[model] < self._window(model)]
@@ -217,8 +203,8 @@ class Line:
             self._finish("")
 
     def _window(self, model: str) -> int:
-        first = self.order.warmup - self.book.told_of[model] if self.order.at_once else 0
-        return max(self.order.windows[model], first)
+        first = self.warmup - self.book.told_of[model] if self.at_once else 0
+        return max(self.windows[model], first)
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
         self._write_new()

@@ -25,7 +25,7 @@ from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.outcomes import leading, score_of
 from ..harness.served import Price, Tokens
-from ..harness.transport import Transport, pooled
+from ..harness.transport import Transport, begin, pooled
 from ..runs.journal import Item, Record
 from ..scores.answers import EarlierAnswer
 from .entries import ModelSpec
@@ -229,51 +229,104 @@ class Recorded:
     generate_until = loglikelihood = _play
 
 
-class SessionModel(Model):
-    """A model that the harness has loaded already, with a session for each task.
+class HarnessModel(Model):
+    """A model of the harness, with a session for each task.
 
     Parameters
     ----------
-    name, price
+    entry : ModelSpec
+        Without a model type, `sessions` have the model, loaded by a harness that runs itself.
+    spec : Spec
     measured : mapping of task to (mapping of name to Outcome)
-    sessions : mapping of task to TaskSession
+    warn : callable
+        Is told, for each open session, where the bank may not fit.
+    sessions : mapping of task to TaskSession, optional
+        Tasks that are loaded already. Those of other models, without a chat template, are not
+        loaded again where none is applied and no judge scores, whose calls for one model would
+        wait for those for another.
     """
 
     def __init__(
-        self, name: str, price: Price, measured: Measured, sessions: Mapping[str, TaskSession]
+        self,
+        entry: ModelSpec,
+        spec: Spec,
+        measured: Measured,
+        warn: Callable[[str], object],
+        sessions: Mapping[str, TaskSession] | None = None,
     ) -> None:
-        super().__init__(name, price)
+        super().__init__(entry.name, entry.price)
+        self.entry = entry
+        self.memory = entry.memory
+        if self.memory is None and internals.holds_weights(str(entry.model)):
+            self.memory = math.inf  # not stated: nobody knows what fits beside it
+        self.slots = entry.concurrency or 1
         self.measured = {task: dict(of) for task, of in measured.items()}
-        self.sessions = dict(sessions)
         self.administered: dict[Item, Administered] = {}
         #: Answers given before, which are not asked for again.
         self.at_hand: dict[Item, EarlierAnswer] = {}
+        self._spec = spec
+        self._warn = warn
+        self._loaded = dict(sessions or {})
+        self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()
+        self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
+        self._lm: Any = None  # while it is open; how often it tried by itself before
+        self._tries: int | None = None
         self._transport: Transport | None = None
-        self._scoring = {task: Calls(f"{name}, scoring {task}", most=1) for task in measured}
-        #: A loaded model and how often it tries by itself, once that is taken over.
-        self._tries: tuple[Any, int] | None = None
+        self._texts: set[str] = set()  # tasks whose requests the transport sends without a thread
 
     def open(self) -> None:
-        """Find out how many documents the model takes at once."""
-        self._take(next(iter(self.sessions.values())).lm)
+        """Load the model and bind it to the tasks; the second time only load the model.
 
-    def _take(self, lm: Any, calls: int | None = None) -> None:
-        """Send a server's requests through one pool of connections; set ``slots`` and ``batch``."""
+        Raises
+        ------
+        BankMismatchError
+            See `check_session`.
+        """
+        entry, harness = self.entry, self._spec.harness
+        if entry.model is None:
+            lm = next(iter(self.sessions.values())).lm
+        else:
+            register_models()
+            stated = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
+            stated["batch_size"] = entry.batch_size or stated["batch_size"]
+            stated["device"] = entry.device or stated["device"]
+            lm = internals.make_lm(entry.model, entry.model_args, stated)
+            if cache := harness.get("use_cache"):
+                lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
+        self._lm = lm
+        for session in self.sessions.values():
+            session.lm = lm
+        if not self.sessions:
+            sessions = self._open_sessions(lm)
+            # Without a bank the items are of this very task, however it is run.
+            for session in sessions.values() if self._spec.bank else ():
+                for warning in check_session(self.measured[session.name], session):
+                    self._warn(warning)
+            self.sessions = sessions
         # Retries belong to one place, which journals them and knows when to give up.
-        if (before := internals.own_retries(lm, 1)) is not None:
-            self._tries = lm, before
+        self._tries = internals.own_retries(lm, 1)
         if self._transport is None and pooled(lm):
-            self._transport = Transport(lm, calls)
+            self._transport = Transport(lm, entry.concurrency)
+            self._texts = {task for task, s in self.sessions.items() if s.sends_texts}
         self.remote = self._transport is not None
+        self._set_width(lm)
+
+    def _set_width(self, lm: Any) -> None:
+        """Set ``slots`` and ``batch``: the requests of one document count against the limit."""
         at_once, size = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
         per_document = max(1, session.n_requests(session.doc_ids[0]))
-        slots = calls or at_once
-        if slots > 1:
-            # The requests of one document go out together; they count against the limit.
-            slots = max(1, slots * size // max(per_document, size))
-        self.slots, self.batch = slots, max(1, size // per_document)
+        self.slots, self.batch = self.entry.concurrency or at_once, max(1, size // per_document)
+        if self.slots > 1:
+            self.slots = max(1, self.slots * size // max(per_document, size))
+
+    def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
+        counts, templated = self.price.by_tokens, self._spec.harness.get("apply_chat_template")
+        judged = any(s.judged for s in self._loaded.values())
+        if self._loaded and not (templated or judged):
+            return {name: s.bound(lm, counts) for name, s in self._loaded.items()}
+        return open_tasks(self._spec, lm, count_tokens=counts)[0]
 
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow.
@@ -283,21 +336,20 @@ class SessionModel(Model):
         task, transport = items[0][0], self._transport
         if beside and transport is not None:
             transport.widen()
-        if transport is None or self.at_hand or not self.sessions[task].sends_texts:
+        if transport is None or self.at_hand or task not in self._texts:
             return super().start(items, come, beside)
-        session = self.sessions[task]
 
-        def read(answered: Any) -> None:
+        def score(answered: Any) -> None:
             if isinstance(answered, BaseException):
                 come(answered)
             else:
-                self._scoring[task].start(come, self._answers, items, task, answered)
+                self._scoring[task].start(come, self._answers, items, answered)
 
-        docs = [doc for _, doc in items]
-        transport.start(partial(session.put, docs, transport, read))
+        begin(self.sessions[task].put([doc for _, doc in items], transport, score))
 
     def close(self) -> None:
-        """Close the connections and leave the model as it was; who loaded it frees it."""
+        """Close the connections, and free the weights that this has loaded; requests stay."""
+        lm, self._lm = self._lm, None
         super().close()
         for scoring in self._scoring.values():
             scoring.close()
@@ -305,8 +357,19 @@ class SessionModel(Model):
             self._transport.close()
             self._transport = None
         if self._tries is not None:
-            internals.own_retries(*self._tries)
+            internals.own_retries(lm, self._tries)
             self._tries = None
+        if self.entry.model is None:
+            return  # who loaded it frees it
+        for session in self.sessions.values():
+            session.lm = None
+        if lm is None or self.remote:
+            return
+        del lm
+        gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def cancel(self) -> None:
         """Abandon what is in flight to a server."""
@@ -321,38 +384,34 @@ class SessionModel(Model):
         for item in items:
             fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
             if fits and earlier is not None:
-                answers.append(
-                    self._answer(item, self._replay(item, earlier.responses), earlier.source)
-                )
+                one = self._replay(item, earlier.responses)
+                answers.append(self._answer(item, one, earlier.source))
             else:
                 left.append(item)
-        return answers + (self._ask(left) if left else [])
-
-    def _ask(self, items: Sequence[Item]) -> list[Answer]:
-        task, docs = items[0][0], [doc for _, doc in items]
-        return self._answers(items, task, partial(self.sessions[task].administer, docs))
+        if left:
+            docs = [doc for _, doc in left]
+            answers += self._answers(left, partial(self.sessions[left[0][0]].administer, docs))
+        return answers
 
     def _answers(
-        self, items: Sequence[Item], task: str, read: Callable[[], Sequence[Administered]]
+        self, items: Sequence[Item], read: Callable[[], Sequence[Administered]]
     ) -> list[Answer]:
         answers = []
         for item, one in zip(items, read()):
             answers.append(self._answer(item, one))
             self.administered[item] = one
-        self._require_scores(task)
+        self._require_scores(items[0][0])
         return answers
 
     def has_at_hand(self, item: Item) -> bool:
         """Whether an item was answered before, to the very same prompt."""
-        task, doc = item
-        earlier = self.at_hand.get(item)
+        (task, doc), earlier = item, self.at_hand.get(item)
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
     def _answer(self, item: Item, one: Administered, prior: str | None = None) -> Answer:
-        task, _ = item
-        outcomes = self.measured[task]
+        outcomes = self.measured[item[0]]
         scored = scores_of(outcomes, one)
-        self._scored.update((task, name) for name in scored)
+        self._scored.update((item[0], name) for name in scored)
         raw: Any = {name: raw for name, (raw, _) in scored.items()} or None
         score: Any = {name: score for name, (_, score) in scored.items()}
         if not any(outcomes[name].weight > 0.0 for name in scored):
@@ -402,108 +461,23 @@ class SessionModel(Model):
     # -- recorded answers --------------------------------------------------------------------
 
     def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
-        """Score recorded answers again, so that results files hold them; asks the model nothing."""
+        """Score recorded answers again, so that results files hold them; asks the model nothing.
+
+        The model is loaded all the same if its chat template shapes the prompts.
+        """
+        if not self.sessions and self._spec.harness.get("apply_chat_template"):
+            HarnessModel.open(self)
+        elif not self.sessions:
+            self.sessions = self._open_sessions(PlaceholderLM())
         for item, record in answers.items():
             if item not in self.administered:
                 self._replay(item, record["responses"])
 
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an answer that was given before."""
-        task, doc = item
-        [one] = self.sessions[task].administer([doc], Recorded(responses))
+        [one] = self.sessions[item[0]].administer([item[1]], Recorded(responses))
         self.administered[item] = one
         return one
-
-
-class HarnessModel(SessionModel):
-    """A model that the harness builds when it is needed.
-
-    Parameters
-    ----------
-    entry : ModelSpec
-    spec : Spec
-    measured : mapping of task to (mapping of name to Outcome)
-    warn : callable
-        Is told, for each open session, where the bank may not fit.
-    shared : mapping of task to TaskSession, optional
-        Tasks that are loaded already, without a chat template: not loaded again where none is
-        applied and no judge scores, whose calls for one model would wait for those for another.
-    """
-
-    def __init__(
-        self,
-        entry: ModelSpec,
-        spec: Spec,
-        measured: Measured,
-        warn: Callable[[str], object],
-        shared: Mapping[str, TaskSession] | None = None,
-    ) -> None:
-        super().__init__(entry.name, entry.price, measured, {})
-        self.entry = entry
-        self.memory = entry.memory
-        if self.memory is None and internals.holds_weights(str(entry.model)):
-            self.memory = math.inf  # not stated: nobody knows what fits beside it
-        self.slots = entry.concurrency or 1
-        self._spec = spec
-        self._warn = warn
-        self._shared = shared or {}
-        self._loaded = False
-
-    def open(self) -> None:
-        """Load the model and bind it to the tasks; the second time only load the model.
-
-        Raises
-        ------
-        BankMismatchError
-            See `check_session`.
-        """
-        register_models()
-        entry, harness = self.entry, self._spec.harness
-        stated = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
-        stated |= {"batch_size": entry.batch_size or stated["batch_size"],
-                   "device": entry.device or stated["device"]}  # fmt: skip
-        lm = internals.make_lm(str(entry.model), entry.model_args, stated)
-        self._loaded = True
-        if cache := harness.get("use_cache"):
-            lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
-        for session in self.sessions.values():
-            session.lm = lm
-        if not self.sessions:
-            sessions = self._open_sessions(lm)
-            # Without a bank the items are of this very task, however it is run.
-            for session in sessions.values() if self._spec.bank else ():
-                for warning in check_session(self.measured[session.name], session):
-                    self._warn(warning)
-            self.sessions = sessions
-        self._take(lm, entry.concurrency)
-
-    def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        counts, templated = self.price.by_tokens, self._spec.harness.get("apply_chat_template")
-        judged = any(s.judged for s in self._shared.values())
-        if self._shared and not (templated or judged):
-            return {name: s.bound(lm, counts) for name, s in self._shared.items()}
-        return open_tasks(self._spec, lm, count_tokens=counts)[0]
-
-    def close(self) -> None:
-        """Drop the model's weights; the task's requests stay."""
-        weights, self._loaded = self._loaded and not self.remote, False
-        super().close()
-        for session in self.sessions.values():
-            session.lm = None
-        if not weights:
-            return
-        gc.collect()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
-
-    def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
-        """Score recorded answers again; the model is loaded if its template shapes the prompts."""
-        if not self.sessions and self._spec.harness.get("apply_chat_template"):
-            HarnessModel.open(self)
-        elif not self.sessions:
-            self.sessions = self._open_sessions(PlaceholderLM())
-        super().restore(answers)
 
 
 class StoredModel(HarnessModel):
@@ -521,16 +495,19 @@ class StoredModel(HarnessModel):
         """Whether it was asked this prompt or, by a chat template of its own, this document."""
         if super().has_at_hand(item) or not self._spec.harness.get("apply_chat_template"):
             return super().has_at_hand(item)
-        task, doc = item
-        earlier, session = self.at_hand.get(item), self.sessions[task]
+        earlier, session = self.at_hand.get(item), self.sessions[item[0]]
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
-        self.by_document = earlier is not None and earlier.doc_hash == hashes[doc]
+        self.by_document = earlier is not None and earlier.doc_hash == hashes[item[1]]
         return self.by_document
 
-    def _ask(self, items: Sequence[Item]) -> list[Answer]:
-        raise MetricError(
-            f"the stored run {self.name} was asked a different prompt for document {items[0][1]!r}"
-        )
+    def ask(self, items: Sequence[Item]) -> list[Answer]:
+        """Score what its logs hold; what they lack nobody can be asked for."""
+        for task, doc in items:
+            if not self.has_at_hand((task, doc)):
+                raise MetricError(
+                    f"the stored run {self.name} was asked a different prompt for document {doc!r}"
+                )
+        return super().ask(items)
 
 
 def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:

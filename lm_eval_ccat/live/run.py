@@ -23,12 +23,13 @@ from ..runs.journal import Item, Journal, JournalFile
 from .earlier import answers_at_hand
 from .fields import HUB
 from .keep import growing, keep
-from .models import HarnessModel, SessionModel
+from .lane import clock
+from .models import HarnessModel
 from .observer import Observer
 from .plan import SCORING, Plan, make_plan
 from .quiet import quiet_harness
 from .result import Result, result_of
-from .sender import Sender
+from .sender import Sender, settled_heap
 from .spec import Spec
 from .surfaces import may_change
 from .task_runs import task_runs, with_further
@@ -59,7 +60,7 @@ class Run:
         Names of the models that may be asked; default all of the spec.
     plan : Plan, optional
         Where the tasks are loaded already, by a harness that runs itself.
-    models : sequence of SessionModel, optional
+    models : sequence of HarnessModel, optional
         Default the harness's, in this process.
 
     Attributes
@@ -85,7 +86,7 @@ class Run:
         retry: bool | str = False,
         asked: Collection[str] | None = None,
         plan: Plan | None = None,
-        models: Sequence[SessionModel] = (),
+        models: Sequence[HarnessModel] = (),
     ) -> None:
         if resume and run_dir is None:
             raise UsageError("resume needs the run_dir of the run to go on with")
@@ -138,7 +139,7 @@ class Run:
     # -- its parts -----------------------------------------------------------------------------
 
     @cached_property
-    def models(self) -> Sequence[SessionModel]:
+    def models(self) -> Sequence[HarnessModel]:
         """The models to ask, none of them opened yet, with their earlier answers.
 
         Raises
@@ -196,9 +197,45 @@ class Run:
     # -- what it does --------------------------------------------------------------------------
 
     def ask(self) -> bool:
-        """Ask until the ranking ends; False after Ctrl-C, when everything that arrived is kept."""
+        """Ask, score and tell until the ranking ends.
+
+        Returns
+        -------
+        bool
+            Whether it ended by itself; False after Ctrl-C or a polite kill, when nothing new is
+            asked and everything that arrived is kept.
+
+        Raises
+        ------
+        CcatError
+            The journal cannot be written, or no answer can ever be scored.
+        """
         models = self.models  # they may be refused, before the run directory begins
-        self.ended = Sender(self.plan, self.book, models, self.observer).go()
+        sender, late = Sender(self.plan, self.book, models, self.observer), False
+        line = sender.line
+        self.observer.begin(self.plan, self.book)
+        try:
+            with sender.interrupts, settled_heap():
+                for lane in sender.resident():
+                    sender.feed(lane)
+                sender.start()
+                while line.over is None and not late:
+                    sender.interrupts.heed()
+                    sender.look(clock())
+                    sender.take_turns()
+                    for lane in sender.lanes.values():
+                        sender.feed(lane)
+                    if line.over is None:
+                        sender.collect(sender.pause(clock()), more=True)
+                        sender.tick()
+                    late = line.over is None and sender.late()
+                sender.finish(late)
+            self.ended = True
+        except KeyboardInterrupt:
+            sender.leave()
+            self.ended = False
+        finally:
+            self.observer.end()
         return self.ended
 
     def ask_beyond(self, model: str, items: Sequence[Item]) -> None:

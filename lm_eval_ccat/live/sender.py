@@ -1,8 +1,8 @@
 """`Sender`: keeps the models of a run busy, and its line moving, until the ranking ends.
 
-One thread drives everything: it sends what the line has to send, takes in what came back, tells
-the line, and looks at the clock. Calls of models run in threads of their own and only bring back
-an answer or an error, of which `Attempts` makes what it means.
+One thread drives everything (see `Run.ask`): it sends what the line has to send, takes in what came
+back, tells the line, and looks at the clock. Calls of models run in threads of their own and only
+bring back an answer or an error, of which a model's `Lane` makes what it means.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..runs.book import Book
 from ..runs.journal import Item, Record
-from .attempts import Attempts
-from .failures import Failure
-from .lane import Lane, Sending, State, clock
-from .line import Line, Order, window_of
+from .failures import Failure, State
+from .lane import Lane, Sending, clock
+from .line import Line, window_of
 from .models import Answer, Model, NoScoresError
 from .observer import Observer
 from .plan import Plan
@@ -50,99 +49,82 @@ class Sender:
         In step with its journal.
     models : sequence of Model
     observer : Observer
-
-    Examples
-    --------
-    >>> Sender(plan, book, models, Observer()).go()            # doctest: +SKIP
-    True
     """
 
     def __init__(self, plan: Plan, book: Book, models: Sequence[Model], observer: Observer) -> None:
+        spec, several = plan.spec, len(models) > 1
         self.plan = plan
         self.book = book
         self.observer = observer
-        self.rule = plan.spec.failures
-        self.lanes = {model.name: Lane(model, self.rule) for model in models}
+        self.rule = spec.failures
+        self.line = Line(
+            book,
+            {m.name: spec.ahead or window_of(m.slots * m.batch) for m in models},
+            arrival=spec.order == "arrival",
+            warmup=plan.warmup * len(plan.measured),
+            at_once=spec.ahead is None,
+            needs_two=spec.target_se is None and several,
+            most=1 if spec.ahead == 1 else None,
+            goal=several or bool(plan.known) or spec.target_se is not None,
+        )
+        self.lanes = {model.name: Lane(model, plan, self.line) for model in models}
         self._turns: list[Lane] = []
-        self.line = Line(book, self._order())
-        self.attempts = Attempts(plan, book, self.line)
         self._came: queue.SimpleQueue[tuple[Lane, Sending, Any] | None] = queue.SimpleQueue()
-        self._interrupts = Interrupts(lambda: self._came.put(None))
+        self.interrupts = Interrupts(lambda: self._came.put(None))
         self._seat: Lane | None = None
         self._began = self._ticked = clock()
 
     # -- the run ---------------------------------------------------------------------------
 
-    def go(self) -> bool:
-        """Ask, score and tell until the ranking ends.
-
-        Returns
-        -------
-        bool
-            Whether it ended by itself; False after Ctrl-C or a polite kill, when nothing new is
-            asked and everything that arrived is kept.
-
-        Raises
-        ------
-        CcatError
-            The journal cannot be written, or no answer can ever be scored.
-        """
-        self.observer.begin(self.plan, self.book)
-        late = False
-        try:
-            with self._interrupts, settled_heap():
-                for lane in self._resident():
-                    self._open(lane)
-                self._start()
-                while self.line.over is None and not late:
-                    self._interrupts.heed()
-                    self._look(clock())
-                    self._take_turns()
-                    for lane in self.lanes.values():
-                        self._feed(lane)
-                    if self.line.over is None:
-                        self._collect(self._pause(clock()), more=True)
-                        if clock() - self._ticked >= TICK:
-                            self.observer.tick()
-                            self._ticked = clock()
-                    late = self.line.over is None and self._late()
-                rest = GRACE if late else max((x.rest() for x in self.lanes.values()), default=0.0)
-                self._collect_for(rest)
-                self._abandon("deadline" if late else "behind the deciding answer")
-                if late:
-                    self.line.end(f"the time budget of {self.plan.seconds:g} seconds is used up")
-        except KeyboardInterrupt:
-            self._collect_for(FAREWELL)
-            self._abandon("interrupted")
-            self.book.note("interrupted")
-            return False
-        finally:
-            self.observer.end()
-        return True
-
-    def _resident(self) -> list[Lane]:
+    def resident(self) -> Iterator[Lane]:
         """What is there all the time, and the first of those that take turns; none where it ends.
 
         They are opened before anything is asked: what cannot work shows before it costs anything.
         """
-        ranker = self.book.ranker
-        spent = self._late() and self.book.told  # a new run answers something, however short
-        if ranker.done or (self.line.order.goal and ranker.decided) or spent:
-            return []
+        ranker, aside = self.book.ranker, self.book.tally.set_aside
+        spent = self.late() and self.book.told  # a new run answers something, however short
+        if ranker.done or (self.line.goal and ranker.decided) or spent:
+            return
         resident, self._turns = self._split_by_memory()
-        aside = self.book.tally.set_aside
-        return [lane for lane in (*resident, *self._turns[:1]) if lane.name not in aside]
+        for lane in (*resident, *self._turns[:1]):
+            lane.to_open = lane.name not in aside
+            yield lane
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Ask the first items."""
         if any(lane.opened for lane in self.lanes.values()):
             self._seat = next((lane for lane in self._turns if lane.opened), None)
-            self.line.order = self._order()
+            self.line.windows = self._windows()
             wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
-            self.book.note("windows", windows=dict(self.line.order.windows), wire=wire)
+            self.book.note("windows", windows=dict(self.line.windows), wire=wire)
             self._began = clock()
-        self._interrupts.wait = True
+        self.interrupts.wait = True
         self.line.start()
+
+    def late(self) -> bool:
+        """Whether the time budget is used up."""
+        seconds = self.plan.seconds
+        return seconds is not None and self.book.elapsed() >= seconds
+
+    def tick(self) -> None:
+        """Let the observer look, now and then."""
+        if clock() - self._ticked >= TICK:
+            self.observer.tick()
+            self._ticked = clock()
+
+    def finish(self, late: bool) -> None:
+        """Take in what is under way behind the deciding answer, or at the deadline."""
+        rest = max((lane.rest() for lane in self.lanes.values()), default=0.0)
+        self._collect_for(GRACE if late else rest)
+        self._abandon("deadline" if late else "behind the deciding answer")
+        if late:
+            self.line.end(f"the time budget of {self.plan.seconds:g} seconds is used up")
+
+    def leave(self) -> None:
+        """Keep what arrives in a moment, and ask nothing more."""
+        self._collect_for(FAREWELL)
+        self._abandon("interrupted")
+        self.book.note("interrupted")
 
     def beyond(self, model: str, items: Sequence[Item]) -> None:
         """Put items that the ranking does not offer to an open model; the Ranker is not told.
@@ -156,60 +138,29 @@ class Sender:
         self.line.beyond(model, items)
         lane.gate.state, lane.opened = State.OPEN, True
         try:
-            with self._interrupts:
-                self._interrupts.wait = True
+            with self.interrupts:
+                self.interrupts.wait = True
                 while self.line.has_next(model) or lane.wire or lane.again:
-                    self._interrupts.heed()
+                    self.interrupts.heed()
                     if lane.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
                         raise RunError(
                             f"{lane.name} rejects every request because of its rate limit"
                         )
-                    self._feed(lane)
-                    self._collect(self._pause(clock()))
+                    self.feed(lane)
+                    self.collect(self.pause(clock()))
         except BaseException:
             self._abandon("interrupted")
             raise
 
-    def _order(self) -> Order:
+    def _windows(self) -> dict[str, int]:
         """Windows of all models, by what they take at once or as the user says."""
-        spec, windows = self.plan.spec, {}
-        for name, lane in self.lanes.items():
-            width = lane.model.slots * lane.model.batch
-            windows[name] = spec.ahead or window_of(width)
+        widths = {n: lane.model.slots * lane.model.batch for n, lane in self.lanes.items()}
         if self._turns:  # only one of them is loaded, and knows how many it takes at once
             widest = max(lane.model.batch for lane in self._turns)
-            for lane in self._turns:
-                windows[lane.name] = spec.ahead or window_of(widest)
-        return Order(
-            windows=windows,
-            arrival=spec.order == "arrival",
-            warmup=self.plan.warmup * len(self.plan.measured),
-            at_once=spec.ahead is None,
-            needs_two=spec.target_se is None and len(self.lanes) > 1,
-            most=1 if spec.ahead == 1 else None,
-            goal=len(self.lanes) > 1 or bool(self.plan.known) or spec.target_se is not None,
-        )
+            widths |= {lane.name: widest for lane in self._turns}
+        return {name: self.plan.spec.ahead or window_of(n) for name, n in widths.items()}
 
     # -- opening ---------------------------------------------------------------------------
-
-    def _open(self, lane: Lane) -> None:
-        """Open a model; one that cannot be made is set aside. A signal ends the loading at once."""
-        trouble: Exception | None = None
-        self._interrupts.wait = False
-        try:
-            lane.model.open()
-        except Exception as error:  # whatever a model type raises
-            trouble = error
-        self._interrupts.wait = True
-        if isinstance(trouble, CcatError):
-            raise trouble
-        if trouble is not None:
-            self.attempts.set_aside(lane, f"cannot be loaded: {Failure(trouble).text}")
-            return
-        lane.opened = True
-        if lane.model.remote and lane.median is None:
-            # A wrong address, key or name shows at the first item, and costs no more.
-            lane.gate.not_known_yet()
 
     def _split_by_memory(self) -> tuple[list[Lane], list[Lane]]:
         """Models that are there all the time, and those that take turns."""
@@ -230,7 +181,7 @@ class Sender:
                 )
         return [lane for lane in lanes if lane.model.memory is None], local
 
-    def _take_turns(self) -> None:
+    def take_turns(self) -> None:
         """Load the model at the head of the line once the loaded one has nothing to do.
 
         The others wait for its answers anyway.
@@ -245,13 +196,32 @@ class Sender:
                 return
             seat.model.close()
             seat.opened = False
-        self._seat = wanted
-        self._open(wanted)
+        self._seat, wanted.to_open = wanted, True
 
     # -- sending ---------------------------------------------------------------------------
 
-    def _feed(self, lane: Lane, beside: Sending | None = None) -> None:
-        """Send a model what it may be sent now, first of all what goes out `beside` its slots."""
+    def feed(self, lane: Lane, beside: Sending | None = None) -> None:
+        """Open a model that is to be open, and send it what it may be sent now.
+
+        What goes out `beside` its slots comes first. A model that cannot be made is set aside; a
+        signal ends the loading at once.
+        """
+        if lane.to_open:
+            lane.to_open = self.interrupts.wait = False
+            trouble: Exception | None = None
+            try:
+                lane.model.open()
+            except Exception as error:  # whatever a model type raises
+                trouble = error
+            self.interrupts.wait = True
+            if isinstance(trouble, CcatError):
+                raise trouble
+            if trouble is not None:
+                return lane.set_aside(f"cannot be loaded: {Failure(trouble).text}")
+            lane.opened = True
+            if lane.model.remote and lane.median is None:
+                # A wrong address, key or name shows at the first item, and costs no more.
+                lane.gate.not_known_yet()
         sending = beside or self._next(lane, clock())
         while sending is not None:
             sending.second = sending.second or lane.free <= 0
@@ -277,7 +247,7 @@ class Sender:
         if not probing and lane.free <= len(lane.again):
             return None  # attempts that wait keep their slots
         asks = self.line.next(lane.name, 1 if probing else lane.model.batch)
-        if asks:  # a call of the harness is of one task
+        if len(asks) > 1:  # a call of the harness is of one task
             task, _ = asks[0].item
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
@@ -295,27 +265,25 @@ class Sender:
         remote = (one for one in self.lanes.values() if one.model.remote and one.opened)
         return any(one.gate.state is State.PROBING and one.median is None for one in remote)
 
-    def _look(self, now: float) -> None:
+    def look(self, now: float) -> None:
         """Put aside who is away or silent, and ask a second time what holds up the line."""
         limit = 60.0 * self.rule.outage_minutes
         for lane in self.lanes.values():
             name, gate = lane.name, lane.gate
             if lane.refused_for(now) > limit:
-                self.attempts.closed(
-                    lane, "the server refused every request because of its rate limit"
-                )
+                lane.closed("the server refused every request because of its rate limit")
             elif name in self.line.away and lane.gone(now, limit):
-                self.attempts.closed(lane, gate.reason)
+                lane.closed(gate.reason)
             elif name in self.line.away and lane.hangs and self._others_are_done():
-                self.attempts.set_aside(lane, gate.reason)
+                lane.set_aside(gate.reason)
             elif name in self.book.tally.set_aside:
                 continue
             elif lane.silent(now):
                 gate.failed(now, now, "no answer, not even to a second request")
                 lane.hangs = True
-                self.attempts.put_aside(lane)
+                lane.set_aside(gate.reason, back=True)
             elif lane.gone(now):
-                self.attempts.put_aside(lane)
+                lane.set_aside(gate.reason, back=True)
         head = self.line.head
         if head is None or not self.lanes[head.model].model.remote:
             return
@@ -323,19 +291,18 @@ class Sender:
         under_way = [one for one in lane.wire if head in one.asks]
         waits = lane.gate.state is State.WAITING
         if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
-            logger.info(
-                "%s, item %r holds up the others and is sent again", lane.name, head.item[1]
-            )
-            self._feed(lane, Sending([head], under_way[0].attempt, second=True))
+            what = "%s, item %r holds up the others and is sent again"
+            logger.info(what, lane.name, head.item[1])
+            self.feed(lane, Sending([head], under_way[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:
         """Whether the models that are there can be ranked without the others, and are."""
         aside = self.book.tally.set_aside
         present = [lane for name, lane in self.lanes.items() if name not in aside]
         busy = any(lane.wire or lane.again or self.line.has_next(lane.name) for lane in present)
-        return len(present) >= (2 if self.line.order.needs_two else 1) and not busy
+        return len(present) >= (2 if self.line.needs_two else 1) and not busy
 
-    def _pause(self, now: float) -> float:
+    def pause(self, now: float) -> float:
         """Seconds until something is due whether or not an answer arrives."""
         waits = [POLL]
         for lane in self.lanes.values():
@@ -348,10 +315,6 @@ class Sender:
             lane = self.lanes[head.model]
             waits += [lane.second_at(one) - now for one in lane.wire if head in one.asks]
         return min(max(min(waits), 0.002), POLL)
-
-    def _late(self) -> bool:
-        seconds = self.plan.seconds
-        return seconds is not None and self.book.elapsed() >= seconds
 
     # -- what comes back -------------------------------------------------------------------
 
@@ -367,7 +330,7 @@ class Sender:
                     yield one
                 one = self._came.get_nowait()
 
-    def _collect(self, timeout: float, more: bool = False) -> None:
+    def collect(self, timeout: float, more: bool = False) -> None:
         """Take in what has come back: answers in one piece, then what failed.
 
         With `more` the slots that it leaves are filled first.
@@ -386,18 +349,18 @@ class Sender:
                 continue
             lane.answered(sending, now)
             new = {(r["model"], r["item"]) for r in records if "item" in r}
-            records += self.attempts.records(lane, sending, result, new)
+            records += lane.records(sending, result, new)
             counted.append((lane, result))
         for lane in {lane.name: lane for lane, _ in counted if more and not failed}.values():
             if lane.model.remote:  # what is asked already need not wait until this is taken in
-                self._feed(lane)
+                self.feed(lane)
         self.line.arrive(records)
         for lane, answers in counted:
             if lane.name in self.line.away and lane.gate.state is State.OPEN:
-                self.attempts.back(lane)
-            self.attempts.count_unscored(lane, answers)
+                lane.back()
+            lane.count_unscored(answers)
         for lane, sending, trouble in failed:
-            self.attempts.failed(lane, sending, trouble, now)
+            lane.failed(sending, trouble, now)
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -406,14 +369,14 @@ class Sender:
         end = clock() + seconds
         lanes = [lane for lane in self.lanes.values() if not lane.hangs]
         while any(lane.wire for lane in lanes) and (left := end - clock()) > 0:
-            self._collect(min(left, POLL))
+            self.collect(min(left, POLL))
 
     def _abandon(self, why: str) -> None:
         """Leave what is still under way; whether it is billed nobody will know."""
         for lane in self.lanes.values():
             for sending in lane.wire:
                 for ask in sending.asks:
-                    self.attempts.lose(lane.name, ask.item, UNKNOWN, why)
+                    lane.lose(ask.item, UNKNOWN, why)
             if lane.wire:
                 lane.model.cancel()
             lane.wire.clear()

@@ -20,7 +20,7 @@ from ..scores.table import reader_of
 from ..scores.wanted import Logged
 from ..simulation.audit import Claims, all_claims
 from .fields import Values
-from .spec import Spec, content_of, values_of
+from .spec import Spec, content_of, in_todays_words
 
 StoredSide = ScoreTable | Claims
 #: Fields of documents by doc_id.
@@ -78,14 +78,16 @@ def without_files(
     stated: dict[str, Values] = {}
     for side in sides:
         if isinstance(side, (str, Path)) and Path(side).suffix in (".yaml", ".yml"):
-            values = values_of(Path(side), warn)
-            Spec(**values).require_ranking()
-            if len(values.pop("models")) != 1:
+            spec, content = Spec.read(side, warn=warn).require_ranking(), content_of(Path(side))
+            if len(spec.models) != 1:
                 raise UsageError(
                     f"{side}: a side of a comparison is one model; leave one under `models:`"
                 )
-            stated[str(side)] = values
-            [side] = content_of(Path(side))["models"]
+            [side_of], names = content["models"], in_todays_words(content)
+            stated[str(side)] = {
+                k: getattr(spec, k) for k, v in names.items() if v is not None and k != "models"
+            }
+            side = side_of
         plain.append(side)
     by_flags = _flat(settings)
     joined = dict(by_flags)

@@ -209,6 +209,7 @@ class Spec:
         *,
         warn: Callable[[str], None] | None = None,
         folder: Path | None = None,
+        recorded: bool = False,
     ) -> Spec:
         """Read options from a YAML file or a mapping; every mistake names its key.
 
@@ -224,17 +225,27 @@ class Spec:
             Is told of keys of earlier versions.
         folder : Path, optional
             Beside which paths of a mapping are looked for first.
+        recorded : bool, optional
+            Whether they are of a journal: files that it names may have gone.
 
         Raises
         ------
         UsageError
             Naming the key and what may stand there.
         """
-        extra = values_of(over or {}, warn)
+        extra = read_values(cls, in_todays_words(over or {}, warn), OptionPlace())
         if isinstance(given, Spec):
             values = {f.name: getattr(given, f.name) for f in fields(cls)}
+        elif isinstance(given, str | Path):
+            file = Path(given)
+            try:
+                stated = in_todays_words(content_of(file), warn)
+                values = read_values(cls, stated, OptionPlace("", file.parent))
+            except UsageError as error:
+                raise UsageError(f"{file}: {error}") from None
         else:
-            values = values_of(given, warn, OptionPlace("", folder))
+            place = OptionPlace("", folder, recorded)
+            values = read_values(cls, in_todays_words(given, warn), place)
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         return cls(**{**values, **extra})
@@ -246,7 +257,7 @@ class Spec:
         if "tasks" in plain:
             plain.pop("task", None)
         options = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
-        return cls(**values_of(options, place=OptionPlace(recorded=True)))
+        return cls.read(options, recorded=True)
 
     def public(self) -> Values:
         """JSON values for files and comparison, credentials masked; the bank is not among them."""
@@ -365,30 +376,11 @@ def content_of(file: Path) -> Values:
     return content
 
 
-def values_of(
-    given: Mapping[str, Any] | str | Path,
-    warn: Callable[[str], None] | None = None,
-    place: OptionPlace | None = None,
+def in_todays_words(
+    options: Mapping[str, Any], warn: Callable[[str], None] | None = None
 ) -> Values:
-    """The options that a mapping or a YAML file states, checked; a file's paths start beside it.
-
-    Raises
-    ------
-    UsageError
-        As `content_of`, or naming the key that is wrong.
-    """
-    if isinstance(given, str | Path):
-        file = Path(given)
-        try:
-            return values_of(content_of(file), warn, OptionPlace("", file.parent))
-        except UsageError as error:
-            raise UsageError(f"{file}: {error}") from None
-    remember_credentials(given)
-    return read_values(Spec, _in_todays_words(given, warn), place or OptionPlace())
-
-
-def _in_todays_words(options: Mapping[str, Any], warn: Callable[[str], None] | None) -> Values:
     """Options by the names that they have now; keys of earlier versions are told of."""
+    remember_credentials(options)
     values = dict(options)
     for alias, name in (("task", "tasks"), ("metric", "metrics"), ("leaderboard", "known")):
         if alias in values:

@@ -19,7 +19,7 @@ from ..harness.assembly import TaskRun
 from ..harness.outcomes import blank_outcome, leading
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book
-from .models import SessionModel, scores_of
+from .models import HarnessModel, scores_of
 from .plan import Plan, facts_of_outcome
 from .result import Result, outcome_block
 
@@ -30,7 +30,7 @@ _LEADING = "what is ranked by"
 LEAST = 10
 
 
-def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]:
+def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]:
     """One model's documents and what the ranking says of it, by task; scored anew if need be."""
     runs = {}
     for task, (run, draws) in _measured_runs(plan, book, model, book.ranker.result()).items():
@@ -41,7 +41,7 @@ def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]
     return runs
 
 
-def with_further(result: Result, plan: Plan, book: Book, models: Sequence[SessionModel]) -> Result:
+def with_further(result: Result, plan: Plan, book: Book, models: Sequence[HarnessModel]) -> Result:
     """The result with the scores of the same answers that nobody asked for, at weight 0.
 
     Parameters
@@ -50,7 +50,7 @@ def with_further(result: Result, plan: Plan, book: Book, models: Sequence[Sessio
         Of a run that has ended.
     plan : Plan
     book : Book
-    models : sequence of SessionModel
+    models : sequence of HarnessModel
     """
     ranking, blocks = book.ranker.result(), {}
     asked = [m for m in models if any(name == m.name for name, _ in book.answers)]
@@ -63,7 +63,7 @@ def with_further(result: Result, plan: Plan, book: Book, models: Sequence[Sessio
 
 
 def _measured_runs(
-    plan: Plan, book: Book, model: SessionModel, ranking: Ranking
+    plan: Plan, book: Book, model: HarnessModel, ranking: Ranking
 ) -> dict[str, tuple[TaskRun, Draws]]:
     """One model's documents, by task, for the outcomes that were asked for; which were drawn."""
     answers = {item: a for (name, item), a in book.answers.items() if name == model.name}

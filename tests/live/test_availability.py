@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_ccat.live.lane import Availability, State
+from lm_eval_ccat.live.failures import Availability, State
 
 PAUSES = st.lists(st.floats(0.01, 50.0), min_size=1, max_size=60)
 

@@ -18,11 +18,12 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.served import Price
 from lm_eval_ccat.live import lane
-from lm_eval_ccat.live.models import Answer, Model, SessionModel
+from lm_eval_ccat.live.entries import ModelSpec
+from lm_eval_ccat.live.models import Answer, HarnessModel, Model
 from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.plan import Till
 from lm_eval_ccat.live.ranking import rank
-from lm_eval_ccat.live.sender import Sender
+from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.journal import Journal, JournalFile
@@ -168,12 +169,12 @@ class Double(Model):
 
 
 def test_a_model_that_lives_elsewhere_has_no_session_here() -> None:
-    class Far(SessionModel):
+    class Far(HarnessModel):
         def ask(self, items: Sequence[Any]) -> list[Answer]:
             return [Answer(item=item, score=0.5) for item in items]
 
     came: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    Far("a", Price(), {"t": {}}, {}).start([("t", 7)], came.put)
+    Far(ModelSpec("a", "hf"), Spec(), {"t": {}}, print).start([("t", 7)], came.put)
     assert came.get(timeout=10.0) == [Answer(item=("t", 7), score=0.5)]
 
 
@@ -192,7 +193,10 @@ def run(models: Sequence[Model], ranker: Ranker, journal: Any = None, **options:
     book = Book(ranker, journal or Journal())
     book.read()
     book.note("start", op="session")
-    assert Sender(plan_of(models, **options), book, models, Observer()).go()
+    plan = plan_of(models, **options)
+    with Run(plan.spec, observer=Observer(), plan=plan, models=models) as running:
+        running.book = book
+        assert running.ask()
     return book
 
 
