@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         command()
         return 0
 
-    from ..harness.assembly import in_words
+    from ..harness.evaluation import in_words
     from ..live.adaptive import Adaptive
     from ..live.evaluate import adaptively, refuse_subsets
 

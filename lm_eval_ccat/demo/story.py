@@ -13,7 +13,7 @@ from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text
 from ..harness import internals
-from ..harness.assembly import save_results
+from ..harness.evaluation import save_results
 from ..live.observer import Observer
 from ..live.quiet import quiet_harness
 from ..live.ranking import rank

@@ -73,34 +73,31 @@ def blank_outcome(
     MetricError, UsageError
         The task has no such metric or filter, or none that gives a score per document.
     """
-    name = session.name
+    name, reasons = session.name, []
     if filter is not None and filter not in session.filters:
         raise UsageError(
             f"task {name} has no filter {filter!r}; it has: {', '.join(session.filters)}"
         )
-    usable, reasons = None, []
     for one in [metric] if metric is not None else internals.metric_names(session.task):
         try:
             usable = metric_of_task(session.task, one)
-            break
         except MetricError as error:
             if metric is not None:
                 raise
             reasons.append(str(error))
-    if usable is None:
-        raise MetricError(
-            f"task {name} has no metric with one score per document: {'; '.join(reasons)}"
+            continue
+        bank = ItemBank.blank(
+            session.doc_ids,
+            task=name,
+            metric=usable.name,
+            filter=filter or session.filters[0],
+            scale=usable.scale,
+            doc_hashes=session.doc_hashes,
         )
-    filter = filter or session.filters[0]
-    bank = ItemBank.blank(
-        session.doc_ids,
-        task=name,
-        metric=usable.name,
-        filter=filter,
-        scale=usable.scale,
-        doc_hashes=session.doc_hashes,
+        return Outcome.of(bank, metric=usable)
+    raise MetricError(
+        f"task {name} has no metric with one score per document: {'; '.join(reasons)}"
     )
-    return Outcome.of(bank, metric=usable)
 
 
 def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | None:

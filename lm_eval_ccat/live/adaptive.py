@@ -18,7 +18,7 @@ from ..bank.suite import SuiteBank
 from ..errors import UsageError
 from ..files import safe_name
 from ..harness import internals
-from ..harness.assembly import TaskRun
+from ..harness.evaluation import TaskRun
 from ..harness.outcomes import leading
 from ..harness.session import TaskSession
 from ..methods.belief import POPULATION

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import RunError, UsageError
-from ..harness.assembly import TaskRun, save_model
+from ..harness.evaluation import TaskRun, save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval.files import tasks_of

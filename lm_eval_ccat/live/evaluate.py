@@ -19,10 +19,9 @@ from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..harness import internals
-from ..harness.assembly import in_words
+from ..harness.evaluation import Evaluation, in_words, install
 from ..harness.internals.bases import ConfigurableTask, stock_class
 from ..harness.opening import ignored_fewshot
-from ..harness.protocol import Evaluation, install
 from ..harness.scorers import record_scorers
 from ..shown import visible_line
 from .adaptive import Adaptive, prepare, run_tasks
@@ -78,7 +77,7 @@ def adaptive_evaluate(
     -------
     dict or None
         As `lm_eval.simple_evaluate` returns it, figures on the metric's own scale, with an
-        ``adaptive`` block per task. See `lm_eval_ccat.harness.assembly`.
+        ``adaptive`` block per task. See `lm_eval_ccat.harness.evaluation`.
 
     Raises
     ------

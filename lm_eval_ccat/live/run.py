@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import HarnessError, RunError, UsageError
 from ..harness import internals
-from ..harness.assembly import NotPushed, save_model
+from ..harness.evaluation import NotPushed, save_model
 from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book

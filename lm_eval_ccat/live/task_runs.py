@@ -15,7 +15,7 @@ from typing import Any
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import CcatError, MetricError, UsageError
-from ..harness.assembly import TaskRun
+from ..harness.evaluation import TaskRun
 from ..harness.outcomes import blank_outcome, leading
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book

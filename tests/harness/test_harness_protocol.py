@@ -8,9 +8,8 @@ import random
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.harness.assembly import TaskRun
+from lm_eval_ccat.harness.evaluation import Evaluation, TaskRun
 from lm_eval_ccat.harness.outcomes import blank_outcome, score_of
-from lm_eval_ccat.harness.protocol import Evaluation
 
 
 class Drawn:

@@ -41,7 +41,7 @@ class Children:
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(
-            ["lm_eval_ccat.live.models", "lm_eval_ccat.harness.assembly", "lm_eval.evaluator",
+            ["lm_eval_ccat.live.models", "lm_eval_ccat.harness.evaluation", "lm_eval.evaluator",
              "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests"]
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.harness.assembly import _shared
+from lm_eval_ccat.harness.evaluation import _shared
 from lm_eval_ccat.methods.policy import Levers
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.across import FEWEST_MODELS, Across, correlation
@@ -156,11 +156,10 @@ def test_errors_and_what_they_share_make_the_error_of_the_mean(world):
 
 def test_a_group_of_the_harness_counts_what_errors_share():
     def run(name: str, **shared: float) -> Any:
-        metric = SimpleNamespace(scale=Scale(low=0.0, high=100.0))
         return SimpleNamespace(
             key="acc,none",
             session=SimpleNamespace(name=name),
-            outcome=SimpleNamespace(metric=metric),
+            outcome=SimpleNamespace(scale=Scale(low=0.0, high=100.0)),
             covariances={"": shared},
         )
 

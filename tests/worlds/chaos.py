@@ -42,7 +42,7 @@ BILLED = {"", "hang", "drip", "garbage", "cut", "swap", "truncate"}
 RATE, BURST = 40.0, 4.0
 #: What a process that is killed has imported before it starts.
 PRELOADED = [
-    __name__, "lm_eval_ccat.live.models", "lm_eval_ccat.harness.assembly", "lm_eval.evaluator",
+    __name__, "lm_eval_ccat.live.models", "lm_eval_ccat.harness.evaluation", "lm_eval.evaluator",
     "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests",
 ]  # fmt: skip
 SERVER_FAULTS = (

@@ -1,4 +1,11 @@
-"""Results in the harness's shape that never pass an estimate off as a full score.
+"""What an adaptive run needs of an evaluation: four calls, and results in the harness's shape.
+
+Whoever decides which documents are run is a `Selector`. An evaluation starts it, asks it again and
+again which documents come next and tells it their scores, and has it finish with an estimate for
+each task. Nothing else of an adaptive run depends on how a release of the harness evaluates, and a
+harness that makes these four calls itself needs no hook.
+
+The results never pass an estimate off as a full score.
 
 Where every document was run, the values are computed by the harness's own aggregation. Otherwise
 no mean of the chosen documents is formed at all (it would be biased): the estimate and its standard
@@ -11,11 +18,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,6 +32,7 @@ from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
+from .opening import refuse_unsafe
 from .outcomes import score_of
 from .scorers import add_scorers, signed
 from .session import Administered, TaskSession
@@ -99,7 +107,7 @@ class TaskRun:
     @cached_property
     def estimate(self) -> tuple[float, float]:
         """Estimate and standard error on the metric's own scale; exact where all was run."""
-        scale, name = self.outcome.metric.scale, self.name
+        scale, name = self.outcome.scale, self.name
         if self.complete:
             scored = [s for a in self.administered.values() if (s := score_of(self.outcome, a))]
             return float(scale.restore(np.mean([score for _, score in scored]))), 0.0
@@ -139,21 +147,18 @@ def assemble(
     dict
         As `evaluate` returns it, with ``adaptive: {task: block}`` added.
     """
-    collected = {name: _collect(run, bootstrap_iters) for name, run in runs.items()}
-    everything = internals.resolve("lm_eval.evaluator_utils:EvalAcc|_EvalAcc")()
-    everything.groups = dict(groups)
-    for name in order:
-        for part, key in _PARTS.items():
-            if name in collected:
-                getattr(everything, part)[name] = getattr(collected[name], part)[name]
-            elif ordinary is not None:  # its samples are there where they were asked for
-                getattr(everything, part)[name] = ordinary.get(key, {}).get(name, [])
+    accumulated = {name: _answers_of(run) for name, run in runs.items()}
+    collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
+    everything = collect(accumulated, dict(groups), bootstrap_iters)
+    for part, key in _PARTS.items():
+        whole = {**(ordinary or {}).get(key, {}), **getattr(everything, part)}
+        setattr(everything, part, {name: whole[name] for name in order if name in whole})
     partial = {name: run for name, run in runs.items() if not run.complete}
-    for name, run in partial.items():
-        # Groups weigh tasks by size; an estimate stands for all documents of its task.
-        everything.metrics[name]["sample_len"] = len(run.session.doc_ids)
+    for name, run in runs.items():
+        _correct_task(everything, name, run)
     internals.resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(everything)
     for name, run in partial.items():
+        # Groups weigh tasks by size; an estimate stands for all documents of its task.
         everything.metrics[name]["sample_len"] = len(run.administered)
     blocks = {name: describe(run) for name, run in runs.items()}
     for group in groups.values():
@@ -172,6 +177,10 @@ def describe(run: TaskRun) -> dict[str, object]:
     ranking, name = run.ranking, run.name
     n = len(run.administered)
     ability, ability_se = ranking.abilities[name]
+    by_draws: Mapping[str, Any] = {}  # from the documents drawn at random
+    if not run.complete:
+        of_models = replace(ranking, scale=run.outcome.scale).to_dict()["models"]
+        by_draws = of_models[name]
     return {
         **_estimated(run),
         **({"outcomes": [_estimated(one) for one in (run, *run.beside)]} if run.beside else {}),
@@ -183,8 +192,8 @@ def describe(run: TaskRun) -> dict[str, object]:
         "bank": run.outcome.bank.short_hash,
         "ability": ability,
         "ability_standard_error": ability_se,
-        "sample": _by_draws(run, "sample"),
-        "audit": _by_draws(run, "audit"),
+        "sample": by_draws.get("sample") or None,
+        "audit": by_draws.get("audit") or None,
         "place": ranking.places[name].to_dict() if name in ranking.places else None,
         "cost": {"items": n, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),
@@ -200,7 +209,7 @@ def describe(run: TaskRun) -> dict[str, object]:
 
 def _estimated(run: TaskRun) -> dict[str, object]:
     """Return the block of one estimated outcome, on the metric's own scale."""
-    metric, scale = run.outcome.metric, run.outcome.metric.scale
+    metric, scale = run.outcome.metric, run.outcome.scale
     estimate, se = run.estimate
     low, high = run.ranking.interval(run.name)
     if run.complete:
@@ -216,15 +225,6 @@ def _estimated(run: TaskRun) -> dict[str, object]:
         "interval": sorted(float(scale.restore(v)) for v in (low, high)),
         "looks": None if run.complete else run.ranking.looks,
     }
-
-
-def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, object] | None:
-    """Return the estimate from the documents drawn at random, on the metric's own scale."""
-    if run.complete:
-        return None
-    ranking = replace(run.ranking, scale=run.outcome.metric.scale)
-    every = (one[what] for one in ranking.to_dict()["models"].values())
-    return next((dict(block) for block in every if block), None)
 
 
 def estimand(run: TaskRun) -> str:
@@ -271,11 +271,10 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
 # -- one task -------------------------------------------------------------------------------------
 
 
-def _collect(run: TaskRun, bootstrap_iters: int | None) -> Any:
-    """The harness's accumulator of one task, its values corrected."""
-    name, session = run.session.name, run.session
+def _answers_of(run: TaskRun) -> dict[str, object]:
+    """What the harness accumulates of one task; no values where only a part was run."""
+    session = run.session
     answers = [run.administered[d] for d in sorted(run.administered)]
-    samples = [answer.samples[flt] for flt in session.filters for answer in answers]
     raw: dict[tuple[str, str], list[object]] = {}
     for pipeline in internals.pipelines(session.task):
         filter = pipeline.name
@@ -289,25 +288,26 @@ def _collect(run: TaskRun, bootstrap_iters: int | None) -> Any:
         for metrics in reduced.values():
             for metric, value in metrics.items():
                 raw.setdefault((metric, filter), []).append(value)
-    acc = {"task": session.task, "logged_samples": samples, "raw_metrics": raw}
-    collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
-    accumulator = collect({name: acc}, {}, bootstrap_iters)
-    values = accumulator.metrics[name]
+    samples = [answer.samples[flt] for flt in session.filters for answer in answers]
+    return {"task": session.task, "logged_samples": samples, "raw_metrics": raw}
+
+
+def _correct_task(everything: Any, name: str, run: TaskRun) -> None:
+    """Put a task's estimates into the harness's accumulator, for groups as of a full run."""
+    values, n, total = everything.metrics[name], len(run.administered), len(run.session.doc_ids)
     if not run.complete:
-        n, total = len(answers), len(session.doc_ids)
         values["alias"] = f"{values['alias']} (adaptive estimate, {n} of {total} docs)"
-        values["sample_len"] = n
-        accumulator.n_samples[name]["effective"] = n
+        values["sample_len"] = total
+        everything.n_samples[name]["effective"] = n
         # Loggers that show numbers only see by this one that the others are estimates.
         values[f"adaptive_items,{run.outcome.filter}"] = n
-    directions = dict(accumulator.higher_is_better[name])
+    directions = dict(everything.higher_is_better[name])
     for one in (run, *run.beside):
         if not run.complete or one.key not in values:
             label = one.outcome.metric.label
             values[one.key], values[f"{label}_stderr,{one.outcome.filter}"] = one.estimate
-            directions.setdefault(label, one.outcome.metric.scale.higher_is_better)
-    accumulator.higher_is_better[name] = directions
-    return accumulator
+            directions.setdefault(label, one.outcome.scale.higher_is_better)
+    everything.higher_is_better[name] = directions
 
 
 def _left_out(run: TaskRun) -> list[str]:
@@ -346,28 +346,30 @@ def _correct_group(
         for name in tasks
     }
     run_in_all = sum(metrics[name]["sample_len"] for name in tasks)
-    kept: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, object]] = {}
     dropped = []
     for config in group.aggregate_metric_list:
         # A partial task without the metric says nothing of it; a full run would have it.
         filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
         for flt in filters:
             key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
-            if all(key in metrics[name] for name in tasks):
-                weights = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
-                variance = sum((weights[n] * metrics[n][stderr]) ** 2 for n in estimated)
-                variance += sum(
-                    weights[a] * weights[b] * _shared(partial[a], partial[b], group.name, key)
-                    for a in estimated
-                    for b in estimated
-                )
-                values[stderr] = math.sqrt(max(variance, 0.0)) / sum(weights.values())
-                kept[key] = {n: w / sum(weights.values()) for n, w in weights.items()}
-            else:
+            if not all(key in metrics[name] for name in tasks):
                 dropped.append(key)
                 values.pop(key, None)
                 values.pop(stderr, None)
                 values.get("sample_count", {}).pop(key, None)
+                continue
+            size = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
+            weights = {name: size[name] / sum(size.values()) for name in tasks}
+            variance = sum((weights[n] * metrics[n][stderr]) ** 2 for n in estimated) + sum(
+                weights[a] * weights[b] * _shared(partial[a], partial[b], group.name, key)
+                for a in estimated
+                for b in estimated
+            )
+            values[stderr] = math.sqrt(max(variance, 0.0))
+            scores[key] = {
+                "estimate": values[key], "standard_error": values[stderr], "weights": weights,
+            }  # fmt: skip
     values["alias"] = f"{values['alias']} (adaptive estimate, {run_in_all} docs run)"
     values["sample_len"] = run_in_all
     if "sample_count" in values:
@@ -378,15 +380,8 @@ def _correct_group(
             f"{len(tasks)} tasks, of which {len(estimated)} were run in part; its standard error "
             "is that of the estimates alone"
         ),
-        "estimated": list(kept),
-        "scores": {
-            key: {
-                "estimate": values[key],
-                "standard_error": values["{}_stderr,{}".format(*key.split(",", 1))],
-                "weights": weights,
-            }
-            for key, weights in kept.items()
-        },
+        "estimated": list(scores),
+        "scores": scores,
         "not_estimated": dropped,
         "tasks": estimated,
         "items": run_in_all,
@@ -400,7 +395,7 @@ def _shared(one: TaskRun, other: TaskRun, group: str, key: str) -> float:
     covariance = of_group.get(other.session.name, 0.0)
     if not covariance or not one.key == other.key == key:
         return 0.0
-    spans = (run.outcome.metric.scale.restore_error(1.0) for run in (one, other))
+    spans = (run.outcome.scale.restore_error(1.0) for run in (one, other))
     return float(covariance * math.prod(map(float, spans)))
 
 
@@ -503,3 +498,138 @@ def save_results(
         trouble = error
     if trouble is not None:
         raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble
+
+
+# -- the calls ------------------------------------------------------------------------------------
+
+#: A document: its task and its number there.
+Item = tuple[str, int]
+
+_SESSION_OPTIONS = (
+    "system_instruction",
+    "apply_chat_template",
+    "fewshot_as_multiturn",
+    "cache_requests",
+    "rewrite_requests_cache",
+    "write_out",
+)
+
+
+class Selector(Protocol):
+    """Decides which documents of an evaluation are run, and says what their scores amount to."""
+
+    def start(self, evaluation: Evaluation) -> None:
+        """Take note of model, tasks and documents; refuse what cannot be, before any request."""
+
+    def next(self) -> Sequence[Item]:
+        """Documents to be run now, each once in an evaluation; none ends it."""
+
+    def scored(self, answers: Mapping[Item, Administered]) -> None:
+        """Learn what the documents that were asked for gave."""
+
+    def finish(self) -> Mapping[str, TaskRun]:
+        """Return the result of each selected task."""
+
+
+@dataclass
+class Evaluation:
+    """One call of the harness's `evaluate`: a model, its tasks, and how they are put to it.
+
+    Parameters
+    ----------
+    stock : callable
+        The harness's own `evaluate`.
+    arguments : mapping
+        Of the call, by name, defaults included.
+
+    Attributes
+    ----------
+    lm : LM
+    tasks : dict of str to Task
+    groups : dict of str to Group
+    sessions : dict of str to TaskSession
+        Of the tasks that were opened.
+    """
+
+    stock: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    sessions: dict[str, TaskSession] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lm = self.arguments["lm"]
+        task_dict = self.arguments["task_dict"]
+        if "tasks" in task_dict:
+            self.groups, self.tasks = dict(task_dict.get("groups") or {}), dict(task_dict["tasks"])
+        else:  # its old form
+            read = internals.resolve("lm_eval.evaluator_utils:_handle_back_comp")
+            self.groups, self.tasks = map(dict, read(task_dict))
+
+    def open(self, name: str, count_tokens: bool = False) -> TaskSession:
+        """Bind a task to the model, as this evaluation puts it; the harness does not run it then.
+
+        Raises
+        ------
+        HarnessError
+            The task or the model cannot be used document by document.
+        """
+        task = self.tasks[name]
+        refuse_unsafe(task, self.arguments["confirm_run_unsafe_code"])
+        options = {key: self.arguments[key] for key in _SESSION_OPTIONS}
+        self.sessions[name] = TaskSession(task, self.lm, options, count_tokens=count_tokens)
+        return self.sessions[name]
+
+    def administer(self, items: Sequence[Item]) -> dict[Item, Administered]:
+        """Run documents of opened tasks, those of one task in one call of the model."""
+        answers: dict[Item, Administered] = {}
+        for name in dict.fromkeys(task for task, _ in items):
+            docs = [doc for task, doc in items if task == name]
+            for one in self.sessions[name].administer(docs):
+                answers[name, one.doc_id] = one
+        return {item: answers[item] for item in items}
+
+    def results(self, runs: Mapping[str, TaskRun]) -> Results:
+        """The harness's results: estimates of these tasks, and the others as it runs them itself.
+
+        Parameters
+        ----------
+        runs : mapping of str to TaskRun
+            Of every task that was opened.
+        """
+        rest = {name: task for name, task in self.tasks.items() if name not in self.sessions}
+        ordinary = None
+        if rest:
+            others = {"task_dict": {"tasks": rest, "groups": {}}}
+            ordinary = self.stock(**{**self.arguments, **others})
+        return assemble(
+            self.lm,
+            self.tasks,
+            self.groups,
+            ordinary,
+            runs,
+            bootstrap_iters=self.arguments["bootstrap_iters"],
+            log_samples=self.arguments["log_samples"],
+        )
+
+    def conduct(self, selector: Selector) -> dict[str, object]:
+        """Make the four calls; the harness's results."""
+        selector.start(self)
+        while items := selector.next():
+            selector.scored(self.administer(items))
+        return self.results(selector.finish())
+
+
+def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> None:
+    """Route the harness's evaluations through a function; a second call changes nothing.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Returns an evaluation's results (those of `Evaluation.conduct` with a selector of its own,
+        say), or None where the harness is to run it as ever.
+    """
+    internals.require_supported_version()
+
+    def around(stock: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        return evaluate(Evaluation(stock, arguments))
+
+    internals.hook("around", around)
