@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..shown import plural
@@ -26,7 +26,6 @@ from .reading import READING, by_task, leave_out, read_scores, reading_of, warn_
 if TYPE_CHECKING:
     from ..bank import ItemBank
     from ..scores.wanted import Logged
-    from ..upkeep.build import Recipe
     from ..upkeep.words import Facts
 
 
@@ -66,22 +65,21 @@ def run(args: argparse.Namespace) -> int:
         return _one(args) if one else _suite(args)
 
 
-def _recipe(args: argparse.Namespace) -> Recipe:
-    from ..upkeep.build import Recipe
-
-    options = {name: getattr(args, name) for name in ("hash_names", "keep_scores", "scale_items")}
-    exclude = names_of(args.exclude)
-    return Recipe(args.method, reading_of(args), exclude, args.borrow, options)
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    """How every bank is made."""
+    named = ("method", "borrow", "hash_names", "keep_scores", "scale_items")
+    return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
 
 
 def _one(args: argparse.Namespace) -> int:
-    from ..upkeep.calibrate import in_lines, report
+    from ..upkeep.build import bank_of
+    from ..upkeep.words import in_lines, report
 
-    recipe, table_of_task = _recipe(args), None
+    table, how = None, _how(args)
     if args.scores is not None:
-        table_of_task = leave_out(read_scores(args.scores, args), recipe.exclude)
-    wanted = replace(recipe.wanted, metric=args.metric, task=args.task)
-    table, bank = recipe.bank(table_of_task, wanted)
+        table = leave_out(read_scores(args.scores, args), how["exclude"])
+    wanted = replace(reading_of(args), metric=args.metric, task=args.task)
+    table, bank = bank_of(table, wanted, **how)
     bank.save(args.output)
     facts = report(table, bank)
     bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
@@ -113,7 +111,7 @@ def _suite(args: argparse.Namespace) -> int:
             print(f"{full}: {items}, {models}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
-    suite = build(args.scores, _recipe(args), tasks, metrics, show)
+    suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))
     suite.save(args.output)
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {len(suite)} tasks"
     content = {"tasks": by_task(facts), "without_bank": lacking}

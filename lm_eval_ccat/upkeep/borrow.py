@@ -34,9 +34,8 @@ from ..methods.sample.method import EASE
 from ..scores import ScoreTable
 from ..scores.wanted import ANY, Wanted
 from ..shown import plural
-from .calibrate import make_bank, trust
-from .tables import table_of, tables_of
-from .words import Facts
+from .tables import make_bank, table_of, tables_of
+from .words import trust
 
 Floats = NDArray[np.float64]
 
@@ -95,35 +94,15 @@ def borrow(
     >>> bank.n_items, bank.provenance["borrowed"]["donors"]
     (40, ['de', 'es', 'uk'])
     """
-    return _bank(*calibrated_on(donors, own, task), hash_names)
+    return _borrowed(donors, own, task, hash_names)[1]
 
 
-def _bank(table: ScoreTable, families: Sequence[str], facts: Facts, hash_names: bool) -> ItemBank:
-    runs = facts["own_runs"]
-    if runs:
-        bank = make_bank(table, families=families, hash_names=hash_names)
-        opinion = trust(bank)
-    else:
-        bank = make_bank(table, "sample")
-        ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
-        bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
-        opinion = "models are ranked by random documents alone"
-    options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
-    runs_in_words = plural(runs, "run") if runs else "no run"
-    judgement = (
-        f"borrowed from {', '.join(facts['donors'])}, with {runs_in_words} of its own: {opinion}"
-    )
-    provenance = {**bank.provenance, "options": options, "borrowed": facts}
-    return replace(bank, provenance=provenance, self_check={**bank.self_check, "trust": judgement})
+def _borrowed(
+    donors: Mapping[str, ScoreTable], own: ScoreTable | None, task: str | None, hash_names: bool
+) -> tuple[ScoreTable, ItemBank]:
+    """The bank of `borrow`, and the scores that it is calibrated on.
 
-
-def calibrated_on(
-    donors: Mapping[str, ScoreTable], own: ScoreTable | None = None, task: str | None = None
-) -> tuple[ScoreTable, tuple[str, ...], Facts]:
-    """The scores that `borrow` calibrates on: those of donors, moved, and the task's own.
-
-    Models of a donor are named ``task: model``. With the scores come the task of each model, and
-    what the bank's provenance says of all this. Parameters and errors are those of `borrow`.
+    These are the task's own, and those of donors, moved, whose models are named ``task: model``.
     """
     _require_enough(list(donors))
     pattern = own or _shared(donors)
@@ -169,14 +148,30 @@ def calibrated_on(
         task=pattern.task or task,
         warnings=(*pattern.warnings, *warnings),
     )
+    runs = 0 if own is None else len(own.row_model)
     facts = {
         "donors": list(rows),
         "dropped": dropped,
-        "own_runs": 0 if own is None else len(own.row_model),
+        "own_runs": runs,
         "weight_of_donors": round(float(weights[0]), 3),
         "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
     }
-    return table, tuple(lenders.values()), facts
+    if runs:
+        bank = make_bank(table, families=tuple(lenders.values()), hash_names=hash_names)
+        opinion = trust(bank)
+    else:
+        ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
+        bank = make_bank(table, "sample")
+        bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
+        opinion = "models are ranked by random documents alone"
+    options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
+    judgement = (
+        f"borrowed from {', '.join(rows)}, with {plural(runs, 'run') if runs else 'no run'} of "
+        f"its own: {opinion}"
+    )
+    provenance = {**bank.provenance, "options": options, "borrowed": facts}
+    check = {**bank.self_check, "trust": judgement}
+    return table, replace(bank, provenance=provenance, self_check=check)
 
 
 def donors_of(
@@ -259,8 +254,7 @@ def lent(
             key: getattr(wanted, key) or getattr(own, key) for key in ("task", "metric", "filter")
         }
         wanted = replace(wanted, **named)
-    table, families, facts = calibrated_on(donors_of(paths, wanted, exclude), own, wanted.task)
-    return table, _bank(table, families, facts, hash_names)
+    return _borrowed(donors_of(paths, wanted, exclude), own, wanted.task, hash_names)
 
 
 def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:

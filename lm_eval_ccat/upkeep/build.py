@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,51 +13,17 @@ from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..scores.wanted import ANY, Logged, Wanted
 from .borrow import lent
-from .calibrate import make_bank, report
-from .tables import outcomes_meant
-from .words import Facts
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How banks are made of scores; the same for every outcome of some logs.
-
-    Attributes
-    ----------
-    method : str
-    wanted : Wanted
-        Filter and scale of the scores.
-    exclude : sequence of str
-        Models to leave out.
-    borrow : sequence of path
-        Scores or banks of other tasks on the same documents, for tasks that few models have run
-        (`lm_eval_ccat.upkeep.borrow`).
-    options : mapping
-        Of `make_bank`.
-    """
-
-    method: str = "default"
-    wanted: Wanted = ANY
-    exclude: Sequence[str] = ()
-    borrow: Sequence[str | Path] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def bank(self, table: ScoreTable | None, wanted: Wanted) -> tuple[ScoreTable, ItemBank]:
-        """A bank, and the scores that it is made of; all of them borrowed where there are none."""
-        if table is not None:
-            table = table.without(self.exclude)
-            if not self.borrow:
-                return table, make_bank(table, self.method, **self.options)
-        made_by = {"method": self.method, **self.options}
-        return lent(self.borrow, table, wanted, self.exclude, **made_by)
+from .tables import make_bank, outcomes_meant
+from .words import Facts, report
 
 
 def build(
     path: str | Path,
-    recipe: Recipe | None = None,
     tasks: Sequence[str] = ("*",),
     metrics: Sequence[str] | None = ("*",),
+    wanted: Wanted = ANY,
     on_bank: Callable[[Logged, ItemBank | str, Facts], None] | None = None,
+    **how: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
 
@@ -69,14 +34,17 @@ def build(
     ----------
     path : path
         Logs or a table that any reader reads, of several models.
-    recipe : Recipe, optional
     tasks : sequence of str, optional
         Names, shell patterns, or groups (see `tasks_meant`).
     metrics : sequence of str, optional
         Names or shell patterns; None means the only metric of each task.
+    wanted : Wanted, optional
+        Filter and scale of the scores.
     on_bank : callable, optional
         Called with each outcome, its bank or the reason why there is none, and what `report` says
         of it.
+    **how
+        As `bank_of` has it.
 
     Returns
     -------
@@ -89,18 +57,21 @@ def build(
         Nothing matches, a task reports several metrics and none is named, or no outcome could be
         calibrated.
     """
-    path, recipe = Path(path), recipe or Recipe()
-    meant = outcomes_meant(path, tasks, metrics, recipe.wanted.filter)
+    path = Path(path)
+    meant = outcomes_meant(path, tasks, metrics, wanted.filter)
     read = {}
     if reader_of(path).read_many is not None:  # once for all, else each where it is calibrated
-        read = dict(zip(meant, ScoreTable.read_many(path, meant, recipe.wanted)))
+        read = dict(zip(meant, ScoreTable.read_many(path, meant, wanted)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
-    for outcome, (bank, facts) in zip(meant, in_processes(_made, meant, (path, recipe, read))):
+    for outcome, (bank, facts) in zip(meant, in_processes(_made, meant, (path, wanted, how, read))):
         if isinstance(bank, str):
             why = bank
         else:
-            banks.setdefault(outcome.task or "task", {})[_name(outcome, meant)] = bank
+            one = outcome.task, outcome.metric
+            several = len({o.filter for o in meant if (o.task, o.metric) == one}) > 1
+            name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
+            banks.setdefault(outcome.task or "task", {})[name] = bank
         if on_bank is not None:
             on_bank(outcome, bank, facts)
     if not banks:
@@ -108,24 +79,52 @@ def build(
     return SuiteBank(banks)
 
 
+def bank_of(
+    table: ScoreTable | None,
+    wanted: Wanted = ANY,
+    *,
+    method: str = "default",
+    exclude: Sequence[str] = (),
+    borrow: Sequence[str | Path] = (),
+    **options: Any,
+) -> tuple[ScoreTable, ItemBank]:
+    """A bank, and the scores that it is made of.
+
+    Parameters
+    ----------
+    table : ScoreTable or None
+        None where all is borrowed.
+    wanted : Wanted, optional
+        Which score of the tasks to borrow from.
+    method : str, optional
+    exclude : sequence of str, optional
+        Models to leave out.
+    borrow : sequence of path, optional
+        Scores or banks of other tasks on the same documents (`lm_eval_ccat.upkeep.borrow`).
+    **options
+        Of `make_bank`.
+    """
+    if table is not None:
+        table = table.without(exclude)
+        if not borrow:
+            return table, make_bank(table, method, **options)
+    return lent(borrow, table, wanted, exclude, method=method, **options)
+
+
 def _made(
-    outcome: Logged, shared: tuple[Path, Recipe, Mapping[Logged, ScoreTable | CcatError]]
+    outcome: Logged,
+    shared: tuple[Path, Wanted, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
 ) -> tuple[ItemBank | str, Facts]:
     """One outcome's bank, or the reason why there is none, and its report."""
-    path, recipe, read = shared
-    wanted = outcome.wanted(recipe.wanted)
+    path, wanted, how, read = shared
+    wanted = outcome.wanted(wanted)
     try:
         table = read.get(outcome) or ScoreTable.read(path, **vars(wanted))
         if isinstance(table, CcatError):
             raise table
-        table, bank = recipe.bank(table, wanted)
+        table, bank = bank_of(table, wanted, **how)
     except CcatError as error:
-        if isinstance(error, UsageError) and not recipe.borrow:
+        if isinstance(error, UsageError) and not how.get("borrow"):
             raise
         return str(error), {}
     return bank, report(table, bank)
-
-
-def _name(outcome: Logged, among: Sequence[Logged]) -> str:
-    filters = {o.filter for o in among if (o.task, o.metric) == (outcome.task, outcome.metric)}
-    return f"{outcome.metric},{outcome.filter}" if len(filters) > 1 else outcome.metric

@@ -22,7 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -415,19 +415,9 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     replace_text(folder / f"{module}.py", code)
 
 
-class FormEstimate(TypedDict):
-    """A model's estimate of the whole from a form, on the metric's own scale."""
-
-    form: int
-    estimate: float
-    standard_error: float
-    interval: list[float]
-    items: int
-
-
 def score_form(
     form: Form, logs: str | Path, confidence: float = 0.95
-) -> dict[str, list[FormEstimate]]:
+) -> dict[str, list[dict[str, Any]]]:
     """Estimate the whole benchmark's score from the logs of a form.
 
     Parameters
@@ -440,8 +430,9 @@ def score_form(
 
     Returns
     -------
-    dict of str to list of FormEstimate
-        By model, one each.
+    dict of str to list of dict
+        By model one each: ``form``, ``estimate``, ``standard_error``, ``interval`` and ``items``,
+        on the metric's own scale.
 
     Raises
     ------
@@ -453,7 +444,7 @@ def score_form(
     path = Path(logs)
     tasks = {o.task for o in reader_of(path).outcomes(path)}
     task = next((t for t in (form.name, form.task) if t in tasks), None)
-    estimates: dict[str, list[FormEstimate]] = {}
+    estimates: dict[str, list[dict[str, Any]]] = {}
     if task is not None or tasks == {None}:
         table = ScoreTable.read(path, form.metric, task, form.filter, scale=form.scale)
         ids = _doc_ids(form, table) if task == form.name else table.doc_ids
@@ -463,15 +454,14 @@ def score_form(
             if not n:
                 continue
             estimate, error = form.estimate(scores)
-            ends = form.interval(estimate, error, confidence)
-            one: FormEstimate = {
+            ends = form.scale.restore(np.array(form.interval(estimate, error, confidence)))
+            estimates[model] = [{
                 "form": 1,
                 "estimate": float(form.scale.restore(estimate)),
                 "standard_error": float(form.scale.restore_error(error)),
-                "interval": sorted(float(form.scale.restore(end)) for end in ends),
+                "interval": sorted(ends.tolist()),
                 "items": n,
-            }
-            estimates[model] = [one]
+            }]  # fmt: skip
     if not estimates:
         raise UsageError(f"{path}: no scores of {form.name} nor of {form.task}")
     return estimates

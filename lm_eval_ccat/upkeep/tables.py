@@ -1,4 +1,4 @@
-"""Scores as upkeep needs them: of the tasks that names mean, of what a bank keeps, on its scale."""
+"""Scores as upkeep needs them, and a bank made of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,51 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.bank import Observation
 from ..errors import CcatError, UsageError
+from ..methods.calibration import calibrate
+from ..metrics import check_column
 from ..scores import ScoreTable
-from ..scores.item_scaling import ItemScaling
+from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..scores.table import reader_of
 from ..scores.wanted import ANY, Logged, Wanted
 from ..shown import some
+from .words import dated
+
+
+def make_bank(
+    table: ScoreTable, method: str = "default", *, scale_items: bool = False, **options: Any
+) -> ItemBank:
+    """Calibrate a bank, dated today.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    method : str, optional
+    scale_items : bool, optional
+        Scale each item's scores to [0, 1] over the calibration rows first; the bank keeps the ends
+        (`lm_eval_ccat.scores.item_scaling`).
+    **options
+        Of `calibrate`.
+
+    Raises
+    ------
+    MetricError
+        Every score is the same.
+    BankError
+        As `calibrate`.
+
+    Examples
+    --------
+    >>> rows = [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.3, 0.6, 0.7]]
+    >>> table = ScoreTable.from_arrays(rows, models=["a", "b", "c"])
+    >>> make_bank(table, "paper", scale_items=True).metric
+    'score_item_scaled'
+    """
+    check_column(table.raw, metric=table.metric, task=table.task or "")
+    if not scale_items:
+        return dated(calibrate(table, method, **options))
+    scaling = ItemScaling.fit(table)
+    bank = calibrate(scaling.apply(table), method, **options)
+    return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
 
 
 def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:

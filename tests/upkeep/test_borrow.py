@@ -120,13 +120,18 @@ def test_documents_are_found_by_their_hash_before_their_number(donors, new):
     assert there.parameters["intercept"] == pytest.approx(here.parameters["intercept"])
 
 
-def test_the_self_check_leaves_out_whole_donors(donors):
+def test_the_self_check_leaves_out_whole_donors(donors, new, monkeypatch):
     """Eight models each: no group of a replay may hold a part of a donor."""
     from lm_eval_ccat.methods.default import selfcheck
-    from lm_eval_ccat.upkeep.borrow import calibrated_on
+    from lm_eval_ccat.upkeep import borrow as room
 
-    table, families, _ = calibrated_on(donors)
-    assert [m.split(":")[0] for m in table.models] == list(families)
+    calls = []
+    make = room.make_bank
+    monkeypatch.setattr(room, "make_bank", lambda *a, **k: calls.append((a, k)) or make(*a, **k))
+    borrow(donors, new.select("m0"))
+    [([table], options)] = calls
+    families = options["families"]
+    assert [*(m.split(":")[0] for m in table.models[:-1]), "zh"] == list(families)
     sets = selfcheck.groups(table.model_scores().mean(1), families, whole=True)
     whole = [sorted(np.array(families)[out]) for out, _ in sets]
     assert all([name] * 8 in whole for name in donors)
