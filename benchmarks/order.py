@@ -36,7 +36,6 @@ from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live import lane
 from lm_eval_ccat.live.models import Answer, Model
 from lm_eval_ccat.live.observer import Observer
-from lm_eval_ccat.live.plan import Till
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.book import Book
@@ -107,7 +106,7 @@ def ranked(
     plan: Any = SimpleNamespace(
         spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
         warmup=spec.warmup, expected_usd=lambda model, item: None,
-        tills={name: Till(Price(), None, "items") for name in NAMES},
+        charge=lambda *_: (1.0, None),
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), metric="m")
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())

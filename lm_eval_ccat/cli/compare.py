@@ -86,6 +86,6 @@ def run(args: argparse.Namespace) -> int:
         write_file(path, text(comparison))
     emit(args.json, comparison.to_dict(), lines(comparison))
     for one in comparison.outcomes:
-        warn_of_range(args, one.metric, not one.scale.endswith("lower is better"))
+        warn_of_range(args, one.metric, one.higher_is_better)
     warn(*comparison.warnings)
     return comparison.exit_code

@@ -7,6 +7,7 @@ harness's. Without ``--adaptive`` our flags are taken away and its command is ru
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
@@ -104,11 +105,10 @@ def run(args: argparse.Namespace) -> int:
     from ..live.evaluate import adaptively, refuse_subsets
 
     options = Adaptive.read(flags, warn=warn)
-    known = options.known
-    if known is None and name:
+    if options.spec.known is not None:
+        options = replace(options, model=name or _model_name(stated))
+    elif name:
         raise UsageError("--leaderboard_name needs --leaderboard")
-    if known is not None:
-        known.model = name or _model_name(stated)
     options.require_files()
     refuse_subsets(stated.get("limit"), stated.get("samples"))
     internals.set_up_logging()
@@ -116,8 +116,8 @@ def run(args: argparse.Namespace) -> int:
         command()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
-        if known is not None and block.get("place"):
-            print(f"{known.model}: {block['place']['in_words']}")
+        if options.model is not None and block.get("place"):
+            print(f"{options.model}: {block['place']['in_words']}")
     return 0
 
 

@@ -21,19 +21,17 @@ from ..harness import internals
 from ..harness.evaluation import TaskRun
 from ..harness.outcomes import leading
 from ..harness.session import TaskSession
-from ..methods.belief import POPULATION
 from ..ranker.references import KnownMean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
-from .earlier import KnownResults
+from .earlier import known_means, read_known
 from .entries import ModelSpec
 from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import refuse_file
 from .models import HarnessModel, check_session
 from .observer import Observer
-from .outcomes import apart_from, measure, weights_in
-from .plan import plan_of
+from .plan import measure, plan_of, weights_in
 from .run import Run
 from .spec import Spec
 from .task_runs import task_runs
@@ -62,14 +60,15 @@ class Adaptive:
         Where the journal is kept; None keeps it in memory.
     resume : bool
         Go on with what `run_dir` holds.
-    known : KnownResults or None
-        Full results of other models: each task is run until the model's place is decided.
+    model : str or None
+        What results of other models (``known``) call the model that is run; each task is then run
+        until its place among them is decided.
     """
 
     spec: Spec = field(default_factory=Spec)
     run_dir: Any = None
     resume: bool = False
-    known: KnownResults | None = None
+    model: str | None = None
 
     @classmethod
     def read(
@@ -119,8 +118,7 @@ class Adaptive:
             spec = replace(spec, stop=TARGET)
         elif spec.target_se is not None and spec.known is None:
             spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
-        known = None if spec.known is None else KnownResults(spec.known)
-        return cls(spec, run_dir, resume, known)
+        return cls(spec, run_dir, resume)
 
     def require_files(self) -> None:
         """Refuse banks and full results that cannot be read, before a model is loaded.
@@ -130,15 +128,17 @@ class Adaptive:
         BankError
             A bank is missing or damaged, or a folder holds none.
         ScoreTableError, ScaleError, UsageError
-            See `KnownResults.of_task`.
+            See `read_known`.
         """
-        of_tasks = self.spec.bank
+        known, of_tasks = self.spec.known, self.spec.bank
         for task, bank in of_tasks.items() if isinstance(of_tasks, Mapping) else [("", of_tasks)]:
             if isinstance(bank, str | Path) and bank:
                 banks = SuiteBank.load(bank)
-                if self.known is not None and len(banks) == 1:
-                    [(name, [only, *_])] = ((name, list(of.values())) for name, of in banks.items())
-                    self.known.of_task(task or name, only)
+                if known is not None and len(banks) == 1:
+                    [(name, of)] = banks.items()
+                    source = known.get(task or name) if isinstance(known, Mapping) else known
+                    if source is not None:
+                        read_known(source, next(iter(of.values())), self.model)
 
     def of_tasks(self, names: Sequence[str], budget: Mapping[str, float]) -> Spec:
         """The options of a ranking of this one model on tasks that are ranked together.
@@ -197,18 +197,14 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Prepared:
     BankMismatchError, MetricError
         See `check_bank` and `outcome_of`.
     """
-    bank, full = options.spec.bank, options.known
-    measured = measure(bank, options.spec.metrics, session, only)
-    warnings = check_session(measured, session) if bank else []
-    names = [internals.model_name(session.lm), *([full.model] if full and full.model else [])]
-    measured, shared = apart_from(measured, names)
+    spec, name = options.spec, session.name
+    names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
+    measured, shared = measure(spec.bank, spec.metrics, session, names, only)
+    warnings = check_session(measured, session) if spec.bank else []
     warnings = list(dict.fromkeys([*warnings, *shared]))
     for warning in warnings:
-        log.warning("%s: %s", session.name, warning)
-    known = None
-    if full is not None:
-        sampled = options.spec.question == POPULATION
-        known = full.means({session.name: measured}, [MODEL], {}, sampled)
+        log.warning("%s: %s", name, warning)
+    known = known_means(spec, {name: measured}, [MODEL], {}, options.model)
     return Prepared(session, measured, options, tuple(warnings), known)
 
 
@@ -278,7 +274,7 @@ def _units(
             for one in members
             for o in [one.outcome]
         }
-        if not bounded or options.known is not None or len(alike) > 1:
+        if not bounded or options.spec.known is not None or len(alike) > 1:
             continue
         sizes = {name: float(len(tasks[name].session.doc_ids)) for name in names}
         if (weights := weights_in(group, [metric.name], sizes)) is not None:

@@ -22,16 +22,15 @@ from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..shown import Grid, Shown, plural
 from ..simulation.audit import Claims
+from .earlier import answers_at_hand
 from .fields import METRICS, OptionPlace
+from .models import StoredModel
 from .observer import Observer
+from .run import Run, holds_answers
 from .sides import (
-    SIDES,
     Fields,
-    StoredSide,
+    Side,
     fields_of,
-    model_of,
-    opened,
-    scores_of_side,
     shared_outcomes,
     told_apart,
     values_of_field,
@@ -41,6 +40,7 @@ from .spec import Spec
 
 #: Settings in which the two sides had better agree.
 _SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
+_SIDES = ("baseline", "candidate")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Compared:
         Whether `overall` is about documents like these or about full runs of these.
     beside : Difference or None
         The answer to the other question, where it is known.
+    higher_is_better : bool
     """
 
     task: str | None
@@ -72,6 +73,7 @@ class Compared:
     decisive: bool = True
     question: str = BENCHMARK
     beside: Difference | None = None
+    higher_is_better: bool = True
 
     @property
     def name(self) -> str:
@@ -267,10 +269,11 @@ def compare(
     judged = {"margin": margin, "confidence": confidence}
     outcomes, names = [], ("", "")
     refused: CcatError | None = None
-    sides = [opened(side, warnings) for side in (a, b)]
+    one_side, other_side = sides = Side(a, _SIDES[0]), Side(b, _SIDES[1])
+    warnings += [side.warning for side in sides if side.warning]
     for outcome in shared_outcomes(sides, list(weights), task, filter):
         try:
-            pair = [scores_of_side(side, outcome, range, lower_is_better) for side in sides]
+            pair = [side.of(outcome, range, lower_is_better) for side in sides]
         except (MetricError, ScaleError) as error:
             if weights:
                 raise
@@ -278,7 +281,7 @@ def compare(
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
         one, other = pair
-        names = (model_of(one, models[0], SIDES[0]), model_of(other, models[1], SIDES[1]))
+        names = one_side.model(one.models, models[0]), other_side.model(other.models, models[1])
         if isinstance(one, ScoreTable) and isinstance(other, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
             compared = _paired(one, other, names, fields, by, cluster, judged, warnings)
@@ -293,10 +296,10 @@ def compare(
         steered = all(side.steers for side in pair if isinstance(side, Claims))
         decisive = weights[outcome.metric] > 0.0 if weights else steered
         outcomes.append(replace(compared, decisive=decisive))
-    if not any(one.decisive for one in outcomes):  # what steered is not what the other side has
-        outcomes = [replace(one, decisive=True) for one in outcomes]
     if refused is not None and not outcomes:
         raise refused
+    if not any(one.decisive for one in outcomes):  # what steered is not what the other side has
+        outcomes = [replace(one, decisive=True) for one in outcomes]
     if names[0] == names[1] and models == (None, None):
         names = told_apart(a, b, names)
     return Comparison(*names, margin, confidence, outcomes, list(dict.fromkeys(warnings)))
@@ -353,6 +356,7 @@ def _paired(
         groups=groups,
         question=POPULATION,
         beside=compare_scores(x, y, exact=True, **how),
+        higher_is_better=scale.higher_is_better,
     )
 
 
@@ -386,14 +390,19 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
 
 
 def _of_estimates(
-    one: StoredSide, other: StoredSide, names: tuple[str, str], judged: Mapping[str, Any]
+    one: ScoreTable | Claims,
+    other: ScoreTable | Claims,
+    names: tuple[str, str],
+    judged: Mapping[str, Any],
 ) -> Compared:
     """Compare estimates of the full benchmark, of which at least one is an adaptive run's."""
-    claims = one if isinstance(one, Claims) else other
-    assert isinstance(claims, Claims)
-    table = next((t for t in (one, other) if isinstance(t, ScoreTable)), None)
-    known = [_estimate(side, name, claims) for side, name in zip((one, other), names)]
-    variance, reach, undecided = known[0][1] ** 2 + known[1][1] ** 2, None, False
+    both = one, other
+    claims = next(side for side in both if isinstance(side, Claims))
+    table = next((side for side in both if isinstance(side, ScoreTable)), None)
+    means, errors, documents = zip(
+        *(_estimate(side, name, claims) for side, name in zip(both, names))
+    )
+    variance, reach, undecided = errors[0] ** 2 + errors[1] ** 2, None, False
     if isinstance(one, Claims) and isinstance(other, Claims) and one.source == other.source:
         error = one.error_of_difference(names[1], names[0])
         variance = variance if error is None else error**2
@@ -403,16 +412,19 @@ def _of_estimates(
         reach = max(usual, one.reach(names[1], names[0]))
     up = claims.higher_is_better if table is None else table.scale.higher_is_better
     overall = compare_means(
-        (known[0][0], known[1][0]), variance, documents=min(known[0][2], known[1][2]),
-        undecided=undecided, reach=reach, higher_is_better=up, **judged,
+        means, variance, documents=min(documents), undecided=undecided, reach=reach,
+        higher_is_better=up, **judged,
     )  # fmt: skip
     if reach is not None:  # the ranking says itself what would decide
         overall = replace(overall, more_documents=None)
     scale = "the metric's own scale" if table is None else table.scale.describe()
-    return Compared(claims.task, claims.metric or "score", claims.filter, scale, overall, {})
+    return Compared(
+        claims.task, claims.metric or "score", claims.filter, scale, overall, {},
+        higher_is_better=up,
+    )  # fmt: skip
 
 
-def _estimate(side: StoredSide, name: str, claims: Claims) -> tuple[float, float, int]:
+def _estimate(side: ScoreTable | Claims, name: str, claims: Claims) -> tuple[float, float, int]:
     """Mean over the full benchmark, its standard error and the documents it is from."""
     if isinstance(side, Claims):
         of = side.models[name]
@@ -456,10 +468,10 @@ def _live(
 
     Both get the same random documents; a stored run answers from its logs.
     """
-    from .earlier import answers_at_hand
-    from .models import StoredModel
-    from .run import Run, holds_answers
-
+    names = [
+        name or (str(side.get("name") or which) if isinstance(side, Mapping) else Path(side).name)
+        for side, name, which in zip(sides, models, _SIDES)
+    ]
     if any(isinstance(side, ScoreTable) for side in sides):
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if settings["task"] is None or len(settings["metrics"]) > 1:
@@ -467,10 +479,6 @@ def _live(
     for key in ("models", "prior", "save_bank", "known"):
         if key in settings:
             raise UsageError(f"`{key}:` is not for a comparison")
-    names = [
-        name or (str(side.get("name") or which) if isinstance(side, Mapping) else Path(side).name)
-        for side, name, which in zip(sides, models, SIDES)
-    ]
     if names[0] == names[1]:
         raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
     if run_dir is not None and holds_answers(RunDirectory(run_dir)):
@@ -478,56 +486,61 @@ def _live(
             f"{run_dir} already holds answers, and a comparison cannot be continued; choose "
             "another --run_dir"
         )
-    stored = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
-    entries = [{**({} if n in stored else side), "name": n} for n, side in zip(names, sides)]
+    logs = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
+    entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
     options = {key: value for key, value in settings.items() if value not in (None, [])}
     spec = Spec.read({**options, "models": entries})
-    with Run(spec, run_dir, observer, asked=[name for name in names if name not in stored]) as run:
-        plan = run.plan
-        if sum(len(outcomes) for outcomes in plan.measured.values()) > 1:
+    with Run(spec, run_dir, observer, asked=[name for name in names if name not in logs]) as run:
+        if sum(len(outcomes) for outcomes in run.plan.measured.values()) > 1:
             raise UsageError("live models are compared on one task and one metric")
-        outcome, scale = plan.outcome, plan.scale
-        logs = answers_at_hand(stored, names, [outcome.task], run.observer.warn)
-        if stored:  # only documents that all of them have answers to
-            have = [all(item in logs[name] for name in stored) for item in plan.items()]
-            if not any(have):
-                raise UsageError("the stored runs have no document in common with the task")
-            bank = replace(outcome.bank, kept=outcome.bank.kept & np.array(have))
-            [name] = plan.measured[outcome.task]
-            measured = {outcome.task: {name: replace(outcome, bank=bank)}}
-            plan = replace(plan, measured=measured)
-        run.plan = replace(plan, rule=MarginKnown(margin / scale.span))
-        read = [
-            StoredModel(spec.model(name), spec, run.plan.measured, run.warn_once) for name in stored
-        ]
-        for model in read:
-            model.at_hand = logs[model.name]
-        run.models = [*run.models, *read]
-        ended, tally = run.ask(), run.book.tally
+        run.plan = replace(run.plan, rule=MarginKnown(margin / run.plan.scale.span))
+        stored = _stored_models(run, logs)
+        run.models = [*run.models, *stored]
+        ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
         if tally.set_aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
             raise RunError(f"the comparison did not finish ({why or 'interrupted'})")
-        for model in read:
-            if model.by_document:
-                run.observer.warn(
-                    f"{model.name} was asked by a chat template of its own: only its documents "
-                    "are known to be the same, not few-shot examples and system message"
-                )
-        ranker = run.book.ranker
-        verdicts, wider = ranker.verdicts, ranker.belief(POPULATION)
+        for model in (model for model in stored if model.by_document):
+            run.observer.warn(
+                f"{model.name} was asked by a chat template of its own: only its documents "
+                "are known to be the same, not few-shot examples and system message"
+            )
+        verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
+        near, wider = (run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION))
         looks = verdicts.looks.anew.after(wider, 1.0 - verdicts.confidence)  # nobody has looked
-        difference, beside = (
+        overall, beside = (
             Difference.of(
                 one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
             )
             for one in (
-                replace(verdicts, belief=ranker.belief(BENCHMARK)),
-                replace(verdicts, belief=wider, looks=looks),
+                replace(verdicts, belief=near), replace(verdicts, belief=wider, looks=looks)
             )
-        )
+        )  # fmt: skip
         compared = Compared(
-            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), difference, {},
-            beside=beside,
+            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
+            beside=beside, higher_is_better=scale.higher_is_better,
         )  # fmt: skip
         money = sum_of(tally.paid.values())
         return Comparison(names[0], names[1], margin, spec.confidence, [compared], [], money)
+
+
+def _stored_models(run: Run, logs: Mapping[str, Sequence[str]]) -> list[StoredModel]:
+    """Models that answer from their logs; the plan is left the documents that all of them have."""
+    if not logs:
+        return []
+    plan, outcome = run.plan, run.plan.outcome
+    names = [entry.name for entry in run.spec.models]
+    at_hand = answers_at_hand(logs, names, [outcome.task], run.observer.warn)
+    have = np.array([all(item in at_hand[name] for name in logs) for item in plan.items()])
+    if not have.any():
+        raise UsageError("the stored runs have no document in common with the task")
+    bank = replace(outcome.bank, kept=outcome.bank.kept & have)
+    [name] = plan.measured[outcome.task]
+    measured = {outcome.task: {name: replace(outcome, bank=bank)}}
+    run.plan = replace(plan, measured=measured)
+    models = []
+    for name in logs:
+        model = StoredModel(run.spec.model(name), run.spec, measured, run.warn_once)
+        model.at_hand = at_hand[name]
+        models.append(model)
+    return models

@@ -173,7 +173,7 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     dict of str to int or None
         Gap on the metric's own scale to items; None where all allowed items do not suffice.
     """
-    if plan.bank.method == "sample":
+    if plan.outcome.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
     z, errors = float(ndtri((1 + plan.spec.confidence) / 2)), list(_expected_errors(plan))
     by_gap: dict[str, int | None] = {}
@@ -197,7 +197,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     """
     target, size = plan.spec.target_se, len(plan.items())
     assert target is not None
-    if plan.bank.method == "sample":
+    if plan.outcome.bank.method == "sample":
         few, many = (items_for_error(target, s, size) for s in (GRADED_SCORE, RIGHT_OR_WRONG_SCORE))
         number = f"{few} (graded scores) to {many} (right or wrong) of {size} documents"
     else:
@@ -267,9 +267,8 @@ def probe_models(plan: Plan, models: Sequence[HarnessModel]) -> dict[str, Record
     dict of model to dict
         ``ok``, and either ``answer``, ``seconds`` and ``usd`` or ``error``.
     """
-    docs, session = plan.bank.doc_ids, plan.session
-    shortest = min(docs, key=lambda doc: sum(map(len, session.prompts(doc))))
-    item = plan.outcome.task, shortest
+    task, prompts = plan.outcome.task, plan.sessions[plan.outcome.task].prompts
+    item = task, min(plan.outcome.bank.doc_ids, key=lambda doc: sum(map(len, prompts(doc))))
     results: dict[str, Record] = {}
     remote: list[HarnessModel] = []
     try:
@@ -299,6 +298,5 @@ def _ask(plan: Plan, model: HarnessModel, item: Item) -> Record:
     except Exception as error:
         return {"ok": False, "error": Failure(error).text}
     reply = " ".join(str(text) for group in answer.responses for text in group)
-    till = plan.tills[model.name]
-    _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)
+    _, usd = plan.charge(model.name, answer.tokens, answer.seconds, answer.judge_usd)
     return {"ok": True, "answer": reply[:200], "seconds": answer.seconds, "usd": usd}

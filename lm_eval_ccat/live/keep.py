@@ -17,8 +17,7 @@ from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
 from .models import HarnessModel
 from .observer import Observer
-from .outcomes import banks_of
-from .plan import Plan
+from .plan import Plan, banks_of
 
 
 def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:

@@ -184,14 +184,12 @@ class Lane:
     ) -> list[Record]:
         """The records of answers, with what they cost; `new`: pairs that are answered just now."""
         asks = {ask.item: ask for ask in sending.asks}
-        till, records = self.plan.tills[self.name], []
+        records: list[Record] = []
         for answer in answers:
             ask, details, tokens = asks[answer.item], answer.details(), answer.tokens
-            if answer.prior is not None:
-                cost, usd = till.charge_judge(answer.judge_usd)
-            else:  # items that run at the same time share the hour that is paid for
-                seconds = answer.seconds / self.model.slots
-                cost, usd = till.charge(tokens, seconds, answer.judge_usd)
+            # Items that run at the same time share the hour that is paid for.
+            seconds, prior = answer.seconds / self.model.slots, answer.prior is not None
+            cost, usd = self.plan.charge(self.name, tokens, seconds, answer.judge_usd, prior)
             if usd is not None:
                 details["usd"] = usd
             if sending.attempt > 1:

@@ -1,15 +1,11 @@
-"""What a ranking needs before it starts: outcomes, prices, known results, its identity.
-
-Forecasts and tills, which turn tokens and seconds into money, stand here.
-"""
+"""What a ranking needs before it starts: outcomes, weights, prices, known results, its identity."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,61 +13,34 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank
+from ..bank.file import located
 from ..bank.outcome import Outcome
-from ..errors import UsageError
+from ..bank.suite import SuiteBank
+from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
-from ..harness.outcomes import leading, script_note
-from ..harness.served import Price, Tokens, estimate_tokens
-from ..methods.belief import POPULATION
+from ..harness.outcomes import blank_outcome, leading, outcome_of, script_note
+from ..harness.served import Tokens, estimate_tokens
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
 from ..runs.directory import make_ranker
 from ..runs.journal import Item, Record
+from ..scores import ScoreTable
+from ..scores.wanted import Wanted
 from ..simulation.audit import WEIGHTED_MEAN
-from .earlier import KnownResults
-from .fields import Donors
-from .outcomes import Bank, apart_from, measure, reported_groups, task_weights
+from ..upkeep.borrow import lent
+from ..upkeep.update import of_others
+from .earlier import known_means
+from .fields import Donors, Weighting
 from .spec import Spec
 from .tasks import probe
 
+Bank = ItemBank | str | Path | Mapping[str, Any]
+Measured = Mapping[str, Mapping[str, Outcome]]
 #: What of a run's identity tells whether answers are scored by the same code.
 SCORING = "scoring_code_sha256"
 #: Items of all tasks together that each model of a ranking of several tasks gets first.
 GROUP_WARMUP = 60
-
-
-@dataclass(frozen=True)
-class Till:
-    """Charges one model's documents.
-
-    Parameters
-    ----------
-    price : Price
-    judge : float or None
-        Dollars of judging one answer, where that is stated; else what the judge measured.
-    currency : {"items", "usd"}
-        What the Ranker's budget counts.
-    """
-
-    price: Price
-    judge: float | None
-    currency: str
-
-    def charge(
-        self, tokens: Tokens | None, seconds: float, judged: float = 0.0
-    ) -> tuple[float, float | None]:
-        """(cost in the currency, dollars or None) of one document, for whose judging was paid."""
-        usd = None
-        if self.price.known:
-            judge = judged if self.judge is None else self.judge
-            usd = self.price.cost(tokens, seconds) + judge
-        return (1.0 if self.currency == "items" or usd is None else usd), usd
-
-    def charge_judge(self, judged: float) -> tuple[float, float | None]:
-        """As `charge`, of an answer that was paid for before: what judging it cost just now."""
-        usd = judged if self.price.known else None
-        return (usd or 0.0) if self.currency == "usd" else 0.0, usd
 
 
 @dataclass(frozen=True)
@@ -147,9 +116,15 @@ class Plan:
         return next(iter(self.outcomes.values()))
 
     @property
+    def alone(self) -> Outcome | None:
+        """The outcome if there is only one."""
+        outcomes = [outcome for of in self.measured.values() for outcome in of.values()]
+        return outcomes[0] if len(outcomes) == 1 else None
+
+    @property
     def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
         """The banks that the Ranker ranks on."""
-        if only := _alone(self.measured):
+        if only := self.alone:
             return only.bank
         return {t: {k: o.bank for k, o in of.items()} for t, of in self.measured.items()}
 
@@ -176,16 +151,6 @@ class Plan:
         return [o for of in self.measured.values() for o in of.values() if o.weight > 0.0]
 
     @property
-    def bank(self) -> ItemBank:
-        """The bank of `outcome`."""
-        return self.outcome.bank
-
-    @property
-    def session(self) -> TaskSession:
-        """The session of the task of `outcome`."""
-        return self.sessions[self.outcome.task]
-
-    @property
     def budget(self) -> float | None:
         """The Ranker's budget, in `currency`; a time budget is kept by the clock."""
         return self.spec.budget.get("usd", self.spec.budget.get("items"))
@@ -208,15 +173,26 @@ class Plan:
             return None
         return forecast.mean * (1.0 if self.units is None else self.units[item])
 
-    @cached_property
-    def tills(self) -> dict[str, Till]:
-        """The till that charges each model's documents."""
-        judge, currency = self.spec.judge.item, self.currency
-        return {m.name: Till(m.price, judge, currency) for m in self.spec.models}
+    def charge(
+        self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
+    ) -> tuple[float, float | None]:
+        """(cost in `currency`, dollars or None) of one answer, for whose judging was paid.
+
+        An answer that was paid for before (`prior`) costs what judging it cost just now.
+        """
+        price, judge = self.spec.model(model).price, self.spec.judge.item
+        usd = None
+        if price.known:
+            usd = judged
+            if not prior:
+                usd = price.cost(tokens, seconds) + (judged if judge is None else judge)
+        if self.currency == "usd" and usd is not None:
+            return usd, usd
+        return 0.0 if prior else 1.0, usd
 
     def ranker_arguments(self) -> Record:
         """The Ranker's arguments, as JSON values for the journal's header."""
-        spec, several, units = self.spec, not _alone(self.measured), None
+        spec, several, units = self.spec, not self.alone, None
         if self.units is not None:  # in bank order
             by_task = {
                 task: [self.units[task, d] for d in o.bank.doc_ids]
@@ -247,9 +223,9 @@ class Plan:
         """
         if len(self.measured) > 1:
             raise UsageError("`strata:` is for one task; several tasks are strata by themselves")
-        documents = internals.documents(self.session.task)
+        documents = internals.documents(self.sessions[self.outcome.task].task)
         values = []
-        for doc_id in self.bank.doc_ids:
+        for doc_id in self.outcome.bank.doc_ids:
             document = documents[doc_id]
             if not isinstance(document, Mapping) or field not in document:
                 fields = ", ".join(map(str, document)) if isinstance(document, Mapping) else "none"
@@ -307,7 +283,7 @@ class Plan:
                 "scale": self.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,
-                **({} if _alone(self.measured) else {"outcomes": of_each}),
+                **({} if self.alone else {"outcomes": of_each}),
             },
         }
 
@@ -367,24 +343,25 @@ def make_plan(spec: Spec) -> Plan:
     warnings: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
-        outcomes = measure(bank, spec.metrics, session, len(sessions) == 1)
-        # A model that the bank has answers of does not calibrate its own test.
-        measured[task], warned = apart_from(outcomes, names)
+        measured[task], warned = measure(bank, spec.metrics, session, names, len(sessions) == 1)
         warnings += warned
-        noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in outcomes.values())
+        scored = measured[task].values()
+        noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in scored)
     if len(warnings) > 1:  # one for each task of a group would hide what else is said
         warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
     warnings += filter(None, noise)
-    weights, reported = None, {}
+    weights: dict[str, float] = {}
+    reported: dict[str, dict[str, float]] = {}
     if len(sessions) > 1:
-        weights = task_weights(spec.weights, measured, groups)
-        reported = reported_groups(measured, groups)
-    known = None
-    if spec.known is not None:
-        sampled = spec.question == POPULATION
-        known = KnownResults(spec.known).means(measured, names, weights or {}, sampled)
-    plan = plan_of(spec, measured, sessions, known, weights)
-    return replace(plan, groups=reported, warnings=tuple(warnings), of_harness=dict(groups))
+        sizes = {task: float(leading(of).bank.n_items) for task, of in measured.items()}
+        inner = {name: _own_weights(group, measured) for name, group in groups.items()}
+        weights = task_weights(spec.weights, sizes, inner)
+        reported = {name: of for name, of in inner.items() if 1 < len(of) < len(measured)}
+    known = known_means(spec, measured, names, weights)
+    return plan_of(
+        spec, measured, sessions, known, weights,
+        groups=reported, warnings=tuple(warnings), of_harness=dict(groups),
+    )  # fmt: skip
 
 
 def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
@@ -393,14 +370,10 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
             "`bank:` with `borrow:` is of one task and one metric: make a bank of each with "
             "`lm-eval-ccat calibrate --borrow`"
         )
-    from ..scores import ScoreTable
-    from ..scores.wanted import Wanted
-    from ..upkeep.borrow import lent
-
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
-    metric, filter = name or None, filtered or None
-    own_scores = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
-    _, bank = lent(donors.paths, own_scores or None, Wanted(metric, tasks[0], filter))
+    wanted = Wanted(name or None, tasks[0], filtered or None)
+    full = donors.own and ScoreTable.read(donors.own, wanted.metric, wanted.task, wanted.filter)
+    _, bank = lent(donors.paths, full or None, wanted)
     # Of the same scores the same bank, whatever the day: a run is known by its bank.
     return replace(bank, made=None)
 
@@ -411,8 +384,9 @@ def plan_of(
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
     weights: Mapping[str, float] | None = None,
+    **more: Any,
 ) -> Plan:
-    """The plan of a ranking whose tasks are loaded.
+    """The plan of a ranking whose tasks are loaded; `more` of its attributes by their names.
 
     Raises
     ------
@@ -441,7 +415,7 @@ def plan_of(
             units = _sizes(spec, expected)
     return Plan(
         spec, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
-        dict(weights or {}),
+        dict(weights or {}), **more,
     )  # fmt: skip
 
 
@@ -493,12 +467,6 @@ def _sizes(spec: Spec, expected: Mapping[Item, Tokens]) -> dict[Item, float] | N
     return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None
 
 
-def _alone(measured: Mapping[str, Mapping[str, Outcome]]) -> Outcome | None:
-    """Return the outcome if there is only one; files then name its items by doc_id."""
-    outcomes = [outcome for of in measured.values() for outcome in of.values()]
-    return outcomes[0] if len(outcomes) == 1 else None
-
-
 def facts_of_outcome(outcome: Outcome) -> Record:
     """What a reader of a run needs to know of one outcome."""
     return {
@@ -513,3 +481,175 @@ def facts_of_outcome(outcome: Outcome) -> Record:
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# -- outcomes, banks and weights -------------------------------------------------------------------
+
+
+def measure(
+    bank: Bank,
+    metrics: Mapping[str, float],
+    session: TaskSession,
+    models: Collection[str],
+    only: bool,
+) -> tuple[dict[str, Outcome], list[str]]:
+    """The outcomes that are measured of one task, by name, and warnings of their banks.
+
+    Parameters
+    ----------
+    bank, only
+        As `banks_of` takes them; "" is no bank: items are drawn at random.
+    metrics : mapping of str to float
+        Weights by metric (``"exact_match,strict-match"`` with its filter). Empty for the bank's
+        own, or the task's first metric that gives a score per document.
+    session : TaskSession
+    models : collection of str
+        A model that a bank has answers of does not calibrate its own test.
+
+    Raises
+    ------
+    UsageError
+        There is a bank for some of the metrics and not for another, or none of the task.
+    CcatError
+        A bank, the task and a metric cannot be used together.
+    """
+    outcomes: dict[str, Outcome] = {}
+    if not bank:
+        for name, weight in (metrics or {"": 1.0}).items():
+            metric, _, filter = name.partition(",")
+            one = blank_outcome(session, metric or None, filter or None)
+            outcomes[name or one.metric.name] = replace(one, weight=weight)
+        return outcomes, []
+    banks = banks_of(bank, session.name, only)
+    if not banks:
+        raise UsageError(
+            f"there is no bank of task {session.name}; give one with --bank {session.name}=FILE, "
+            "name a folder that holds one, or remove the task"
+        )
+    warnings: dict[str, None] = {}
+    for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
+        for key, known in banks.items():
+            if name in (key, known.metric, f"{known.metric},{known.filter or 'none'}"):
+                break
+        else:
+            raise UsageError(
+                f"there is no bank of metric {name} for task {session.name}, only of "
+                f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
+            )
+        one = outcome_of(known, session)
+        others, warning = of_others(known, models)
+        outcomes[name] = replace(one, bank=others, weight=weight)
+        warnings |= {warning: None} if warning else {}
+    return outcomes, list(warnings)
+
+
+def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
+    """Return one task's banks by metric; none if the banks are for other tasks.
+
+    Parameters
+    ----------
+    bank : ItemBank, path, or mapping of task or metric to either
+        As `Spec` has it.
+    task : str
+    only : bool
+        Whether it is the only task; a single bank is then meant for it, whatever task it names,
+        and compared with it later.
+
+    Raises
+    ------
+    BankError
+        A file is missing or damaged, or a folder holds no bank of the only task.
+    """
+    if isinstance(bank, Mapping) and task in bank:
+        bank, only = bank[task], True
+    if isinstance(bank, str | Path):
+        if not bank:
+            return {}
+        if (place := located(bank)).is_dir():
+            suite = SuiteBank.load(place)
+            if task not in suite and only:
+                raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(suite)}")
+            return dict(suite.get(task, {}))
+        bank = ItemBank.load(place)
+    by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
+    loaded = {
+        name: one if isinstance(one, ItemBank) else ItemBank.load(one)
+        for name, one in by_metric.items()
+        if isinstance(one, ItemBank) or only
+    }
+    return {name: one for name, one in loaded.items() if only or one.task == task}
+
+
+def task_weights(
+    weighting: Weighting, sizes: Mapping[str, float], inner: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """How much each task counts.
+
+    Parameters
+    ----------
+    weighting : "", "documents", "equal", or mapping of task or group to float
+        "" is as the harness weighs the only group that all tasks are of, else by documents. A
+        group's weight, and its equal part among others, is shared out by its own weights.
+    sizes : mapping of task to float
+        Documents.
+    inner : mapping of group to (mapping of task to float)
+        Their own weights of those of the tasks that they hold.
+
+    Raises
+    ------
+    UsageError
+        A name is no task or group, a task has no weight, or has two.
+    """
+    whole = [name for name, of in inner.items() if set(of) == set(sizes)]
+    if not weighting:
+        return dict(inner[whole[0]] if whole else sizes)
+    if weighting == "documents":
+        return dict(sizes)
+    if weighting == "equal" and whole:  # of one group its tasks, whatever its subgroups
+        weighting = dict.fromkeys(sizes, 1.0)
+    elif weighting == "equal":
+        held = [set(of) for of in inner.values()]
+        outer = [n for n, of in inner.items() if of and not any(set(of) < other for other in held)]
+        inside = set().union(*(inner[name] for name in outer))
+        weighting = dict.fromkeys([*outer, *(task for task in sizes if task not in inside)], 1.0)
+    assert not isinstance(weighting, str)
+    shares: dict[str, float] = {}
+    for name, weight in weighting.items():
+        if name not in sizes and name not in inner:
+            choices = ", ".join([*sizes, *inner])
+            raise UsageError(f"`weights.{name}`: no such task or group; choose from: {choices}")
+        parts = {name: 1.0} if name in sizes else inner[name]
+        for task, part in parts.items():
+            if task in shares:
+                raise UsageError(f"`weights:` gives task {task} a weight twice")
+            shares[task] = weight * part / sum(parts.values())
+    if missing := [task for task in sizes if task not in shares]:
+        raise UsageError(f"`weights:` gives task {missing[0]} no weight")
+    return {task: shares[task] for task in sizes}
+
+
+def weights_in(
+    group: Any, metrics: Collection[str], sizes: Mapping[str, float]
+) -> dict[str, float] | None:
+    """Return a group's weights of its tasks; None if it aggregates none of these metrics.
+
+    Parameters
+    ----------
+    group : Group
+        The harness's.
+    metrics : collection of str
+    sizes : mapping of task to float
+        Documents of the tasks.
+    """
+    for config in group.aggregate_metric_list or ():
+        if config.metric in metrics:
+            return {t: size if config.weight_by_size else 1.0 for t, size in sizes.items()}
+    return None
+
+
+def _own_weights(group: Any, measured: Measured) -> dict[str, float]:
+    """A group's own weights of its tasks: by documents, unless it says that all count alike."""
+    names = dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks())
+    leaders = {name: leading(measured[name]) for name in names if name in measured}
+    sizes = {name: float(one.bank.n_items) for name, one in leaders.items()}
+    return weights_in(group, {o.metric.name for o in leaders.values()}, sizes) or sizes

@@ -103,7 +103,7 @@ def rank(
             from .ray import ray_models
 
             run.models = ray_models(address, run)
-        for warning in (f"bank: {text}" for text in run.plan.bank.warnings[:3]):
+        for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
             watcher.warn(warning)
         if not resume:  # what goes on was told when it began
             _before(run.plan, watcher)
@@ -184,7 +184,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
         return
     usd = plan.currency == "usd"
     amount = f"${least:.4g}" if usd else f"{least:g} items"
-    if plan.bank.method == "paper":
+    if plan.outcome.bank.method == "paper":
         observer.warn(
             f"the method paper gives every model its first {first} items whatever the budget is: "
             f"they are expected to take {amount}"

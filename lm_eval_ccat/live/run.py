@@ -255,9 +255,10 @@ class Run:
         """
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
+        outcome = self.plan.outcome
         result = result_of(
             self.plan.facts(),
-            self.plan.session.scorer(self.plan.outcome.metric.name),
+            self.plan.sessions[outcome.task].scorer(outcome.metric.name),
             self.book,
             None if self.directory is None else self.directory.path,
             interrupted=not self.ended,

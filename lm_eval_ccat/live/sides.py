@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +22,121 @@ from ..simulation.audit import Claims, all_claims
 from .fields import Values
 from .spec import Spec, content_of, in_todays_words
 
-StoredSide = ScoreTable | Claims
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
-SIDES = ("baseline", "candidate")
 
 
-def opened(side: Any, warnings: list[str]) -> Any:
-    """Open an adaptive run as its claims; return any other side unchanged.
+@dataclass
+class Side:
+    """One side of a comparison that is not asked anything.
 
-    Parameters
+    Attributes
     ----------
-    side : ScoreTable or path
-    warnings : list of str
-        Is added to where a folder of logs turns out to hold estimates.
+    source : ScoreTable or path
+    which : str
+        ``"baseline"`` or ``"candidate"``.
+    claims : dict of Logged to Claims
+        What adaptive runs estimated; empty where there are scores.
+    warning : str
+        Of a folder of logs that turns out to hold estimates; else "".
     """
-    if isinstance(side, ScoreTable):
-        return side
-    path = Path(side)
-    if not path.is_dir():
-        content = _content(path) if path.suffix == ".json" and path.is_file() else {}
-        return all_claims(path) if "adaptive" in content or "pairwise" in content else side
-    if (path / "result.json").is_file():
-        return all_claims(path)
-    files = sorted(path.rglob("results_*.json"), key=lambda file: file.name)
-    for file in files:
-        blocks = (_content(file).get("adaptive") or {}).values()
-        estimated = [b for b in blocks if isinstance(b, dict) and "estimate" in b]
-        if not any(b["items"] < b["items_total"] for b in estimated):
-            return side
-    if not files:
-        return side
-    warnings.append(
-        f"{path} holds adaptive runs: their estimates of the full benchmark are compared, by their "
-        "standard errors"
-    )
-    latest: dict[Logged, Claims] = {}  # every model's, the models of an outcome together
-    for claims in (c for file in files for c in all_claims(file)):
-        before = latest.get(_outcome(claims), claims)
-        latest[_outcome(claims)] = replace(claims, models={**before.models, **claims.models})
-    return list(latest.values())
+
+    source: ScoreTable | str | Path
+    which: str
+    claims: dict[Logged, Claims] = field(default_factory=dict)
+    warning: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, ScoreTable):
+            return
+        path, files = Path(self.source), []
+        if path.is_file():
+            content = _content(path) if path.suffix == ".json" else {}
+            files = [path] if "adaptive" in content or "pairwise" in content else []
+        elif (path / "result.json").is_file():
+            files = [path]
+        elif path.is_dir():
+            files = sorted(path.rglob("results_*.json"), key=lambda file: file.name)
+            if not all(map(_is_estimate, files)):
+                files = []
+            elif files:
+                self.warning = (
+                    f"{path} holds adaptive runs: their estimates of the full benchmark are "
+                    "compared, by their standard errors"
+                )
+        for claims in (c for file in files for c in all_claims(file)):  # the latest of each model
+            outcome = Logged(claims.task, claims.metric or "score", claims.filter)
+            before = self.claims.get(outcome, claims)
+            self.claims[outcome] = replace(claims, models={**before.models, **claims.models})
+
+    @property
+    def outcomes(self) -> list[Logged]:
+        """What it holds; of a table that names none, nothing but a metric."""
+        if isinstance(self.source, ScoreTable):
+            return [Logged(self.source.task, self.source.metric, self.source.filter)]
+        if self.claims:
+            return list(self.claims)
+        path = Path(self.source)
+        try:
+            return reader_of(path).outcomes(path)
+        except ScoreTableError as error:
+            if not path.is_dir() or any(path.rglob("results_*.json")):
+                raise
+            why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
+            raise ScoreTableError(
+                f"{path}: the {self.which} holds no results; its run failed or has not finished "
+                f"({why})"
+            ) from None
+
+    def of(
+        self, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
+    ) -> ScoreTable | Claims:
+        """Its scores on an outcome, or an adaptive run's estimates."""
+        if isinstance(self.source, ScoreTable):
+            return self.source
+        if self.claims:
+            return next(c for logged, c in self.claims.items() if _same(logged, outcome))
+        return ScoreTable.read(
+            self.source, outcome.metric, outcome.task, outcome.filter,
+            range=range, lower_is_better=lower_is_better,
+        )  # fmt: skip
+
+    def model(self, models: Iterable[str], name: str | None) -> str:
+        """The model that is meant.
+
+        Raises
+        ------
+        UsageError
+            There are several and none is named, or none of that name.
+        """
+        known = list(models)
+        if name is None and len(known) == 1:
+            return known[0]
+        listed = ", ".join(known[:8])
+        if name is None:
+            raise UsageError(
+                f"the {self.which} holds {len(known)} models ({listed}"
+                + (" ..." if len(known) > 8 else "")
+                + "); name the two with --models BASELINE,CANDIDATE"
+            )
+        if name not in known:
+            raise UsageError(f"the {self.which} has no model {name!r}; it has {listed}")
+        return name
+
+
+def _content(path: Path) -> Record:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _is_estimate(file: Path) -> bool:
+    """Whether a results file is of an adaptive run that left out documents."""
+    blocks = (_content(file).get("adaptive") or {}).values()
+    estimated = [b for b in blocks if isinstance(b, dict) and "estimate" in b]
+    return any(b["items"] < b["items_total"] for b in estimated)
 
 
 def without_files(
@@ -74,30 +149,26 @@ def without_files(
     UsageError
         A file holds several models, or two state different values of one key.
     """
-    plain: list[Any] = []
-    stated: dict[str, Values] = {}
+    plain, by_flags, files = [], _flat(settings), []
+    joined = dict(by_flags)
     for side in sides:
         if isinstance(side, (str, Path)) and Path(side).suffix in (".yaml", ".yml"):
-            spec, content = Spec.read(side, warn=warn).require_ranking(), content_of(Path(side))
+            file, content = side, content_of(Path(side))
+            spec = Spec.read(file, warn=warn).require_ranking()
             if len(spec.models) != 1:
                 raise UsageError(
                     f"{side}: a side of a comparison is one model; leave one under `models:`"
                 )
-            [side_of], names = content["models"], in_todays_words(content)
-            stated[str(side)] = {
-                k: getattr(spec, k) for k, v in names.items() if v is not None and k != "models"
-            }
-            side = side_of
+            [side], names = content["models"], in_todays_words(content)
+            files.append(str(file))
+            stated = [k for k, v in names.items() if v is not None and k != "models"]
+            for key, value in _flat({k: getattr(spec, k) for k in stated}).items():
+                if key not in by_flags and joined.setdefault(key, value) != value:
+                    raise UsageError(
+                        f"{' and '.join(files)} state different values of `{key}:`; both models "
+                        "are asked the same way, so write one value in both files"
+                    )
         plain.append(side)
-    by_flags = _flat(settings)
-    joined = dict(by_flags)
-    for values in stated.values():
-        for key, value in _flat(values).items():
-            if key not in by_flags and joined.setdefault(key, value) != value:
-                raise UsageError(
-                    f"{' and '.join(stated)} state different values of `{key}:`; both models are "
-                    "asked the same way, so write one value in both files"
-                )
     inner = [key for key in joined if key.startswith("harness.")]
     harness = {key.removeprefix("harness."): joined.pop(key) for key in inner}
     return plain, {**joined, **({"harness": harness} if harness else {})}
@@ -109,20 +180,8 @@ def _flat(values: Mapping[str, Any]) -> Values:
     return outer | {f"harness.{k}": v for k, v in (values.get("harness") or {}).items()}
 
 
-def _content(path: Path) -> Record:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _outcome(claims: Claims) -> Logged:
-    return Logged(claims.task, claims.metric or "score", claims.filter)
-
-
 def shared_outcomes(
-    sides: Sequence[Any], metrics: Sequence[str], task: str | None, filter: str | None
+    sides: Sequence[Side], metrics: Sequence[str], task: str | None, filter: str | None
 ) -> list[Logged]:
     """Outcomes that both sides have, of those asked for.
 
@@ -131,16 +190,12 @@ def shared_outcomes(
     UsageError
         There is none.
     """
-    held = [
-        _outcomes(side, which) or [Logged(task, m, filter) for m in metrics]
-        for side, which in zip(sides, SIDES)
-    ]
+    held = [side.outcomes or [Logged(task, m, filter) for m in metrics] for side in sides]
     wanted = [
         o
         for o in held[0]
         if (not metrics or o.metric in metrics)
-        and (task is None or o.task in (None, task))
-        and (filter is None or o.filter in (None, filter))
+        and _same(o, Logged(task, o.metric, filter))
         and any(_same(o, other) for other in held[1])
     ]
     missing = [m for m in metrics if m not in {o.metric for o in wanted}]
@@ -152,27 +207,11 @@ def shared_outcomes(
 
 
 def _same(one: Logged, other: Logged) -> bool:
+    """Whether two may be one outcome: a task or filter that is not named is any."""
     return one.metric == other.metric and all(
-        x is None or y is None or x == y
-        for x, y in ((one.task, other.task), (one.filter, other.filter))
+        None in pair or pair[0] == pair[1]
+        for pair in ((one.task, other.task), (one.filter, other.filter))
     )
-
-
-def _outcomes(side: Any, which: str) -> list[Logged]:
-    if isinstance(side, ScoreTable):
-        return [Logged(side.task, side.metric, side.filter)]
-    if isinstance(side, list):
-        return [_outcome(claims) for claims in side]
-    path = Path(side)
-    try:
-        return reader_of(path).outcomes(path)
-    except ScoreTableError as error:
-        if not path.is_dir() or any(path.rglob("results_*.json")):
-            raise
-        why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
-        raise ScoreTableError(
-            f"{path}: the {which} holds no results; its run failed or has not finished ({why})"
-        ) from None
 
 
 def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
@@ -184,43 +223,6 @@ def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
         while len(one) > 1 and len(other) > 1 and one[end] == other[end]:
             del one[end], other[end]
     return str(Path(*one)), str(Path(*other))
-
-
-def scores_of_side(
-    side: Any, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
-) -> StoredSide:
-    """Return a side's scores on an outcome, or an adaptive run's estimates."""
-    if isinstance(side, ScoreTable):
-        return side
-    if isinstance(side, list):
-        claims: list[Claims] = side
-        return next(one for one in claims if _same(_outcome(one), outcome))
-    return ScoreTable.read(
-        side, outcome.metric, outcome.task, outcome.filter,
-        range=range, lower_is_better=lower_is_better,
-    )  # fmt: skip
-
-
-def model_of(side: StoredSide, name: str | None, which: str) -> str:
-    """The model of a side that is meant.
-
-    Raises
-    ------
-    UsageError
-        There are several and none is named, or none of that name.
-    """
-    known = list(side.models)
-    if name is None:
-        if len(known) > 1:
-            raise UsageError(
-                f"the {which} holds {len(known)} models ({', '.join(known[:8])}"
-                + (" ..." if len(known) > 8 else "")
-                + "); name the two with --models BASELINE,CANDIDATE"
-            )
-        return known[0]
-    if name not in known:
-        raise UsageError(f"the {which} has no model {name!r}; it has {', '.join(known[:8])}")
-    return name
 
 
 def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> Fields:
