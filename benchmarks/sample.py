@@ -87,7 +87,7 @@ def one_ranking(y: np.ndarray, seed: int) -> dict[str, list[float]]:
                 policy.told(model, int(item), float(y[model, item]))
             belief = policy.belief()
             looks = looks.after(belief, 0.05)
-            found = Verdicts.of(belief, looks, names, familywise=familywise).sign[i, j]
+            found = Verdicts(belief, looks, names, familywise=familywise).sign[i, j]
             new = (found != 0) & (at == NEVER)
             at, sign = np.where(new, n, at), np.where(new, found, sign)
         out[name] = judged(at, sign, true)

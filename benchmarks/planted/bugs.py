@@ -126,15 +126,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a group's weights are not divided by its tasks' own",
         "lm_eval_ccat/ranker/contents",
-        "{t: w / contents.tasks[t].weight for t, w in at.items()}",
-        "dict(at)",
+        "{t: w / self.tasks[t].weight for t, w in numbers.items()}",
+        "dict(numbers)",
         ("tests/ranker/test_tasks.py",),
     ),
     Bug(
         "the interval of compare is judged by the wrong end",
-        "lm_eval_ccat/ranker/difference",
-        "NOT_WORSE if least <= low and",
-        "NOT_WORSE if least <= high and",
+        "lm_eval_ccat/ranker/verdicts",
+        "NOT_WORSE if 0.0 < margin and -margin <= low",
+        "NOT_WORSE if 0.0 < margin and -margin <= high",
         (
             "tests/live/test_versus.py",
             "tests/live/test_compare.py",
@@ -249,16 +249,16 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a decided difference may include 0",
         "lm_eval_ccat/ranker/verdicts",
-        "low[self.sign > 0] = np.maximum(low[self.sign > 0], 0.0)",
-        "low[self.sign > 0] = low[self.sign > 0]",
+        "low = np.where(self.sign > 0, np.maximum(low, 0.0), low)",
+        "low = low + 0.0",
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
         "the interval of a mean leaves [0, 1]",
-        "lm_eval_ccat/ranker/verdicts",
-        "x.flat[on] = np.clip(x.flat[on], 0.0, 1.0)",
-        "x.flat[on] = x.flat[on]",
-        ("tests/ranker/test_verdicts.py",),
+        "lm_eval_ccat/ranker/rows",
+        "min(1.0, high + max(-self.lean, 0.0))",
+        "high + max(-self.lean, 0.0)",
+        ("tests/ranker/test_result.py",),
     ),
     Bug(
         "references that are equal are decided",

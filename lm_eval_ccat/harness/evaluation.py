@@ -55,8 +55,10 @@ class TaskRun:
     outcome : Outcome
     administered : dict of doc_id to Administered
         In the order of asking.
+    name : str
+        The model's, in the ranking.
     ranking : Ranking
-        Of this model alone (`Ranking.only`).
+        By this task and outcome.
     money : dict of str to float, or None
         Dollars billed, assumed and unknown, where a price is known.
     seconds : float
@@ -72,6 +74,7 @@ class TaskRun:
     session: TaskSession
     outcome: Outcome
     administered: Mapping[int, Administered]
+    name: str
     ranking: Ranking
     money: Mapping[str, float] | None
     seconds: float
@@ -98,11 +101,6 @@ class TaskRun:
     def scorer(self) -> Mapping[str, Any] | None:
         """The scorer behind the metric, if the metric's name alone does not identify it."""
         return self.session.scorer(self.outcome.metric.name)
-
-    @property
-    def name(self) -> str:
-        """The model's name in the ranking."""
-        return self.ranking.models[0].name
 
     @cached_property
     def estimate(self) -> tuple[float, float]:
@@ -179,8 +177,8 @@ def describe(run: TaskRun) -> dict[str, object]:
     ability, ability_se = ranking.abilities[name]
     by_draws: Mapping[str, Any] = {}  # from the documents drawn at random
     if not run.complete:
-        of_models = replace(ranking, scale=run.outcome.scale).to_dict()["models"]
-        by_draws = of_models[name]
+        ranking = replace(ranking, scale=run.outcome.scale)
+        by_draws = ranking.content_of(ranking.row(name))
     return {
         **_estimated(run),
         **({"outcomes": [_estimated(one) for one in (run, *run.beside)]} if run.beside else {}),
@@ -194,7 +192,7 @@ def describe(run: TaskRun) -> dict[str, object]:
         "ability_standard_error": ability_se,
         "sample": by_draws.get("sample") or None,
         "audit": by_draws.get("audit") or None,
-        "place": ranking.places[name].to_dict() if name in ranking.places else None,
+        "place": ranking.places.get(name),
         "cost": {"items": n, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),
         "not_estimated": [] if run.complete else _left_out(run),

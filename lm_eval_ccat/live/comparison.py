@@ -15,8 +15,9 @@ from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableErr
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import columns_in_words, sum_of
 from ..ranker import StoppingRule
-from ..ranker.difference import NOT_KNOWN, WORSE, Difference, compare_means, compare_scores
+from ..ranker.difference import Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
+from ..ranker.verdicts import NOT_KNOWN, WORSE
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable

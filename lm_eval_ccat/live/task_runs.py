@@ -73,13 +73,14 @@ def _measured_runs(
         of_task = {item[1]: item for item in answers if item[0] == task}
         about: dict[str, Any] = {
             "session": model.sessions[task],
+            "name": model.name,
             "administered": {doc: model.administered[item] for doc, item in of_task.items()},
             "money": book.tally.money(model.name, task if len(plan.measured) > 1 else None),
             "seconds": sum(answers[item].get("seconds") or 0.0 for item in of_task.values()),
         }
         whole, of_outcomes = ranking.tasks.get(task, ranking), {}
         for name, outcome in outcomes.items():
-            of_outcome = whole.outcomes.get(name, whole).only(model.name)
+            of_outcome = whole.outcomes.get(name, whole)
             of_outcome = replace(of_outcome, stopped_because=ranking.stopped_because)
             of_outcomes[name] = TaskRun(outcome=outcome, ranking=of_outcome, **about)
         shared = {

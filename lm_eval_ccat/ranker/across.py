@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..methods.belief import BENCHMARK, Belief, Floats
-from .outcomes import Outcomes
+from .contents import Task
 
 #: Models that all banks must know before one task says anything of another.
 FEWEST_MODELS = 10
@@ -77,9 +77,8 @@ class Across:
 
     Parameters
     ----------
-    outcomes : Outcomes
-    tasks : sequence of int
-        Tasks that take part, each of one outcome.
+    parts : mapping of int to Task
+        Tasks that take part, by number, each of one outcome.
     correlation : ndarray of shape (n_tasks, n_tasks)
 
     Attributes
@@ -89,17 +88,18 @@ class Across:
         What the other tasks add to a task's own estimate.
     """
 
-    def __init__(self, outcomes: Outcomes, tasks: Sequence[int], correlation: Floats) -> None:
-        self.tasks = tuple(tasks)
-        self._outcomes = outcomes
+    def __init__(self, parts: Mapping[int, Task], correlation: Floats) -> None:
+        self.tasks, self._parts = tuple(parts), list(parts.values())
         self._correlation = correlation
+        self._apart: Floats | None = None  # precision of the prior, which does not change
         self._clear()
 
     @classmethod
-    def of(cls, outcomes: Outcomes) -> Across | None:
+    def of(cls, tasks: Sequence[Task]) -> Across | None:
         """The tasks of a ranking that take part; None where there are fewer than two."""
-        tasks, known = [], []
-        for t, (first, *more) in enumerate(outcomes.of_task):
+        parts, known = {}, []
+        for t, task in enumerate(tasks):
+            first, *more = task.states
             stated = {} if more else _report(first.outcome.bank, "abilities")
             abilities = {
                 str(m): float(a)
@@ -107,40 +107,31 @@ class Across:
                 if isinstance(a, (int, float)) and np.isfinite(a)
             }
             if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
-                tasks.append(t)
+                parts[t] = task
                 known.append(abilities)
-        r = correlation(known) if len(tasks) > 1 else None
-        return None if r is None else cls(outcomes, tasks, r)
-
-    @property
-    def _n_models(self) -> int:
-        return len(self._outcomes.of_task[0][0].scores)
+        r = correlation(known) if len(parts) > 1 else None
+        return None if r is None else cls(parts, r)
 
     def _clear(self) -> None:
-        n, m = len(self.tasks), self._n_models
+        n, m = len(self.tasks), len(self._parts[0].states[0].scores)
         self._at = [-1] * n
-        self._changes = -1
         self._ability = np.full((n, m), np.nan)
         self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n, m))
-        self.shift = np.zeros((n, m))
-        self._moved = np.zeros((n, m))
+        self._moved, self.shift = np.zeros((2, n, m))
         self._joint = np.zeros((m, n, n))  # covariances of abilities, all answers known
         self._prior = np.zeros(n)
-        self._apart: Floats | None = None  # precision of the prior, which does not change
 
     def refresh(self) -> None:
         """Bring up to date what depends on tasks that learned something."""
-        if self._outcomes.changes == self._changes:
+        if self._at == [task.changes for task in self._parts]:
             return
-        if self._ability.shape[1] != self._n_models:
+        if self._ability.shape[1] != len(self._parts[0].states[0].scores):
             self._clear()
-        self._changes = self._outcomes.changes
-        ability, variance = self._ability.copy(), self._variance.copy()
-        for n, t in enumerate(self.tasks):
-            first = self._outcomes.of_task[t][0]
-            if first.changes == self._at[n]:
+        before = np.array([self._ability, self._variance])
+        for n, task in enumerate(self._parts):
+            if task.changes == self._at[n]:
                 continue
-            self._at[n] = first.changes
+            self._at[n], first = task.changes, task.states[0]
             levers = first.policy.levers(first.belief(BENCHMARK))
             assert levers is not None
             self._ability[n], self._variance[n] = levers.ability, levers.variance
@@ -148,8 +139,8 @@ class Across:
             self._loose[n] = levers.share * levers.error
             # The part of the error that hangs on the ability, as a slope of it.
             self._hangs[n] = np.sqrt(self._loose[n] / levers.variance)
-        changed = (ability != self._ability) | (variance != self._variance)
-        moved = np.flatnonzero(changed.any(axis=0))
+        changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
+        moved = np.flatnonzero(changed)
         self._joint[moved], more = self.together(
             self._ability[:, moved].T, self._variance[:, moved].T
         )
@@ -185,9 +176,7 @@ class Across:
         -------
         ndarray of shape (n_models,)
         """
-        w = weights[:, None] * self._hangs
-        together = np.einsum("sm,mst,tm->m", w, self._joint, w)
-        return np.asarray(together - (weights**2) @ self._loose)
+        return _more(weights, self._hangs, self._joint, self._loose)
 
     def covariances(self, model: int) -> Floats:
         """Of the errors of one model's tasks; on the diagonal what is added to their own variances.
@@ -199,6 +188,12 @@ class Across:
         return np.asarray(
             hangs[:, None] * self._joint[model] * hangs - np.diag(self._loose[:, model])
         )
+
+
+def _more(weights: Floats, hangs: Floats, joint: Floats, loose: Floats) -> Floats:
+    """What errors that hang on abilities together add to the variance of a sum, for each model."""
+    w = weights[:, None] * hangs
+    return np.asarray(np.einsum("sm,mst,tm->m", w, joint, w) - (weights**2) @ loose)
 
 
 def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
@@ -265,9 +260,7 @@ class Replays:
             if across is not None:
                 joint, moved = across.together(x.T, s.T)
                 error = error + weights @ (slope * moved.T)
-                hangs = weights[:, None] * np.sqrt(share * v / s)
-                shared = np.einsum("sm,mst,tm->m", hangs, joint, hangs)
-                variance = w2 + shared - (weights**2) @ (share * v)
+                variance = w2 + _more(weights, np.sqrt(share * v / s), joint, share * v)
             squares.append(error**2)
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
         return np.array(squares), np.array(ratios)

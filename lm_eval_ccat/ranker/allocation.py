@@ -63,6 +63,7 @@ class Turns:
 
     def __post_init__(self) -> None:
         self.ledger, self._policy = self.standing.ledger, self.standing.score.leader
+        self.audits = audit.Audits(self.audit_share)
 
     def learned(self) -> None:
         """An answer has come in, or will not come: the ranker looks, once its warm-up is over.
@@ -128,14 +129,16 @@ class Turns:
             return None
         warming, left = _by_task(self.warming()), ledger.left()
         if first := [t.task or 0 for t in warming if t.model == j]:
-            able = [t for t in first if ledger.affords(account, self._free, t)]
+            some = ledger.affordable(self._free, account)[0]
+            able = [t for t in first if some[t]]
             return Turn(j, min(able, key=account.load.__getitem__)) if able else None
         for model, task in warming if math.isfinite(left) else ():
             other = ledger.accounts[model]
             now = math.inf if self._policy.warmup_ignores_budget else left
-            if task is not None and ledger.affords(other, now, task):
+            if task is not None and ledger.affordable(now, other)[0, task]:
                 left -= ledger.mean_price(other, task) * (self.warmup - int(other.load[task]))
-        if not (account.n < self.cap and self.wanted()[j] and ledger.affords(account, left)):
+        wanted = account.n < self.cap and self.wanted()[j]
+        if not (wanted and ledger.affordable(left, account).any()):
             return None
         if math.isfinite(left):
             models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
@@ -171,9 +174,7 @@ class Turns:
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
         """How much the next item of each model is worth for its price."""
-        pending: list[tuple[int, ...]] = [()] * len(models)
-        if self.ledger.n_in_flight:
-            pending = [tuple(self.ledger.accounts[j].pending) for j in models]
+        pending = [tuple(self.ledger.accounts[j].pending) for j in models]
         standing = self.standing
         worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
         return dict(zip(models, worth.tolist()))

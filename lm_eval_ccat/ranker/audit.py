@@ -30,8 +30,8 @@ from scipy.special import chdtrc, stdtrit
 from ..content import AuditContent
 from ..methods.policy import Choice
 from ..metrics.scale import Scale
+from .contents import Contents, OutcomeState
 from .ledger import Account
-from .outcomes import Outcomes, OutcomeState
 
 MIN_DRAWS = 3  # fewer draws have no usable spread
 MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
@@ -91,7 +91,7 @@ class AuditResult:
             "n": self.n,
             "estimate": float(scale.restore(self.estimate)) if known else None,
             "standard_error": float(scale.restore_error(self.standard_error)) if known else None,
-            "interval": sorted(float(scale.restore(v)) for v in self.interval) if known else None,
+            "interval": np.sort(scale.restore(self.interval)).tolist() if known else None,
             "agrees": self.agrees,
             "fits_the_bank": self.fits,
             "misfit_p": self.misfit_p,
@@ -133,31 +133,24 @@ class Audits:
         self.share = share
         self._draws: dict[tuple[str, str, int], list[Draw]] = {}  # by task, outcome and model
 
-    def note(self, j: int, account: Account, choice: Choice, outcomes: Outcomes) -> None:
-        """An item is about to be asked of model `j`; keep what an audit needs of the moment."""
+    def note(self, account: Account, choice: Choice, contents: Contents) -> None:
+        """An item is about to be asked of a model; keep what an audit needs of the moment."""
         if not self.share or choice.probability is None:
             return
-        t = outcomes.contents.task_at(choice.item)
-        task = outcomes.contents.tasks[t]
-        if outcomes.of_task[t][0].policy.draws:
+        t, (task, item) = contents.task_at(choice.item), contents.at(choice.item)
+        if task.states[0].policy.draws:
             return
-        n_left = int(account.left[t])
+        n_left, where = int(account.left[t]), task.where
         uniform = round(n_left * choice.probability, 9) == 1.0
         if not uniform or not is_due(int(account.asked[t]), self.share):
             return
-        left = account.available[task.where]
         had = (*account.told, *account.pending, *account.failed)
-        asked = tuple(i - task.start for i in had if task.where.start <= i < task.where.stop)
-        for one in outcomes.of_task[t]:
-            mu = one.policy.expected(j)
-            self._draws.setdefault((task.name, one.outcome.name, j), []).append(
-                Draw(
-                    item=choice.item - task.start,
-                    asked=asked,
-                    n_left=n_left,
-                    expected_left=float(mu[left].sum()),
-                    expected=float(mu[choice.item - task.start]),
-                )
+        asked = tuple(i - where.start for i in had if where.start <= i < where.stop)
+        for one in task.states:
+            mu = one.policy.expected(account.at)
+            left = float(mu[account.available[where]].sum())
+            self._draws.setdefault((task.name, one.outcome.name, account.at), []).append(
+                Draw(item, asked, n_left, left, float(mu[item]))
             )
 
     def forget(self, j: int, task: str, item: int) -> None:

@@ -1,73 +1,239 @@
-"""What is ranked on: tasks, the outcomes of their answers, and how much each counts."""
+"""What is ranked on: tasks, outcomes of their answers, what methods know of models by them."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
-from ..errors import UsageError
+from ..errors import ScaleError, UsageError
+from ..methods.belief import Belief, Floats
+from ..methods.policy import Policy
 from ..metrics.scale import Scale
 
-Floats = NDArray[np.float64]
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
 Weights = str | Mapping[str, float] | Mapping[str, Mapping[str, float]] | None
 
+#: Answers that the prior of a correlation of outcomes counts for; see `Task.correlation`.
+_PRIOR_ANSWERS = 5.0
 
-@dataclass(frozen=True)
-class Task:
-    """One task: its outcomes, all over the same items.
+
+class OutcomeState:
+    """One outcome in a ranking: what its method knows of the models by it.
 
     Attributes
     ----------
-    name : str
-    outcomes : tuple of Outcome
-        Their weights are those in the score that is ranked by; over all tasks they sum to 1.
-    start : int
-        Position of its first item among the items of all tasks.
+    outcome : Outcome
+    policy : Policy
+    scores : list of dict of int to float
+        What each model was scored, by position in the bank, in the order of the answers.
+    failed : list of list of int
+        What each model failed on.
     """
 
-    name: str
-    outcomes: tuple[Outcome, ...]
-    start: int
+    def __init__(self, outcome: Outcome, policy: Policy, n_models: int) -> None:
+        self.outcome = outcome
+        self.policy = policy
+        self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
+        self.failed: list[list[int]] = [[] for _ in range(n_models)]
+        self._beliefs: dict[str, Belief] = {}
 
-    @cached_property
-    def leader(self) -> Outcome:
-        """The outcome that counts most, the first of those that count alike."""
-        return max(self.outcomes, key=lambda o: o.weight)
+    def belief(self, question: str) -> Belief:
+        """The policy's belief, computed once for each of its states."""
+        if question not in self._beliefs:
+            self._beliefs[question] = self.policy.belief(question)
+        return self._beliefs[question]
 
-    @cached_property
-    def doc_ids(self) -> Sequence[Any]:
-        """Its items, in bank order."""
-        return self.leader.bank.doc_ids
+    def forget(self) -> None:
+        """Something has changed in what is known of the task."""
+        self._beliefs.clear()
+
+    def fail(self, model: int, item: int) -> None:
+        """Record that an item will have no score."""
+        self.policy.failed(model, item)
+        self.failed[model].append(item)
+
+    def lean(self, model: int) -> float:
+        """How far its failures may bias each estimate; see `lean`."""
+        if not self.failed[model]:
+            return 0.0
+        expected, scores = self.policy.expected(model), self.scores[model]
+        left = 1.0 - len(scores) / self.outcome.bank.n_items
+        return left * lean(expected, scores, self.failed[model])
+
+
+class Task:
+    """One task: its items, and its outcomes, which hear together of what happens to an answer.
+
+    The errors of outcomes of the same answers are not independent; their correlation is that of the
+    residuals (score less what was expected just before it came) of the answers that both have.
+
+    Parameters
+    ----------
+    name : str
+    outcomes : sequence of Outcome
+        All over the same items. Their weights are those in the score that is ranked by; over all
+        tasks they sum to 1.
+    start : int
+        Position of its first item among the items of all tasks.
+
+    Attributes
+    ----------
+    where : slice
+        The part of all tasks' items that is this task's.
+    kept : ndarray of bool
+        Items that may be asked: those that some outcome that counts has kept.
+    bank : ItemBank
+        Of the outcome that counts most, the first of those that count alike.
+    weight : float
+        Of the task in the score that is ranked by.
+    states : list of OutcomeState
+        Of the outcomes, once `begin` has started the ranking.
+    changes : int
+        Of what is known.
+    """
+
+    def __init__(self, name: str, outcomes: Sequence[Outcome], start: int) -> None:
+        self.name, self.outcomes = name, outcomes
+        self.where = slice(start, start + outcomes[0].bank.n_items)
+        counting = [o.bank.kept for o in outcomes if o.weight > 0.0]
+        self.kept = np.asarray(np.any(counting, axis=0))
+        self.weight = sum(o.weight for o in outcomes)
+        self.bank = max(outcomes, key=lambda o: o.weight).bank
+        self.states: list[OutcomeState] = []
+        self.changes = 0
+        self._products, self._both = np.zeros((2, len(outcomes), len(outcomes)))
 
     @property
-    def weight(self) -> float:
-        """Weight of the task in the score that is ranked by."""
-        return sum(o.weight for o in self.outcomes)
+    def leader(self) -> OutcomeState:
+        """The outcome that counts most; that of the first task sets the ranking's ways."""
+        return max(self.states, key=lambda o: o.outcome.weight)
 
-    @cached_property
-    def where(self) -> slice:
-        """The slice of all tasks' items that is this task's."""
-        return slice(self.start, self.start + self.leader.bank.n_items)
+    def begin(self, n_models: int, make: Callable[[Outcome, ItemBank], Policy]) -> None:
+        """Start with so many models; `make` takes an outcome and the task's `bank`."""
+        self.states = [OutcomeState(o, make(o, self.bank), n_models) for o in self.outcomes]
 
-    @cached_property
-    def kept(self) -> NDArray[np.bool_]:
-        """Items that may be asked: those that some outcome that counts has kept."""
-        kept = [o.bank.kept for o in self.outcomes if o.weight > 0.0]
-        return np.asarray(np.any(kept, axis=0))
+    # -- what happened ------------------------------------------------------------------------
+
+    def _of(self, item: int) -> list[OutcomeState]:
+        """The outcomes whose banks have kept an item."""
+        return [o for o in self.states if o.outcome.bank.kept[item]]
+
+    def _changed(self) -> None:
+        self.changes += 1
+        for one in self.states:
+            one.forget()
+
+    def add_model(self) -> None:
+        """One more model joins."""
+        self._changed()
+        for one in self.states:
+            one.policy.add_model()
+            one.scores.append({})
+            one.failed.append([])
+
+    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+        """`item` (a position in the bank, here and below) was asked."""
+        for one in self._of(item):
+            one.policy.placed(model, item, probability)
+
+    def unplaced(self, model: int, item: int) -> None:
+        """`item` was given back."""
+        for one in self._of(item):
+            one.policy.unplaced(model, item)
+
+    def failed(self, model: int, item: int) -> None:
+        """`item` will have no score."""
+        self._changed()
+        for one in self._of(item):
+            one.fail(model, item)
+
+    def told(self, model: int, item: int, scores: Sequence[float | None]) -> None:
+        """Take in one answer's scores, as `read` returns them."""
+        self._changed()
+        if len(scores) > 1:
+            expected = [o.policy.expected(model)[item] for o in self.states]
+            residual = np.array(scores, dtype=np.float64) - expected
+            seen = np.isfinite(residual)
+            residual = np.where(seen, residual, 0.0)
+            self._products += np.outer(residual, residual)
+            self._both += np.outer(seen, seen)
+        for one, score in zip(self.states, scores):
+            if not one.outcome.bank.kept[item]:
+                continue
+            if score is None:
+                one.fail(model, item)
+            else:
+                one.policy.told(model, item, score)
+                one.scores[model][item] = score
+
+    def read(self, model: str, item: int, named: Any, score: Any) -> list[float | None]:
+        """Scores of one answer by outcome, checked; None for an outcome that it lacks.
+
+        Raises
+        ------
+        ScaleError
+            A score is not a number in [0, 1].
+        UsageError
+            An outcome is unknown, none that counts has a score, or a score alone is given for
+            several outcomes.
+        """
+        if not self.kept[item]:
+            raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
+        names = [o.name for o in self.outcomes]
+        if isinstance(score, Mapping):
+            unknown = [k for k in score if k not in names]
+            if unknown:
+                raise UsageError(
+                    f"unknown outcome {unknown[0]!r}; this task has {', '.join(names)}"
+                )
+            values = [score.get(name) for name in names]
+        elif len(names) == 1:
+            values = [score]
+        else:
+            raise UsageError(
+                f"task {self.name!r} has several outcomes; tell a score of each: {{outcome: score}}"
+            )
+        if not any(s is not None and o.weight > 0.0 for o, s in zip(self.outcomes, values)):
+            raise UsageError(f"no outcome that counts has a score on doc_id {named!r}")
+        return [None if s is None else _score(s, model, named) for s in values]
+
+    def correlation(self) -> Floats:
+        """Correlation of the outcomes' errors; shape (n_outcomes, n_outcomes).
+
+        It starts at 1, where the errors of a weighted sum are largest, and that prior counts for
+        five answers.
+        """
+        s, n = self._products, self._both
+        scale = np.sqrt(np.outer(s.diagonal(), s.diagonal()))
+        seen = np.divide(s, scale, out=np.ones_like(s), where=scale > 0.0)
+        out = (n * np.clip(seen, -1.0, 1.0) + _PRIOR_ANSWERS) / (n + _PRIOR_ANSWERS)
+        np.fill_diagonal(out, 1.0)
+        return np.asarray(out)
+
+
+def _score(value: Any, model: str, item: Any) -> float:
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        score = float("nan")
+    if not 0.0 <= score <= 1.0:
+        raise ScaleError(
+            f"score {value!r} of model {model!r} on doc_id {item!r} is not in [0, 1]; "
+            "normalise it with the scale of the metric first"
+        )
+    return score
 
 
 class Contents:
-    """Items by name and position, over all tasks. Inside they are (task, doc_id), always.
+    """All tasks of a ranking, and their items by name and position.
 
     Parameters
     ----------
@@ -94,29 +260,27 @@ class Contents:
         shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
         self.n_items = 0
-        for name, outcomes in of_task.items():
-            weighted = tuple(replace(o, weight=shares[name][o.name]) for o in outcomes)
+        for name, of in of_task.items():
+            weighted = [replace(o, weight=shares[name][o.name]) for o in of]
             self.tasks.append(Task(name, weighted, self.n_items))
-            self.n_items += outcomes[0].bank.n_items
-        methods = sorted({o.bank.method for o in self.outcomes if o.weight > 0.0})
+            self.n_items += of[0].bank.n_items
+        self.outcomes = [o for t in self.tasks for o in t.outcomes]
+        counting = [o for o in self.outcomes if o.weight > 0.0]
+        methods = sorted({o.bank.method for o in counting})
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
+        #: The outcomes' scale if all that count share one, else [0, 1].
+        self.scale = scale_of(counting)
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
-        self._starts = [t.start for t in self.tasks]
+        self._starts = [t.where.start for t in self.tasks]
         self.kept = np.concatenate([t.kept for t in self.tasks])
         self.n_kept = np.array([int(t.kept.sum()) for t in self.tasks])
 
     @property
-    def outcomes(self) -> list[Outcome]:
-        """The outcomes of all tasks."""
-        return [o for t in self.tasks for o in t.outcomes]
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of what is ranked by: the outcomes' own if they share one, else [0, 1]."""
-        scales = [o.scale for o in self.outcomes if o.weight > 0.0]
-        return scales[0] if all(s == scales[0] for s in scales) else Scale()
+    def changes(self) -> int:
+        """Of what is known of any task."""
+        return sum(t.changes for t in self.tasks)
 
     def position(self, item: Any) -> int:
         """Position of an item among those of all tasks."""
@@ -131,7 +295,7 @@ class Contents:
         else:
             raise UsageError(f"item {item!r} is not a pair (task, doc_id)")
         try:
-            return task.start + task.leader.bank.index[doc_id]
+            return int(task.where.start) + task.bank.index[doc_id]
         except (KeyError, TypeError):
             of = f" of task {task.name!r}" if task.name else ""
             raise UsageError(f"the bank{of} has no item with doc_id {doc_id!r}") from None
@@ -140,27 +304,46 @@ class Contents:
         """Number of the task in which an item lies."""
         return bisect_right(self._starts, position) - 1
 
-    def doc_id(self, position: int) -> Any:
-        """An item as its task names it."""
+    def at(self, position: int) -> tuple[Task, int]:
+        """The task in which an item lies, and its position there."""
         task = self.tasks[self.task_at(position)]
-        return task.doc_ids[position - task.start]
+        return task, position - task.where.start
 
-    def item(self, position: int) -> Any:
-        """An item as `ask` names it."""
-        doc_id = self.doc_id(position)
-        return doc_id if self.bare else (self.tasks[self.task_at(position)].name, doc_id)
+    def item(self, position: int, bare: bool | None = None) -> Any:
+        """An item as `ask` names it, or (`bare`) as its task does."""
+        task, i = self.at(position)
+        doc_id = task.bank.doc_ids[i]
+        return doc_id if (self.bare if bare is None else bare) else (task.name, doc_id)
 
     def units(self, stated: Any) -> Floats:
         """Units of all items: 1 each, or as stated (by task, where there are several)."""
         if self.bare:
-            return _units(self.tasks[0].leader.bank, stated)
+            return _units(self.tasks[0].bank, stated)
         by_task = {} if stated is None else stated
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
         unknown = sorted(set(by_task) - set(self.of_task))
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
-        return np.concatenate([_units(t.leader.bank, by_task.get(t.name)) for t in self.tasks])
+        return np.concatenate([_units(t.bank, by_task.get(t.name)) for t in self.tasks])
+
+    def group(self, name: str, stated: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
+        """What the weight of each task is multiplied by in a group of tasks, by task number."""
+        of = dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, 1.0)
+        unknown = [t for t in of if t not in self.of_task]
+        if unknown or not of:
+            raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
+        total = sum(of.values())
+        if not total > 0.0 or min(of.values()) < 0.0:
+            raise UsageError(f"group {name!r}: weights must be numbers above 0")
+        numbers = {self.of_task[task]: w / total for task, w in of.items()}
+        return {t: w / self.tasks[t].weight for t, w in numbers.items()}
+
+
+def scale_of(outcomes: Sequence[Outcome]) -> Scale:
+    """The scale that outcomes share; [0, 1] where they share none."""
+    first = outcomes[0].scale
+    return first if all(o.scale == first for o in outcomes) else Scale()
 
 
 def _units(bank: ItemBank, stated: Mapping[Any, float] | ArrayLike | None) -> Floats:
@@ -217,37 +400,39 @@ def _shares(
     of_task: Mapping[str, Sequence[Outcome]], stated: Weights
 ) -> dict[str, dict[str, float]]:
     """Weights of all outcomes by task and name, summing to 1."""
-    metrics = {o.name for outcomes in of_task.values() for o in outcomes}
     weights: Mapping[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
-    inner = {t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()}
-    if stated == "equal":
+    inner: Mapping[str, Mapping[str, Any]] = {
+        t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()
+    }
+    metrics = {name for names in inner.values() for name in names}
+    if isinstance(stated, Mapping):
+        of: Mapping[str, Any] = stated
+        if set(of) == set(of_task):
+            weights = of
+            if any(isinstance(w, Mapping) for w in of.values()):
+                for task, names in of.items():
+                    if not isinstance(names, Mapping) or set(names) != set(inner[task]):
+                        raise UsageError(
+                            f"weights of task {task!r} are not one per outcome: {names!r}"
+                        )
+                    _check_weights(names.values(), zero=True)
+                inner, weights = of, {t: sum(names.values()) for t, names in of.items()}
+            _check_weights(weights.values(), zero=False)
+        elif set(of) == metrics:
+            inner = {t: {k: of[k] for k in names} for t, names in inner.items()}
+        else:
+            names = [*of_task, *(metrics if metrics != set(of_task) else ())]
+            raise UsageError(
+                f"weights are of {', '.join(map(str, of))}, the banks of "
+                f"{', '.join(map(str, names))}"
+            )
+    elif stated == "equal":
         weights = dict.fromkeys(of_task, 1.0)
-    elif isinstance(stated, str) and stated != "documents":
+    elif stated not in (None, "documents"):
         raise UsageError(
-            f"weights {stated!r} is neither 'documents' nor 'equal', nor a weight per task"
+            f"weights {stated!r} is neither 'documents' nor 'equal', nor a weight per task or "
+            "outcome"
         )
-    elif isinstance(stated, Mapping) and set(stated) == set(of_task):
-        by_task: Mapping[str, Any] = stated
-        weights = by_task
-        if any(isinstance(w, Mapping) for w in stated.values()):
-            for task, of in by_task.items():
-                if not isinstance(of, Mapping) or set(of) != set(inner[task]):
-                    raise UsageError(f"weights of task {task!r} are not one per outcome: {of!r}")
-                _check_weights(of.values(), zero=True)
-            inner = {t: {k: by_task[t][k] for k in names} for t, names in inner.items()}
-            weights = {t: sum(of.values()) for t, of in inner.items()}
-        _check_weights(weights.values(), zero=False)
-    elif isinstance(stated, Mapping) and set(stated) == metrics:
-        of_name: Mapping[str, Any] = stated
-        inner = {t: {k: of_name[k] for k in names} for t, names in inner.items()}
-    elif isinstance(stated, Mapping):
-        names = [*of_task, *(metrics if metrics != set(of_task) else ())]
-        raise UsageError(
-            f"weights are of {', '.join(map(str, stated))}, the banks of "
-            f"{', '.join(map(str, names))}"
-        )
-    elif stated is not None and not isinstance(stated, str):
-        raise UsageError(f"weights {stated!r} is not a weight per task or outcome")
     total, out = sum(weights.values()), {}
     for task, of_outcome in inner.items():
         _check_weights(of_outcome.values(), zero=True)
@@ -265,19 +450,52 @@ def _check_weights(weights: Any, zero: bool) -> None:
         raise UsageError("some weight must be above 0")
 
 
-def groups_of(
-    contents: Contents, groups: Mapping[str, Mapping[str, float] | Sequence[str]]
-) -> dict[str, dict[int, float]]:
-    """What the weight of each task is multiplied by in each group, by task number."""
-    out: dict[str, dict[int, float]] = {}
-    for name, stated in groups.items():
-        of = dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, 1.0)
-        unknown = [t for t in of if t not in contents.of_task]
-        if unknown or not of:
-            raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
-        total = sum(of.values())
-        if not total > 0.0 or min(of.values()) < 0.0:
-            raise UsageError(f"group {name!r}: weights must be numbers above 0")
-        at = {contents.of_task[task]: w / total for task, w in of.items()}
-        out[name] = {t: w / contents.tasks[t].weight for t, w in at.items()}
-    return out
+# -- what failures may hide --------------------------------------------------------------------
+
+
+#: Failures, and scores, below which nothing is read off them.
+FEWEST = 3
+#: Standard errors of `b` that are added to its size: it is known from few failures.
+MARGIN = 0.5
+
+
+def lean(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -> float:
+    """By how much an estimate may be too high (below 0: too low) because some answers failed.
+
+    An estimate takes failures for random, given what is expected of the items. Whether they are
+    shows in part: if a score less by one makes a failure likelier by b, so does an expected score,
+    because an expectation is the mean of scores. By regressing failures on expected scores `b` is
+    known, and with the variance s2 of scores about their expectation those that were seen lie
+    ``b s2 / (1 - f)`` above it on average, where a share f failed. By so much an estimate is too
+    high at most, for the bank and the items that did not fail pull it the other way, and never by
+    more than if all that failed had scored 0.
+
+    Parameters
+    ----------
+    expected : ndarray of shape (n_items,)
+        Expected scores of one model.
+    scores : mapping of int to float
+        What it scored, by item.
+    failed : sequence of int
+        Items that it failed on.
+
+    Examples
+    --------
+    >>> expected = np.linspace(0.1, 0.9, 9)
+    >>> scores = {i: expected[i] + 0.2 * (-1) ** i for i in range(3, 9)}
+    >>> round(lean(expected, scores, [0, 1, 2]), 3)
+    0.067
+    """
+    if min(len(scores), len(failed)) < FEWEST:
+        return 0.0
+    seen, missed = expected[[*scores]], expected[list(failed)]
+    share = len(missed) / (len(seen) + len(missed))
+    both = np.concatenate([seen, missed])
+    spread = float(both.var())
+    if spread < 1e-9:
+        return 0.0
+    slope = share * (1.0 - share) * float(seen.mean() - missed.mean()) / spread
+    noise = float(np.mean((np.array(list(scores.values())) - seen) ** 2))
+    unsure = (share * (1.0 - share) / (len(both) * spread)) ** 0.5
+    high = (slope + np.copysign(MARGIN * unsure, slope)) * noise / (1.0 - share)
+    return float(np.clip(high, -share * (1.0 - missed).mean(), share * missed.mean()))

@@ -19,12 +19,8 @@ from numpy.typing import NDArray
 from ..methods.belief import POPULATION, Belief, Floats
 from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Scale
-from .looks import ROUNDING, Looks
-from .verdicts import EQUIVALENT as NO_DIFFERENCE
-from .verdicts import Verdicts
-
-BETTER, EQUIVALENT, NOT_WORSE = "better", "equivalent", "not worse"
-WORSE, NOT_KNOWN = "worse", "not known"
+from .looks import Looks
+from .verdicts import NOT_KNOWN, Verdicts
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class Difference:
         if reach is not None:
             low, high = gain - reach * error, gain + reach * error
         least = -margin / scale.span
-        verdict = _verdict(verdicts, low, high, least)
+        verdict = verdicts.gate(low, high, margin / scale.span)
         more = None
         if verdict == NOT_KNOWN and math.isfinite(error) and gain != least:
             needed = documents * (0.5 * (high - low) / abs(gain - least)) ** 2
@@ -109,18 +105,6 @@ class Difference:
     def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return asdict(self)
-
-
-def _verdict(v: Verdicts, low: float, high: float, least: float) -> str:
-    """In the words of a gate: is the candidate better by at least `least`, which is 0 or below?"""
-    equal = v.belief.variance[0, 1] < 1e-16 and abs(v.belief.pairs[0][1, 0]) <= ROUNDING
-    if equal or v.state[1, 0] == NO_DIFFERENCE or (least < 0.0 and least <= low <= high <= -least):
-        return EQUIVALENT
-    if v.sign[1, 0] > 0:
-        return BETTER
-    if v.sign[1, 0] < 0 if least == 0.0 else high < least:
-        return WORSE
-    return NOT_WORSE if least <= low and least < 0.0 else NOT_KNOWN
 
 
 def compare_scores(
@@ -227,7 +211,7 @@ def compare_means(
     belief = Belief(location, v, dfs, n, math.inf, POPULATION)
     looks = Looks(once=True).after(belief, 1.0 - confidence)
     bar = np.full((2, 2), undecided)
-    verdicts = Verdicts.of(belief, looks, ("baseline", "candidate"), confidence, bar=bar)
+    verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence, bar=bar)
     return Difference.of(
         verdicts, documents=documents, margin=margin, scale=scale, clusters=clusters, reach=reach
     )

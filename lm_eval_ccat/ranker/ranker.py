@@ -27,13 +27,11 @@ from .arguments import (
     prices_of,
     whole,
 )
-from .audit import Audits
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
-from .outcomes import Outcomes
 from .references import Known, references_of, refuse_known
-from .result import Brief, Ranking
+from .result import Ranking
 from .standing import Standing
 from .stopping import StoppingRule, has_goal, limits, stopping_rule
 from .summary import Summary
@@ -171,32 +169,32 @@ class Ranker:
         contents = self._contents = Contents(bank, weights)
         usual = 10 if len(contents.tasks) == 1 else 5
         ahead = usual if warmup is None else whole(warmup, "warmup", 0)
-        near = float(min_difference) / contents.scale.span
-        of_method: dict[str, dict[str, object]] = {}
+        near, n, placing = (
+            float(min_difference) / contents.scale.span,
+            len(prices),
+            known is not None,
+        )
 
-        def policy_of(outcome: Outcome, leader: Outcome, n_models: int) -> Policy:
+        def policy_of(outcome: Outcome, leader: ItemBank) -> Policy:
+            if outcome.bank.method != leader.method:
+                return BesidePolicy(outcome.bank, n)
             chosen = method_of(outcome.bank)
-            if outcome.bank.method != leader.bank.method:
-                return BesidePolicy(outcome.bank, n_models)
-            if chosen.name not in of_method:
-                of_method[chosen.name] = checked_options(chosen, options)
-            more, placing = of_method[chosen.name], known is not None
-            return chosen.rank(outcome.bank, n_models, self.seed, near, placing, looks, **more)
+            more = checked_options(chosen, options)
+            return chosen.rank(outcome.bank, n, self.seed, near, placing, looks, **more)
 
-        self._outcomes = Outcomes(contents, len(prices), policy_of)
-        units = contents.units(units)
-        prior = Across.of(self._outcomes) if flag(across, "across") else None
+        for task in contents.tasks:
+            task.begin(n, policy_of)
+        sizes = contents.units(units)
+        prior = Across.of(contents.tasks) if flag(across, "across") else None
+        replays = Replays.of([t.states[0].outcome.bank for t in contents.tasks])
         every = dict.fromkeys(range(len(contents.tasks)), 1.0)
-        replays = Replays.of([o.outcome.bank for o, *_ in self._outcomes.of_task])
-        score = WeightedSum(self._outcomes, units, every, prior, replays=replays)
-        if prior is not None and replays is not None:
-            if not replays.gains(np.array(score.weights), prior):
-                score = WeightedSum(self._outcomes, units, every, replays=replays)
-        self._ledger = Ledger(contents, prices, units, limit, score.leader.affords_mean)
+        score = WeightedSum(contents, sizes, every, prior, replays=replays)
+        if prior is not None and replays is not None and not replays.gains(score.weights, prior):
+            score = WeightedSum(contents, sizes, every, replays=replays)
         references = None
         if known is not None:
-            sampled = question == POPULATION
-            references = references_of(known, score.alone, prices, sampled)
+            references = references_of(known, score.alone, prices, question == POPULATION)
+        self._ledger = Ledger(contents, prices, sizes, limit, score.leader.affords_mean)
         self._standing = Standing(
             score, self._ledger, references, self.confidence, near, familywise, question
         )
@@ -210,14 +208,8 @@ class Ranker:
             whole(exposure, "exposure", 1),
         )
         self._set_looks()
-        self._audits = Audits(self._turns.audit_share)
-        self._summary = Summary(
-            self._turns,
-            self._outcomes,
-            self._audits,
-            groups or {},
-            {"min_difference": min_difference or None, "familywise": familywise or None, **options},
-        )
+        more = {"min_difference": min_difference or None, "familywise": familywise or None}
+        self._summary = Summary(self._turns, groups or {}, {**more, **options})
 
     def __repr__(self) -> str:
         accounts = self._ledger.accounts
@@ -254,7 +246,7 @@ class Ranker:
     @property
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
-        return not self._ledger.n_in_flight and not self._turns.candidates()
+        return not any(a.pending for a in self._ledger.accounts) and not self._turns.candidates()
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
@@ -345,10 +337,10 @@ class Ranker:
             self._place(j, choice)
 
     def _place(self, j: int, choice: Choice) -> None:
-        account = self._ledger.accounts[j]
-        self._audits.note(j, account, choice, self._outcomes)
+        account, (task, i) = self._ledger.accounts[j], self._contents.at(choice.item)
+        self._turns.audits.note(account, choice, self._contents)
         self._ledger.place(account, choice.item, choice.probability)
-        self._outcomes.placed(j, choice.item, choice.probability)
+        task.placed(j, i, choice.probability)
 
     def audit_draw(self, model: str, item: Any) -> float | None:
         """`probability` of what the audit would draw now; for journals that did not record it.
@@ -392,10 +384,11 @@ class Ranker:
         >>> ranker.spent
         2.0
         """
-        account, i = self._ledger.account(model), self._contents.position(item)
-        scores = self._outcomes.read(model, i, score)
-        self._ledger.end(account, i, cost)
-        self._outcomes.told(account.at, i, scores)
+        account, at = self._ledger.account(model), self._contents.position(item)
+        task, i = self._contents.at(at)
+        scores = task.read(model, i, self._contents.item(at), score)
+        self._ledger.end(account, at, cost)
+        task.told(account.at, i, scores)
         self._turns.learned()
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
@@ -411,9 +404,10 @@ class Ranker:
         >>> ranker.result().failed[model] == {item: "HTTP 400: the prompt is too long"}
         True
         """
-        account, i = self._ledger.account(model), self._contents.position(item)
-        self._ledger.end(account, i, cost, str(reason))
-        self._outcomes.failed(account.at, i)
+        account, at = self._ledger.account(model), self._contents.position(item)
+        task, i = self._contents.at(at)
+        self._ledger.end(account, at, cost, str(reason))
+        task.failed(account.at, i)
         self._turns.learned()
 
     def release(self, model: str, item: Any) -> None:
@@ -427,13 +421,13 @@ class Ranker:
         >>> ranker.in_flight
         set()
         """
-        account, i = self._ledger.account(model), self._contents.position(item)
-        if i not in account.pending:
+        account, at = self._ledger.account(model), self._contents.position(item)
+        if at not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
-        self._ledger.release(account, i)
-        task = self._contents.tasks[self._contents.task_at(i)]
-        self._audits.forget(account.at, task.name, i - task.start)
-        self._outcomes.unplaced(account.at, i)
+        task, i = self._contents.at(at)
+        self._ledger.release(account, at)
+        self._turns.audits.forget(account.at, task.name, i)
+        task.unplaced(account.at, i)
 
     def drop(self, model: str, reason: str = "set aside") -> None:
         """Set a model aside: nothing more is asked of it and no pair waits for it.
@@ -550,7 +544,8 @@ class Ranker:
             self._standing.looked = None
         for name, price in add.items():
             self._ledger.add(name, price)
-            self._outcomes.add_model()
+            for task in self._contents.tasks:
+                task.add_model()
         self._ledger.reprice(prices)
         self._turns.cap = self._cap()
         self._set_looks()
@@ -560,7 +555,7 @@ class Ranker:
     @property
     def bank(self) -> ItemBank:
         """The bank; with several tasks, that of the first."""
-        return self._contents.tasks[0].leader.bank
+        return self._contents.tasks[0].bank
 
     @property
     def budget(self) -> float:
@@ -650,10 +645,17 @@ class Ranker:
         >>> ranker.expected("a").shape
         (100,)
         """
-        return self._outcomes.expected(self._ledger.account(model).at)
+        j = self._ledger.account(model).at
+        return np.concatenate([t.leader.policy.expected(j) for t in self._contents.tasks])
 
-    def result(self) -> Ranking:
+    def result(self, parts: bool = True) -> Ranking:
         """The current ranking; may be called at any time.
+
+        Parameters
+        ----------
+        parts : bool, optional
+            Whether to rank by each task, outcome and group as well, and to ask which pairs stand
+            also for items like these; False is quicker, for who looks many times.
 
         Examples
         --------
@@ -661,18 +663,7 @@ class Ranker:
         >>> ranker.result().decisions
         {('a', 'b'): 'open', ('b', 'a'): 'open'}
         """
-        return self._summary.ranking(self.done)
-
-    def brief(self) -> Brief:
-        """Order, ties and estimates as `result` has them, without its pairs: cheap to look at.
-
-        Examples
-        --------
-        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
-        >>> ranker.brief().order
-        ['a', 'b']
-        """
-        return self._summary.brief()
+        return self._summary.ranking(self.done, parts)
 
     @property
     def signature(self) -> str:

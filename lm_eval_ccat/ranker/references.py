@@ -17,7 +17,7 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import References
 from ..scores.table import ScoreTable
-from .outcomes import OutcomeState
+from .contents import OutcomeState
 
 #: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.
 KnownMean = tuple[float, float, float]

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from ..content import OpenPairContent, RankingContent
-from ..methods.policy import Drawn
+import numpy as np
+
+from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
 from ..metrics.scale import Scale
 from ..shown import Grid, Shown
-from .audit import AuditResult
 from .headline import order_in_words, ranking_grid
-from .rows import ModelRow, PairRow, Placement
-from .verdicts import Verdicts
+from .rows import ModelRow, PairRow, place_of
+from .verdicts import WORDS, Mask, Verdicts
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
 Pair = tuple[str, str]
 T = TypeVar("T")
 
 
-def signature(parts: Mapping[str, object]) -> str:
-    """One line that lets a reader reproduce a number: ``task:gsm|metric:acc|...``.
+class _View(Generic[T]):
+    """A value of a ranking that follows from others, computed once."""
 
-    Examples
-    --------
-    >>> signature({"task": "gsm", "seed": 0})
-    'task:gsm|seed:0'
-    """
-    return "|".join(f"{k}:{v}" for k, v in parts.items() if v is not None)
+    def __init__(self, of: Callable[[Ranking], T]) -> None:
+        self.of = of
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, ranking: Ranking, owner: type) -> T:
+        value = ranking.__dict__[self.name] = self.of(ranking)
+        return value
+
+
+class _Column(_View[dict[str, T]]):
+    """One column of the models' rows, by model; models without a value are left out."""
+
+    def __init__(self, of: Callable[[ModelRow], T | None]) -> None:
+        super().__init__(lambda r: {m.name: v for m in r.models if (v := of(m)) is not None})
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,44 +50,62 @@ class Ranking(Shown):
     ----------
     models : tuple of ModelRow
         The tested ones as they were given, those set aside included, then reference models.
-    pairs : tuple of PairRow
-        Of all pairs with a tested model; best first.
-    order : list of str
-        Models, best first; those set aside are not in it.
-    ties : list of tuple of str
-        The coarse view: runs of models whose neighbours are not decided.
-    separated_within_ties : list of (str, str)
-        Pairs inside a tie group that are decided nevertheless.
-    open_pairs : list of OpenPairContent
-        Open neighbours of the order, and what would decide them; the cheapest first.
-    withdrawn : list of (str, str)
-        Pairs that were decided the other way round, and are open again.
-    expected_wrong : float
-        Expected number of wrong pairs among the decided ones, as for a single look.
-    question : {"benchmark", "population"}
-        Whether the order is that of full runs of these items, or of items like these.
-    stopped_because : str
-        Why nothing more is asked, in words ("" while the ranking is running).
-    goal_met : bool
-        Whether the goal of the stopping rule is met; by default, that all pairs are decided or
-        equivalent.
-    confidence : float
-        Two-sided confidence at which a pair counts as decided.
-    level_spent : float
-        Part of the level of error that the looks could use up so far; the rest is kept back for a
-        horizon that is raised.
+    verdicts : Verdicts
+        What is decided of them; order, ranks and pairs follow from it.
     n_items : int
         Items of the full benchmark.
     scale : Scale
         The metric's own scale; [0, 1] where outcomes of several scales are summed.
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
+    beyond : ndarray of bool, shape (n_tested, n_tested), optional
+        Pairs that stand also for items like these.
+    tops : tuple of int
+        The k of `p_top`.
+    stopped_because : str
+        Why nothing more is asked, in words ("" while the ranking is running).
+    goal_met : bool
+        Whether the goal of the stopping rule is met; by default, that all pairs are decided or
+        equivalent.
     tasks, outcomes, groups : dict of str to Ranking
         If there are several: the ranking by each alone, which the run did not try to decide.
     weights : dict of str to float
         Weights of the tasks (or of the outcomes of one task) in the ranked score.
-    verdicts : Verdicts
-        Where the rows come from.
+    estimates, standard_errors : dict of str to float
+        Estimated full-benchmark mean score of each model.
+    intervals : dict of str to (float, float)
+        Of the tested models' estimates, at `confidence`.
+    abilities : dict of str to (float, float)
+        Ability and its standard error, in logits; of one outcome alone.
+    items, draws, failed : dict of str to list or dict
+        Items that each model was scored on, in the order they were told; those of them that were
+        drawn at random, with the probability of the draw; those it failed on, with the reason.
+    cost : dict of str to float
+        What each model spent, in price x units.
+    set_aside : dict of str to str
+        Models dropped before the end, with the reason.
+    findings : dict of str to list of str
+        Sentences about models of which the bank says little.
+    samples : dict of str to Drawn
+        Estimates from the randomly drawn items alone.
+    audits : dict of str to AuditResult
+        With ``audit``: an estimate per model that does not rely on the response model.
+    question : {"benchmark", "population"}
+        Whether the order is that of full runs of these items, or of items like these.
+    confidence : float
+        Two-sided confidence at which a pair counts as decided.
+    order : list of str
+        Models, best first; those set aside are not in it.
+    ties : list of tuple of str
+        The coarse view: runs of models whose neighbours are not decided.
+    separated_within_ties : list of (str, str)
+        Pairs inside a tie group that are decided nevertheless.
+    withdrawn : list of (str, str)
+        Pairs that were decided the other way round, and are open again.
+    expected_wrong : float
+        Expected number of wrong pairs among the decided ones, as for a single look.
+    rank_ranges : dict of str to (int, int)
+        The ranks that the decided pairs leave possible, 1 best.
 
     Examples
     --------
@@ -94,20 +122,12 @@ class Ranking(Shown):
     """
 
     models: tuple[ModelRow, ...]
-    pairs: tuple[PairRow, ...]
-    order: list[str]
-    ties: list[tuple[str, ...]]
-    separated_within_ties: list[Pair]
-    open_pairs: list[OpenPairContent]
-    withdrawn: list[Pair]
-    expected_wrong: float
-    question: str
-    confidence: float
-    level_spent: float
+    verdicts: Verdicts = field(compare=False)
     n_items: int
     scale: Scale
     signature: str
-    verdicts: Verdicts = field(compare=False)
+    beyond: Mask | None = field(default=None, compare=False)
+    tops: tuple[int, ...] = ()
     stopped_because: str = ""
     goal_met: bool = False
     tasks: dict[str, Ranking] = field(default_factory=dict)
@@ -115,26 +135,29 @@ class Ranking(Shown):
     groups: dict[str, Ranking] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
-    # -- columns ------------------------------------------------------------------------------
+    estimates = _Column(lambda m: m.estimate.mean)
+    standard_errors = _Column(lambda m: m.estimate.error)
+    intervals = _Column(lambda m: None if m.known else m.interval)
+    abilities = _Column(lambda m: m.ability)
+    items = _Column(lambda m: m.items)
+    draws = _Column(lambda m: m.draws or None)
+    failed = _Column(lambda m: None if m.known else m.failed)
+    cost = _Column(lambda m: m.cost)
+    set_aside = _Column(lambda m: m.set_aside)
+    findings = _Column(lambda m: m.findings or None)
+    samples = _Column(lambda m: m.sample)
+    audits = _Column(lambda m: m.audit)
 
-    def _of(self, column: Callable[[ModelRow], T | None]) -> dict[str, T]:
-        """One column of the models' rows, by model; models without a value are left out."""
-        return {m.name: v for m in self.models if (v := column(m)) is not None}
-
-    @cached_property
-    def estimates(self) -> dict[str, float]:
-        """Estimated full-benchmark mean score of each model."""
-        return self._of(lambda m: m.estimate.mean)
-
-    @cached_property
-    def standard_errors(self) -> dict[str, float]:
-        """Standard errors of the estimates."""
-        return self._of(lambda m: m.estimate.error)
-
-    @cached_property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """Intervals of the tested models' estimates, at `confidence`."""
-        return self._of(lambda m: None if m.known else m.interval)
+    question = _View(lambda r: r.verdicts.belief.question)
+    confidence = _View(lambda r: r.verdicts.confidence)
+    order = _View(lambda r: r.verdicts.order)
+    ties = _View(lambda r: r.verdicts.ties)
+    separated_within_ties = _View(lambda r: r.verdicts.separated_within_ties)
+    withdrawn = _View(lambda r: r.verdicts.withdrawn)
+    expected_wrong = _View(lambda r: r.verdicts.expected_wrong)
+    rank_ranges = _View(lambda r: r.verdicts.rank_ranges)
+    _rows = _View(lambda r: {m.name: m for m in r.models})
+    _rank = _View(lambda r: {model: n for n, model in enumerate(r.order, 1)})
 
     @property
     def looks(self) -> str:
@@ -142,76 +165,67 @@ class Ranking(Shown):
         each = (m.estimate for m in self.models if not m.known)
         return "one" if all(one.looks.once and one.of_method is None for one in each) else "every"
 
-    @cached_property
-    def abilities(self) -> dict[str, tuple[float, float]]:
-        """Ability and its standard error, in logits; of one outcome alone."""
-        return self._of(lambda m: m.ability)
-
-    @cached_property
-    def items(self) -> dict[str, list[Any]]:
-        """Items each model was scored on, in the order they were told."""
-        return self._of(lambda m: m.items)
-
-    @cached_property
-    def draws(self) -> dict[str, list[tuple[Any, float]]]:
-        """Those of them that were drawn at random, with the probability of the draw."""
-        return self._of(lambda m: m.draws or None)
-
-    @cached_property
-    def failed(self) -> dict[str, dict[Any, str]]:
-        """Items that a model failed on, with the reason."""
-        return self._of(lambda m: None if m.known else m.failed)
-
-    @cached_property
-    def cost(self) -> dict[str, float]:
-        """What each model spent, in price x units."""
-        return self._of(lambda m: m.cost)
-
-    @cached_property
-    def set_aside(self) -> dict[str, str]:
-        """Models dropped before the end, with the reason."""
-        return self._of(lambda m: m.set_aside)
-
-    @cached_property
-    def findings(self) -> dict[str, list[str]]:
-        """Sentences about models of which the bank says little."""
-        return self._of(lambda m: m.findings or None)
-
-    @cached_property
-    def samples(self) -> dict[str, Drawn]:
-        """Estimates from the randomly drawn items alone."""
-        return self._of(lambda m: m.sample)
-
-    @cached_property
-    def audits(self) -> dict[str, AuditResult]:
-        """With ``audit``: an estimate per model that does not rely on the response model."""
-        return self._of(lambda m: m.audit)
-
-    @cached_property
-    def places(self) -> dict[str, Placement]:
-        """Among reference models: where each tested model stands."""
-        return self._of(lambda m: m.place)
-
-    @cached_property
+    @property
     def known(self) -> tuple[str, ...]:
         """Reference models, fixed points of the order; they have no items and no ability."""
-        return tuple(m.name for m in self.models if m.known)
+        return self.verdicts.names[len(self.verdicts.tested) :]
+
+    @property
+    def level_spent(self) -> float:
+        """Part of the level of error that the looks so far could use up.
+
+        The rest is kept back for a horizon that is raised.
+        """
+        looks = self.verdicts.looks
+        return 1.0 if looks.once else looks.spent(self.verdicts.belief.n_items)
+
+    @property
+    def decided(self) -> bool:
+        """Whether every adjacent pair of the order is decided."""
+        return not self.ties
 
     @cached_property
-    def rank_ranges(self) -> dict[str, tuple[int, int]]:
-        """The ranks that the decided pairs leave possible, 1 best."""
-        return self._of(lambda m: m.rank_range)
+    def open_pairs(self) -> list[OpenPairContent]:
+        """Open neighbours of the order, and what would decide them; the cheapest first."""
+        costs = {m.name: m.cost / len(m.items) for m in self.models if m.items}
+        return self.verdicts.missing(self.n_items, costs)
+
+    @cached_property
+    def places(self) -> dict[str, PlaceContent]:
+        """Among reference models: where each tested model stands."""
+        tested = self.verdicts.tested if self.known else ()
+        return {name: place_of(self.verdicts, name) for name in tested}
 
     @cached_property
     def p_top(self) -> dict[int, dict[str, float]]:
         """Probability of being among the best k, for some k."""
-        tops = dict.fromkeys(k for m in self.models for k in m.p_top)
-        return {k: {m.name: m.p_top[k] for m in self.models if k in m.p_top} for k in tops}
+        tops = sorted(k for k in {1, *self.tops} if k == 1 or k < len(self.order))
+        chances = self.verdicts.p_top(tops).items()
+        return {k: {m: of[m] for m in self.verdicts.names if m in of} for k, of in chances}
 
     @property
     def p_best(self) -> dict[str, float]:
         """Probability of being the best."""
-        return self.p_top.get(1, {})
+        return self.p_top[1]
+
+    @cached_property
+    def pairs(self) -> tuple[PairRow, ...]:
+        """All pairs with a tested model; best first."""
+        v = self.verdicts
+        m, order, out = len(v.tested), v.rows.tolist(), []
+        better, needed, state = v.better.tolist(), v.needed().tolist(), v.state.tolist()
+        beyond, barred = None if self.beyond is None else self.beyond.tolist(), v.barred.tolist()
+        below = {i: n for n, i in enumerate(order)}
+        for i in (i for i in order if i < m):
+            for j in order:
+                if j == i or (j < m and below[j] < below[i]):
+                    continue
+                a, b = (i, j) if below[i] < below[j] else (j, i)
+                p = better[i][j] if a == i else 1.0 - better[i][j]
+                stands = beyond[i][j] if beyond and j < m else None
+                row = needed[i][j], WORDS[state[i][j]], stands, barred[i][j]
+                out.append(PairRow(v.names[a], v.names[b], p, *row))
+        return tuple(out)
 
     @cached_property
     def pairwise(self) -> dict[Pair, float]:
@@ -225,11 +239,6 @@ class Ranking(Shown):
         one_way = {(row.a, row.b): row.decision for row in self.pairs}
         return one_way | {(b, a): what for (a, b), what in one_way.items()}
 
-    @property
-    def decided(self) -> bool:
-        """Whether every adjacent pair of the order is decided."""
-        return not self.ties
-
     # -- more of it ---------------------------------------------------------------------------
 
     def row(self, model: str) -> ModelRow:
@@ -242,7 +251,7 @@ class Ranking(Shown):
         >>> ranking.row("a").name
         'a'
         """
-        return next(m for m in self.models if m.name == model)
+        return self._rows[model]
 
     def interval(self, model: str, confidence: float | None = None) -> tuple[float, float]:
         """Interval of the full-benchmark mean score, cut to [0, 1].
@@ -294,28 +303,6 @@ class Ranking(Shown):
             return gap, float(low[i, j]), float(high[i, j])
         return gap, -float(high[j, i]), -float(low[j, i])
 
-    def only(self, model: str) -> Ranking:
-        """The same result for one of its models, as a ranking of that model alone.
-
-        Examples
-        --------
-        >>> from lm_eval_ccat import ItemBank, Ranker
-        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
-        >>> ranking.only("b").order
-        ['b']
-        """
-        row = self.row(model)
-        return replace(
-            self,
-            models=(row,),
-            pairs=(),
-            order=[model] if row.rank else [],
-            ties=[],
-            separated_within_ties=[],
-            open_pairs=[],
-            withdrawn=[],
-        )
-
     def in_words(self) -> str:
         """The order as one line, ``B > A > {C, D} > E``.
 
@@ -334,6 +321,51 @@ class Ranking(Shown):
 
     def _grid(self) -> Grid:
         return ranking_grid(self.to_dict(), self.in_words() or "no model was ranked")
+
+    def content_of(self, row: ModelRow) -> ModelContent:
+        """JSON values of one model, estimates on the metric's own scale.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> ranking.content_of(ranking.row("b"))["rank_range"]
+        [1, 2]
+        """
+        name, scale, audit = row.name, self.scale, row.audit
+        ranks = self.rank_ranges.get(name)
+        chances = {str(k): of[name] for k, of in self.p_top.items() if name in of}
+        sample: SampleContent | None = None
+        if (s := row.sample) is not None:
+            sample = {
+                "n": s.n,
+                "estimate": float(scale.restore(s.estimate)),
+                "standard_error": float(scale.restore_error(s.standard_error)),
+                "interval": np.sort(scale.restore(s.interval(self.confidence))).tolist(),
+            }
+        return {
+            "rank": self._rank.get(name),
+            "rank_range": ranks and list(ranks),
+            "p_best": chances.get("1"),
+            "p_top": chances,
+            "estimate": float(scale.restore(row.estimate.mean)),
+            "standard_error": float(scale.restore_error(row.estimate.error)),
+            "interval": np.sort(scale.restore(row.interval)).tolist(),
+            "bound": row.bound and np.sort(scale.restore(row.bound)).tolist(),
+            "known": row.known,
+            "place": self.places.get(name),
+            "ability": row.ability and row.ability[0],
+            "ability_standard_error": row.ability and row.ability[1],
+            "n_items": len(row.items),
+            "items": list(row.items),
+            "draws": [[item, p] for item, p in row.draws],
+            "failed": [{"doc_id": d, "reason": r} for d, r in row.failed.items()],
+            "cost": row.cost,
+            "set_aside": row.set_aside,
+            "findings": row.findings,
+            "sample": sample,
+            "audit": None if audit is None else audit.to_dict(scale),
+        }
 
     def to_dict(self) -> RankingContent:
         """JSON values, estimates on the metric's own scale and in its own direction.
@@ -360,7 +392,7 @@ class Ranking(Shown):
             "order": self.order,
             "ranking": self.in_words(),
             "question": self.question,
-            "models": {m.name: m.to_dict(self.scale, self.confidence) for m in self.models},
+            "models": {m.name: self.content_of(m) for m in self.models},
             "pairwise": [row.to_dict() for both in zip(rows, turned) for row in both],
             "ties": [list(g) for g in self.ties],
             "separated_within_ties": [list(p) for p in self.separated_within_ties],
@@ -386,12 +418,3 @@ class Ranking(Shown):
         if self.groups:
             content["groups"] = {name: r.to_dict() for name, r in self.groups.items()}
         return content
-
-
-class Brief(NamedTuple):
-    """Order, ties and estimates of a ranking, each as `Ranking` has them; scores on [0, 1]."""
-
-    order: list[str]
-    ties: list[tuple[str, ...]]
-    estimates: dict[str, float]
-    intervals: dict[str, tuple[float, float]]

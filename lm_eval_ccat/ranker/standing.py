@@ -147,7 +147,7 @@ class Standing:
             every = names + list(belief.references.names if belief.references else ())
             bar = np.array([[frozenset((a, b)) in self.barred for b in every] for a in names])
             bar = bar.reshape(len(names), len(every)).astype(bool)
-        return Verdicts.of(
+        return Verdicts(
             belief,
             looks.only(active),
             names,

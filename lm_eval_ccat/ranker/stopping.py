@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import reduce
 from operator import and_, or_
 from typing import Any, ClassVar
@@ -67,10 +67,10 @@ class StoppingRule(ABC):
         return () if self.goal else (self,)
 
     def __and__(self, other: StoppingRule) -> StoppingRule:
-        return _All((*_parts(_All, self), *_parts(_All, other)))
+        return _All.of(self, other)
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
-        return _Any((*_parts(_Any, self), *_parts(_Any, other)))
+        return _Any.of(self, other)
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,24 @@ class AllDecided(StoppingRule):
 
 
 @dataclass(frozen=True)
-class TargetError(StoppingRule):
+class _OfNumber(StoppingRule):
+    """A rule of one number, which is checked."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, name = getattr(self, one.name), f"{one.name} of {type(self).__name__}"
+            if one.type == "int":
+                whole(value, name, 1)
+            else:
+                number(value, name, 0.0, above=True)
+
+
+@dataclass(frozen=True)
+class TargetError(_OfNumber):
     """The standard error of every model's estimate, on [0, 1], is at most `se`."""
 
     se: float
     looks: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        number(self.se, "target_se", 0.0, above=True)
 
     def wants(self, standing: Standing) -> Mask:
         return np.asarray(standing.errors > self.se)
@@ -120,7 +130,7 @@ class TargetError(StoppingRule):
         return "the target is reached" if one else f"every standard error is at most {self.se:g}"
 
 
-class _ByVerdicts(StoppingRule):
+class _ByVerdicts(_OfNumber):
     """A goal of ranks: a model that misses it goes on while some pair of it may be decided."""
 
     @abstractmethod
@@ -140,9 +150,6 @@ class TopDecided(_ByVerdicts):
     """Who the best `k` are is decided, their order among themselves need not be."""
 
     k: int
-
-    def __post_init__(self) -> None:
-        whole(self.k, "k of TopDecided", 1)
 
     def misses(self, standing: Standing) -> Mask:
         v, out = standing.verdicts, standing.nobody
@@ -164,9 +171,6 @@ class RankWidth(_ByVerdicts):
 
     w: int
 
-    def __post_init__(self) -> None:
-        whole(self.w, "w of RankWidth", 1)
-
     def misses(self, standing: Standing) -> Mask:
         return _spans(standing) + 1 > self.w
 
@@ -179,9 +183,6 @@ class Percentile(_ByVerdicts):
     """Every model's rank range spans at most `p` per cent of all ranks."""
 
     p: float
-
-    def __post_init__(self) -> None:
-        number(self.p, "p of Percentile", 0.0, above=True)
 
     def misses(self, standing: Standing) -> Mask:
         return 100.0 * _spans(standing) > self.p * len(standing.verdicts.names)
@@ -204,7 +205,7 @@ def budget_used_up(amount: float, left: float) -> str:
     return f"the budget is used up ({plain} of {amount:.6g} left)"
 
 
-class _Limit(StoppingRule):
+class _Limit(_OfNumber):
     """What a ranking may take: reaching it is no success, and says nothing of what is decided."""
 
     goal = False
@@ -225,9 +226,6 @@ class Budget(_Limit):
 
     amount: float
 
-    def __post_init__(self) -> None:
-        number(self.amount, "budget", 0.0, above=True)
-
     def wants(self, standing: Standing) -> Mask:
         return standing.affordable(self.amount)
 
@@ -240,9 +238,6 @@ class MaxItems(_Limit):
     """Every model has `n` items."""
 
     n: int
-
-    def __post_init__(self) -> None:
-        whole(self.n, "max_items", 1)
 
     def wants(self, standing: Standing) -> Mask:
         return np.asarray(standing.items < self.n)
@@ -257,9 +252,6 @@ class Time(_Limit):
 
     seconds: float
 
-    def __post_init__(self) -> None:
-        number(self.seconds, "seconds", 0.0, above=True)
-
     def wants(self, standing: Standing) -> Mask:
         return standing.nobody | (standing.elapsed < self.seconds)
 
@@ -272,10 +264,13 @@ class _Several(StoppingRule):
     rules: tuple[StoppingRule, ...]
     sign: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        for rule in self.rules:
+    @classmethod
+    def of(cls, *rules: StoppingRule) -> StoppingRule:
+        """Both; one that is of this kind already gives its own."""
+        for rule in rules:
             if not isinstance(rule, StoppingRule):
                 raise UsageError(f"{rule!r} is not a stopping rule")
+        return cls(tuple(r for one in rules for r in (one.rules if type(one) is cls else (one,))))
 
     def __repr__(self) -> str:
         inner = (f"({r!r})" if isinstance(r, _Several) else repr(r) for r in self.rules)
@@ -284,11 +279,10 @@ class _Several(StoppingRule):
     def parts(self) -> tuple[StoppingRule, ...]:
         return tuple(part for r in self.rules for part in r.parts())
 
-    def _goals(self) -> list[StoppingRule]:
-        return [r for r in self.rules if has_goal(r)]
-
-    def _limits(self) -> list[StoppingRule]:
-        return [r for r in self.rules if not has_goal(r)]
+    def _split(self) -> tuple[list[StoppingRule], list[StoppingRule]]:
+        """Rules with a goal, and limits."""
+        goals = [r for r in self.rules if has_goal(r)]
+        return goals, [r for r in self.rules if r not in goals]
 
 
 class _All(_Several):
@@ -309,7 +303,7 @@ class _Any(_Several):
 
     def _wanted(self, standing: Standing) -> Mask:
         """Models that the goals want more items for; all where there is no goal."""
-        each = [r.wants(standing) for r in self._goals()]
+        each = [r.wants(standing) for r in self._split()[0]]
         if not each:
             return ~standing.nobody
         reached = any(not wants.any() for wants in each)
@@ -318,7 +312,7 @@ class _Any(_Several):
     def wants(self, standing: Standing) -> Mask:
         out = self._wanted(standing)
         # A limit holds for each model by itself: who has reached it gets no more.
-        for limit in self._limits():
+        for limit in self._split()[1]:
             out = out & limit.wants(standing)
         return out
 
@@ -326,14 +320,15 @@ class _Any(_Several):
         return tuple(limit for r in self.rules for limit in r.limits())
 
     def why(self, standing: Standing) -> str:
-        reached = [r for r in self._goals() if r.met(standing)]
+        goals, limits = self._split()
+        reached = [r for r in goals if r.met(standing)]
         if not reached:
             wanted = self._wanted(standing)
-            reached = [r for r in self._limits() if (wanted & ~r.wants(standing)).any()]
+            reached = [r for r in limits if (wanted & ~r.wants(standing)).any()]
         return " and ".join(filter(None, (r.why(standing) for r in reached)))
 
     def met(self, standing: Standing) -> bool:
-        goals = self._goals()
+        goals, _ = self._split()
         return any(r.met(standing) for r in goals) if goals else not self.wants(standing).any()
 
 
@@ -395,32 +390,27 @@ def words_of(
 
 def _single(text: str, words: str) -> StoppingRule:
     name, _, amount = " ".join(text.split()).partition(" ")
-    kinds: dict[str, tuple[Callable[[Any], StoppingRule], Callable[[str], Any]]] = {
-        "top": (TopDecided, int),
-        "se": (TargetError, float),
-        "ranks": (RankWidth, int),
-        "percentile": (Percentile, float),
-    }
     if name in ("decided", "limits") and not amount:
         return AllDecided() if name == "decided" else Unlimited()
-    try:
-        rule, read = kinds[name]
-        value = read(amount)
-    except (KeyError, ValueError):
-        raise UsageError(
-            f"stop {words!r} is not in the words decided, top K, se X, ranks W, percentile P and "
-            "limits, joined by `and` and `or`"
-        ) from None
-    return rule(value)
+    with suppress(ValueError):
+        match name:
+            case "top":
+                return TopDecided(int(amount))
+            case "se":
+                return TargetError(float(amount))
+            case "ranks":
+                return RankWidth(int(amount))
+            case "percentile":
+                return Percentile(float(amount))
+    raise UsageError(
+        f"stop {words!r} is not in the words decided, top K, se X, ranks W, percentile P and "
+        "limits, joined by `and` and `or`"
+    )
 
 
 def has_goal(rule: StoppingRule) -> bool:
     """Whether a rule has a goal, and not limits alone."""
     return any(part.goal for part in rule.parts())
-
-
-def _parts(kind: type[_Several], rule: StoppingRule) -> tuple[StoppingRule, ...]:
-    return rule.rules if isinstance(rule, kind) else (rule,)
 
 
 def stopping_rule(

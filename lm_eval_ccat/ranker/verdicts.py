@@ -31,6 +31,7 @@ Signs = NDArray[np.int8]
 
 OPEN, DECIDED, EQUIVALENT = 0, 1, 2
 WORDS = ("open", "decided", "equivalent")
+BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # a probability of ranks is known to 0.008
 #: Further items that `Verdicts.missing` looks ahead.
 _FAR = 20_000
@@ -41,16 +42,16 @@ _ALL = (slice(None), slice(None))
 class Verdicts:
     """What is known of every pair of a tested model (rows) and any model (columns).
 
-    Columns are the tested models, then the reference models. Everything follows from
-    `Verdicts.of`; two verdicts of the same belief and looks are the same.
+    Columns are the tested models, then the reference models. Two verdicts of the same belief and
+    looks are the same.
 
     Attributes
     ----------
     belief : Belief
     looks : Looks
         Of these models; ``looks.after(belief, ...)`` for a first look at this belief.
-    names : tuple of str
-        Of all rows, the tested models first.
+    tested : sequence of str
+        Names of the tested models.
     confidence : float
     familywise : bool
         Whether it is that of all pairs together, those with reference models among them.
@@ -63,35 +64,24 @@ class Verdicts:
     --------
     >>> b = Belief.independent([0.7, 0.69, 0.4], [0.02] * 3, n=[90] * 3, n_items=999)
     >>> looks = Looks(horizons=(100,)).after(b, 0.05)
-    >>> v = Verdicts.of(b, looks, "abc", 0.95, familywise=True)
+    >>> v = Verdicts(b, looks, "abc", 0.95, familywise=True)
     >>> v.order, v.ties, v.rank_ranges["a"], v.state.tolist()[0]
     (['a', 'b', 'c'], [('a', 'b')], (1, 2), [0, 0, 1])
     """
 
     belief: Belief
     looks: Looks
-    names: tuple[str, ...]
+    tested: Sequence[str]
     confidence: float = 0.95
     familywise: bool = False
     min_difference: float = 0.0
     bar: Mask | None = None
 
-    @classmethod
-    def of(
-        cls,
-        belief: Belief,
-        looks: Looks,
-        tested: Sequence[str],
-        confidence: float = 0.95,
-        *,
-        familywise: bool = False,
-        min_difference: float = 0.0,
-        bar: Mask | None = None,
-    ) -> Verdicts:
-        """Verdicts on tested models of these names; parameters as the class has them."""
-        r = belief.references
-        names = (*tested, *(() if r is None else r.names))
-        return cls(belief, looks, names, confidence, familywise, min_difference, bar)
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of all rows, the tested models first."""
+        r = self.belief.references
+        return (*self.tested, *(() if r is None else r.names))
 
     # -- pairs --------------------------------------------------------------------------------
 
@@ -110,7 +100,10 @@ class Verdicts:
         return out
 
     def _alone(self, at: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
-        """p of pairs at an index of the matrices, and which are close, each pair by itself."""
+        """p of pairs at an index of the matrices, and which are close, each pair by itself.
+
+        p is two-sided, valid at every look, and 1 where it decides nothing.
+        """
         belief, level = self.belief, 1.0 - self.confidence
         gap, variance = (x[at] for x in belief.pairs[:2])
         seen = self.looks.seen
@@ -128,34 +121,26 @@ class Verdicts:
         return np.where(barred, 1.0, p), near & ~barred
 
     @cached_property
-    def _single(self) -> tuple[Floats, Mask]:
-        return self._alone()
-
-    @property
-    def p(self) -> Floats:
-        """Two-sided, valid at every look, 1 where it decides nothing; shape (n_tested, n_rows)."""
-        return self._single[0]
-
-    @cached_property
-    def _family(self) -> tuple[Floats, float]:
-        """p as its family leaves it: a pair is decided where it is at most ``1 - confidence``.
+    def _family(self) -> tuple[Floats, Mask, float]:
+        """`_alone` of all pairs as their family leaves it.
 
         And what the level of a pair that is open, and of an interval, is divided by.
         """
-        level = 1.0 - self.confidence
-        return family(self.p, self.belief, level) if self.familywise else (self.p, 1.0)
+        p, near = self._alone()
+        if not self.familywise:
+            return p, near, 1.0
+        stepped, by = family(p, self.belief, 1.0 - self.confidence)
+        return stepped, near, by
 
     def _decided(self, at: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
         """Signs and states of pairs at an index of the matrices."""
         if self.familywise or at is _ALL:
-            p, near = self._family[0][at], self._single[1][at]
+            p, near = (x[at] for x in self._family[:2])
         else:  # a few pairs are decided without all others
             p, near = self._alone(at)
         sign = np.sign(self.belief.pairs[0][at]).astype(np.int8)
         sign[(p > 1.0 - self.confidence) | near] = 0
-        state = np.abs(sign)
-        state[near] = EQUIVALENT
-        return sign, state
+        return sign, np.where(near, EQUIVALENT, np.abs(sign)).astype(np.int8)
 
     @cached_property
     def _all_decided(self) -> tuple[Signs, Signs]:
@@ -174,11 +159,6 @@ class Verdicts:
         """Open, decided or equivalent, also where the interval excludes 0."""
         return self._all_decided[1]
 
-    @property
-    def tested(self) -> tuple[str, ...]:
-        """Names of the tested models."""
-        return self.names[: len(self.belief.location)]
-
     @cached_property
     def better(self) -> Floats:
         """P(row better than column), as if looked at once: it describes and decides nothing."""
@@ -191,30 +171,45 @@ class Verdicts:
         """Ends of every difference of scores, row less column, which hold at every look.
 
         A difference that is decided keeps its side where an earlier look, or evidence of the
-        method's own, decided it. On the diagonal are the ends of each model's own mean.
+        method's own, decided it.
         """
-        level = 1.0 - (self.confidence if confidence is None else confidence)
-        b, m = self.belief.on_scores, len(self.belief.location)
-        gap, variance, df, n = (x.copy() for x in b.pairs)
-        on = slice(None, None, gap.shape[1] + 1)
-        variance.flat[on], gap.flat[on] = b.variance.diagonal(), b.location
-        n.flat[on] = np.minimum(n.flat[on], min(self.looks.horizons, default=np.inf))
+        level, b = 1.0 - (self.confidence if confidence is None else confidence), self.belief
+        gap, variance, df, n = b.on_scores.pairs
         with np.errstate(invalid="ignore"):
             half = self.looks.reach(level, df, n, b.n_items) * np.sqrt(variance)
         half[variance == 0.0] = 0.0
         low, high = gap - half, gap + half
-        if b.slack is not None:
-            low, high = low - b.slack[0], high + b.slack[1]
-        low[self.sign > 0] = np.maximum(low[self.sign > 0], 0.0)
-        high[self.sign < 0] = np.minimum(high[self.sign < 0], 0.0)
-        for x in (low, high):
-            x.flat[on] = np.clip(x.flat[on], 0.0, 1.0)
-        return low[:m], high[:m]
+        if (slack := b.on_scores.slack) is not None:
+            low, high = low - slack[0], high + slack[1]
+        low = np.where(self.sign > 0, np.maximum(low, 0.0), low)
+        high = np.where(self.sign < 0, np.minimum(high, 0.0), high)
+        return low, high
+
+    def gate(self, low: float, high: float, margin: float) -> str:
+        """In the words of a gate: is the second of two models better than the first, or how bad?
+
+        Parameters
+        ----------
+        low, high : float
+            Ends of the interval of second less first.
+        margin : float
+            How much worse is still good enough, on [0, 1].
+        """
+        b = self.belief
+        equal = b.variance[0, 1] < 1e-16 and abs(b.pairs[0][1, 0]) <= ROUNDING
+        within = 0.0 < margin and -margin <= low <= high <= margin
+        if equal or within or self.state[1, 0] == EQUIVALENT:
+            return "equivalent"
+        if self.sign[1, 0] > 0:
+            return BETTER
+        if self.sign[1, 0] < 0 if margin == 0.0 else high < -margin:
+            return WORSE
+        return NOT_WORSE if 0.0 < margin and -margin <= low else NOT_KNOWN
 
     def needed(self) -> Floats:
         """P(better) that a pair would have to show now to be decided; shape (n_tested, n_rows)."""
         gap, variance, df, n = self.belief.pairs
-        level = (1.0 - self.confidence) / self._family[1]
+        level = (1.0 - self.confidence) / self._family[2]
         c = self.looks.reach(level, df, n, self.belief.n_items)
         if self.belief.slack is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -318,16 +313,11 @@ class Verdicts:
             under[i] |= under[above[:, i]].any(axis=0)
         better = np.r_[above.sum(axis=0) + under.sum(axis=1), over.sum(axis=0)]
         worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
-        if r is not None and r.exact:
-            ascending = np.sort(fixed)
-            better[m:] += len(fixed) - np.searchsorted(ascending, fixed, side="right")
-            worse[m:] += np.searchsorted(ascending, fixed, side="left")
-        elif r is not None:
+        if r is not None:
             z = -float(ndtri(0.5 * (1.0 - self.confidence)))
-            for k, (place, v) in enumerate(zip(fixed, r.variance)):
-                half = z * np.sqrt(r.variance + v)
-                better[m + k] += int((fixed - place > half).sum())
-                worse[m + k] += int((place - fixed > half).sum())
+            more, less = outside(fixed, z * np.sqrt(r.variance))
+            better[m:] += more
+            worse[m:] += less
         return 1 + better, n - worse
 
     @property
@@ -396,7 +386,7 @@ class Verdicts:
         # Evidence of a method's own grows about as the mixture's does.
         lasting = b.evidence is not None and not self.looks.once
         looks = Looks() if lasting else self.looks
-        level = math.log((1.0 - self.confidence) / self._family[1])
+        level = math.log((1.0 - self.confidence) / self._family[2])
         for at in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[at : at + 2].tolist())
             if i >= m or not n[i, j] > 0 or self.barred[i, j]:
@@ -415,18 +405,43 @@ class Verdicts:
             a, c = self.rows[at : at + 2].tolist()
             p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
             once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
-            out.append(
-                OpenPairContent(
-                    a=self.names[a],
-                    b=self.names[c],
-                    p=p,
-                    items=more,
-                    cost=price,
-                    all_items=every,
-                    one_look=once,
-                )
-            )
+            pair: OpenPairContent = {
+                "a": self.names[a], "b": self.names[c], "p": p, "items": more, "cost": price,
+                "all_items": every, "one_look": once,
+            }  # fmt: skip
+            out.append(pair)
         return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))
+
+
+def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
+    """How many of some models stand clearly above each of them, and how many below.
+
+    Two of them differ where their difference exceeds both arms of their intervals together.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models,)
+        Higher is better.
+    arms : ndarray of shape (n_models,)
+        Half widths of the intervals; 0 where scores are known in full.
+
+    Examples
+    --------
+    >>> above, below = outside(np.array([0.5, 0.51, 0.9]), np.array([0.0, 0.04, 0.0]))
+    >>> above.tolist(), below.tolist()
+    ([1, 1, 0], [0, 0, 2])
+    """
+    # Full results, of which a board has thousands, are apart from each other as they stand.
+    exact = arms == 0.0
+    full = np.sort(scores[exact])
+    above = len(full) - np.searchsorted(full, scores, side="right")
+    below = np.searchsorted(full, scores, side="left")
+    for i in np.flatnonzero(~exact):
+        gap, apart = scores - scores[i], np.hypot(arms, arms[i])
+        above[i], below[i] = np.sum(gap > apart), np.sum(-gap > apart)
+        above[exact] += -gap[exact] > apart[exact]
+        below[exact] += gap[exact] > apart[exact]
+    return np.asarray(above), np.asarray(below)
 
 
 # -- families of pairs: a confidence that holds of all of them together --------------------------

@@ -4,8 +4,8 @@ The score of a model is ``sum over outcomes of weight x score``; a ranking by on
 simple case. What decides is the error of that sum, not of each outcome by itself: a task that
 weighs little, or is known well already, gets little. Tasks are different items, so their errors
 add; outcomes of one task are scores of the same answers, so theirs are correlated as the residuals
-are (`Outcomes.correlation`). Where a prior across tasks is known (`Across`), answers in one task
-count in the others, and errors of tasks are correlated.
+are (`Task.correlation`). Where a prior across tasks is known (`Across`), answers in one task count
+in the others, and errors of tasks are correlated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..methods.belief import BENCHMARK, Belief, Floats
 from ..methods.policy import Choice, Policy
 from .across import Across, Replays
-from .outcomes import Outcomes, OutcomeState
+from .contents import Contents, OutcomeState, Task
 
 _NEARLY_FREE = 1e-12
 
@@ -29,7 +29,7 @@ class WeightedSum:
 
     Parameters
     ----------
-    outcomes : Outcomes
+    contents : Contents
     units : ndarray of shape (n_items,)
         Of all items.
     factor : mapping of int to float
@@ -40,40 +40,48 @@ class WeightedSum:
         Of the tasks' outcomes this one alone, whatever its weight.
     replays : Replays, optional
         By which errors of sums of several tasks are stated.
+
+    Attributes
+    ----------
+    tasks : list of int
+    outcomes : list of OutcomeState
+        Those that count.
+    weights : ndarray of shape (n_tasks,)
+        Of each task.
     """
 
     def __init__(
         self,
-        outcomes: Outcomes,
+        contents: Contents,
         units: Floats,
         factor: Mapping[int, float],
         across: Across | None = None,
         only: OutcomeState | None = None,
         replays: Replays | None = None,
     ) -> None:
-        self._all, self._all_units, self._prior = outcomes, units, across
-        self._terms = [_TaskSum(t, outcomes, w, only) for t, w in factor.items()]
+        self._contents, self._all_units, self._prior = contents, units, across
+        self._terms = [_Term(contents.tasks[t], w, only) for t, w in factor.items()]
         self.tasks = list(factor)
-        #: The outcomes that count.
-        self.outcomes = [o for t in self._terms for o in t.outcomes]
-        #: Weight of each task.
-        self.weights = [float(t.weights.sum()) for t in self._terms]
-        shared = () if across is None else across.tasks
-        self._shared = [t in shared for t in self.tasks]
+        self.outcomes = [o for t in self._terms for o in t.states]
+        self.weights = np.array([t.weights.sum() for t in self._terms])
+        self._shared = [across is not None and t in across.tasks for t in self.tasks]
         self._across = across if any(self._shared) else None
-        mean = np.array([float(units[t.where].mean()) for t in self._terms])
+        mean = np.array([float(units[t.task.where].mean()) for t in self._terms])
         self._units = np.maximum(mean, _NEARLY_FREE)
+        self._n_kept = contents.n_kept[self.tasks]
         self._belief: tuple[tuple[str, int], Belief] | None = None
         self._replays, self._stated = replays, np.ones(0)
-        weight = np.zeros(len(outcomes.of_task))
+        weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
-        single = all(len(t.outcomes) == 1 for t in self._terms)
+        single = len(self.outcomes) == len(self.tasks)
         if replays is not None and single and (weight > 0.0).sum() > 1:
             self._stated = replays.factors(weight, across)
 
     def of(self, factor: Mapping[int, float], only: OutcomeState | None = None) -> WeightedSum:
         """Another sum of the same outcomes; parameters as the class has them."""
-        return WeightedSum(self._all, self._all_units, factor, self._prior, only, self._replays)
+        return WeightedSum(
+            self._contents, self._all_units, factor, self._prior, only, self._replays
+        )
 
     @property
     def alone(self) -> OutcomeState | None:
@@ -84,23 +92,19 @@ class WeightedSum:
     @property
     def leader(self) -> Policy:
         """The policy that sets the ranking's ways: of the first task's weightiest outcome."""
-        return self._all.leader().policy
+        return self._contents.tasks[0].leader.policy
 
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Where the models stand by this score."""
-        key = question, self._all.changes
+        key = question, self._contents.changes
         if self._belief is None or self._belief[0] != key:
             belief = self._sum(question) if self.alone is None else self.alone.belief(question)
             if any(any(o.failed) for o in self.outcomes):
-                of = range(len(belief.location))
-                weights = [float(w) for t in self._terms for w in t.weights]
-                each = [
-                    w * np.array([o.lean(j) for j in of]) for o, w in zip(self.outcomes, weights)
-                ]
-                lean = np.sum(each, axis=0)
-                belief = replace(belief, lean=lean)
+                weights = np.concatenate([t.weights for t in self._terms])
+                each = [[o.lean(j) for j in range(len(belief.location))] for o in self.outcomes]
+                belief = replace(belief, lean=(weights[:, None] * np.array(each)).sum(axis=0))
             self._belief = key, belief
         return self._belief[1]
 
@@ -109,7 +113,7 @@ class WeightedSum:
         if (across := self._across) is not None and question == BENCHMARK:
             # Correlated tasks share what they say of abilities.
             lent = [b for b, s in zip(of, self._shared) if s]
-            weight = {t.task: float(t.weights[0]) for t, s in zip(self._terms, self._shared) if s}
+            weight = dict(zip(self.tasks, self.weights))
             weights = np.array([weight.get(t, 0.0) for t in across.tasks])
             across.refresh()
             together = Belief.sum(lent, np.ones(len(lent)))
@@ -125,13 +129,13 @@ class WeightedSum:
 
         What models left out had in common beyond the prior across tasks counts as one correlation.
         """
-        names = [self._all.contents.tasks[t].name for t in self.tasks]
+        names = [t.task.name for t in self._terms]
         shared = np.zeros((len(names), len(names)))
         if self._across is not None:
             at = [self.tasks.index(t) for t in self._across.tasks]
             shared[np.ix_(at, at)] = self._across.covariances(model)
         if len(self._stated):
-            w = np.array(self.weights)
+            w = self.weights
             alone = [t.beliefs(BENCHMARK)[0].variance[model, model] for t in self._terms]
             alone = np.maximum(alone + shared.diagonal(), 0.0)
             alike = np.sqrt(np.outer(alone, alone))
@@ -148,12 +152,13 @@ class WeightedSum:
 
     def findings(self, model: int) -> list[str]:
         """What each task's first outcome says of `model`, each sentence once."""
-        each = [x for t in self._terms for x in t.outcomes[0].policy.describe(model).findings]
+        each = [x for t in self._terms for x in t.states[0].policy.describe(model).findings]
         return list(dict.fromkeys(each))
 
     def item_cap(self) -> int:
         """Items that a model may get where the user states no limit."""
-        return sum(int(t.n_kept * t.outcomes[0].policy.most_items) for t in self._terms)
+        most = [t.states[0].policy.most_items for t in self._terms]
+        return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), most))
 
     # -- who is next --------------------------------------------------------------------------
 
@@ -163,11 +168,12 @@ class WeightedSum:
         Shape (n_tasks, len(models)); 0 where a model has every item of a task.
         """
         of = list(models)
-        n = np.array([t.outcomes[0].n_told[of] for t in self._terms])
+        n = np.array([[len(t.states[0].scores[j]) for j in of] for t in self._terms])
         variance = np.array([t.belief(BENCHMARK).variance.diagonal()[of] for t in self._terms])
-        gain = variance * (n < np.array([[t.n_kept] for t in self._terms]))
-        if any(pending):
-            n += np.array([[t.among(items) for items in pending] for t in self._terms])
+        gain = variance * (n < self._n_kept[:, None])
+        for row, term in zip(n, self._terms):
+            where = term.task.where
+            row += [sum(where.start <= i < where.stop for i in items) for items in pending]
         return np.asarray(gain / ((n + 1) * self._units[:, None]))
 
     def priorities(
@@ -194,58 +200,47 @@ class WeightedSum:
         k: int = 1,
     ) -> list[Choice]:
         """The items of which `model` gets one next, best first; positions among all items."""
-        ready = [n for n, t in enumerate(self._terms) if available[t.where].any()]
+        ready = [n for n, t in enumerate(self._terms) if available[t.task.where].any()]
         at = ready[0]
         if len(ready) > 1:
             at = ready[int(np.argmax(self._gain([model], [pending])[ready, 0]))]
         term = self._terms[at]
-        here, outcome = available[term.where], term.outcomes[0]
-        if len(term.outcomes) > 1:  # the one whose error counts most, where it has items left
+        where, outcome = term.task.where, term.states[0]
+        here = available[where]
+        if len(term.states) > 1:  # the one whose error counts most, where it has items left
             worth = [
                 w * w * b.variance[model, model] if (here & o.outcome.bank.kept).any() else -1.0
-                for o, b, w in zip(term.outcomes, term.beliefs(BENCHMARK), term.weights.tolist())
+                for o, b, w in zip(term.states, term.beliefs(BENCHMARK), term.weights.tolist())
             ]
-            outcome = term.outcomes[int(np.argmax(worth))]
-        start, stop = term.where.start, term.where.stop
-        flying = [i - start for i in pending if start <= i < stop]
+            outcome = term.states[int(np.argmax(worth))]
+        flying = [i - where.start for i in pending if where.start <= i < where.stop]
         kept = here & outcome.outcome.bank.kept
-        chosen = outcome.policy.next(model, kept, flying, price[term.where], k)
-        return [replace(c, item=c.item + start) for c in chosen]
+        chosen = outcome.policy.next(model, kept, flying, price[where], k)
+        return [replace(c, item=c.item + where.start) for c in chosen]
 
 
-class _TaskSum:
+class _Term:
     """One task of the sum: its outcomes that count, and their weights."""
 
-    def __init__(
-        self, task: int, outcomes: Outcomes, factor: float, only: OutcomeState | None
-    ) -> None:
-        self.task = task
-        self.where = outcomes.contents.tasks[task].where
-        self.n_kept = int(outcomes.contents.n_kept[task])
-        every = outcomes.of_task[task]
-        self._at = [
-            n for n, o in enumerate(every) if (o is only if only else o.outcome.weight > 0.0)
-        ]
-        self.outcomes = [every[n] for n in self._at]
-        self.weights = np.array([1.0 if only else factor * o.outcome.weight for o in self.outcomes])
-        self._all = outcomes
+    def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
+        every = list(enumerate(task.states))
+        counts = [(n, o) for n, o in every if (o is only if only else o.outcome.weight > 0.0)]
+        self.task, self._at = task, [n for n, _ in counts]
+        self.states = [o for _, o in counts]
+        self.weights = np.array([1.0 if only else factor * o.outcome.weight for o in self.states])
         self._kept: dict[str, tuple[int, Belief]] = {}
 
     def beliefs(self, question: str) -> list[Belief]:
         """Beliefs of the task's outcomes, on the scale of scores."""
-        return [o.belief(question).on_scores for o in self.outcomes]
+        return [o.belief(question).on_scores for o in self.states]
 
     def belief(self, question: str) -> Belief:
         """Belief of the weighted sum of the task's outcomes."""
-        kept, changes = self._kept.get(question), self.outcomes[0].changes
-        if kept is None or kept[0] != changes:
+        kept = self._kept.get(question)
+        if kept is None or kept[0] != self.task.changes:
             correlation = None
             if len(self._at) > 1:
-                correlation = self._all.correlation(self.task)[np.ix_(self._at, self._at)]
+                correlation = self.task.correlation()[np.ix_(self._at, self._at)]
             belief = Belief.sum(self.beliefs(question), self.weights, correlation)
-            kept = self._kept[question] = changes, belief
+            kept = self._kept[question] = self.task.changes, belief
         return kept[1]
-
-    def among(self, items: Sequence[int]) -> int:
-        """How many of these are items of this task."""
-        return sum(self.where.start <= i < self.where.stop for i in items)

@@ -369,7 +369,7 @@ class _Watched(Book):
 
     def look(self) -> None:
         """Take down the ranking as it is now."""
-        now, past, restore = self.ranker.brief(), self.past, self._run.scale.restore
+        now, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
         past.items.append(self.seen)
         past.cost.append(self.ranker.spent)
         past.undecided.append(sum(len(group) - 1 for group in now.ties))
@@ -378,7 +378,7 @@ class _Watched(Book):
         half = []
         for model in self._run.models:
             seen = model in self._known
-            low, high = sorted(float(restore(end)) for end in now.intervals[model])
+            low, high = sorted(float(restore(end)) for end in now.interval(model))
             value = float(restore(now.estimates[model]))
             if seen and model in place:
                 half.append((high - low) / 2.0)

@@ -48,6 +48,7 @@ class Drawn:
                 self.sessions[name],
                 self.outcomes[name],
                 {doc: one for (task, doc), one in self.answers.items() if task == name},
+                "model",
                 ranker.result(),
                 None,
                 0.0,

@@ -14,7 +14,7 @@ from worlds.bench import Bench, content_of
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.ranker.outcomes import Outcomes
+from lm_eval_ccat.ranker.contents import Task
 
 THREE = ["m01", "m05", "m11"]
 QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
@@ -124,14 +124,14 @@ def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
 def test_ctrl_c_in_the_middle_of_an_answer_waits_for_its_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    taken_in, calls = Outcomes.told, itertools.count()
+    taken_in, calls = Task.told, itertools.count()
 
-    def told(self: Outcomes, *args: Any) -> object:
+    def told(self: Task, *args: Any) -> object:
         if next(calls) == 40:
             signal.raise_signal(signal.SIGINT)
         return taken_in(self, *args)
 
-    monkeypatch.setattr(Outcomes, "told", told)
+    monkeypatch.setattr(Task, "told", told)
     with CompletionsServer(bench.outputs, latency=0.01) as server:
         config = bench.config(server.url, THREE, stop="limits", max_items=40)
         assert main(["rank", str(config)]) == 4

@@ -54,10 +54,10 @@ def across(levers: list[Levers], r: np.ndarray) -> Across:
     def part(x: Levers) -> Any:
         policy = SimpleNamespace(levers=lambda belief: x)
         scores = [{}] * len(x.ability)
-        return SimpleNamespace(policy=policy, belief=lambda *at: None, scores=scores, changes=0)
+        state = SimpleNamespace(policy=policy, belief=lambda *at: None, scores=scores)
+        return SimpleNamespace(states=[state], changes=0)
 
-    outcomes: Any = SimpleNamespace(changes=0, of_task=[[part(x)] for x in levers])
-    return Across(outcomes, range(len(levers)), r)
+    return Across({t: part(x) for t, x in enumerate(levers)}, r)
 
 
 def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
@@ -176,7 +176,7 @@ def test_the_prior_may_be_left_out_and_needs_banks_that_know_the_same_models(wor
     )
     strangers = {**banks, "b": calibrate(renamed), "apart": banks["apart"]}
     ranker = Ranker(strangers, {"strong": 1.0})
-    assert Across.of(ranker._outcomes) is None
+    assert Across.of(ranker._contents.tasks) is None
 
 
 def test_a_model_that_joins_is_lent_to_as_well(world):
@@ -191,9 +191,9 @@ def test_a_model_that_joins_is_lent_to_as_well(world):
 
 def test_a_task_of_several_metrics_takes_no_part(world):
     banks, _ = world
-    outcomes = Ranker(
+    ranker = Ranker(
         {"a": {"x": banks["a"], "y": banks["a"]}, "b": banks["b"], "apart": banks["apart"]},
         {"strong": 1.0},
-    )._outcomes
-    found = Across.of(outcomes)
+    )
+    found = Across.of(ranker._contents.tasks)
     assert found is not None and found.tasks == (1, 2)

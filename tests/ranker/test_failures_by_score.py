@@ -9,8 +9,8 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
+from lm_eval_ccat.ranker.contents import lean
 from lm_eval_ccat.ranker.looks import Looks
-from lm_eval_ccat.ranker.outcomes import lean
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 
@@ -39,7 +39,7 @@ def belief(*at, **more):
 
 def judged(b, **options):
     near = options.get("min_difference", 0.0)
-    return Verdicts.of(b, Looks(once=True).after(b, 0.05, near), "ab"[: len(b.location)], **options)
+    return Verdicts(b, Looks(once=True).after(b, 0.05, near), "ab"[: len(b.location)], **options)
 
 
 def test_a_gap_is_decided_by_what_failures_cannot_explain():

@@ -31,7 +31,7 @@ class Slow:
         self.reserved: dict[int, float] = {}
 
     def task(self, item: int) -> int:
-        return int(item >= self.contents.tasks[1].start)
+        return int(item >= self.contents.tasks[1].where.start)
 
     def items(self, *states: str) -> list[int]:
         return [i for i, s in self.state.items() if s in states]
@@ -82,12 +82,12 @@ def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
         kept = slow.units[where][slow.contents.tasks[t].kept]
         assert ledger.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
         for limit in (left, 0.7, 2.5, math.inf):
-            assert ledger.affords(account, limit, t) == slow.fits(limit, [t])
+            assert ledger.affordable(limit, account)[0, t] == slow.fits(limit, [t])
     assert ledger.mean_price(account) == pytest.approx(
         slow.price * slow.units[slow.contents.kept].mean()
     )
     for limit in (left, 1.0, 3.0, math.inf):
-        assert ledger.affords(account, limit) == slow.fits(limit, [0, 1])
+        assert ledger.affordable(limit, account).any() == slow.fits(limit, [0, 1])
         assert np.flatnonzero(ledger.choosable(account, limit)).tolist() == slow.choosable(limit)
 
 
@@ -154,18 +154,18 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     account = ledger.account("a")
     for item in (0, 1):
         ledger.place(account, item, None)
-    assert ledger.left() < 0.1 + 1e-9 and ledger.affords(account, ledger.left())  # 0.1 + 0.2 > 0.3
+    assert ledger.left() < 0.1 + 1e-9 and ledger.able(ledger.left())[0]  # 0.1 + 0.2 > 0.3
     ledger.place(account, 2, None)
-    assert not ledger.affords(account, ledger.left())
+    assert not ledger.able(ledger.left())[0]
     ledger.reprice({"a": 1e-8})
-    assert not ledger.affords(account, ledger.left())
+    assert not ledger.able(ledger.left())[0]
 
 
 def test_items_that_are_alike_cost_what_they_are():
     contents = Contents(bank_of("default", 30))
     for size, fits in ((1.0, True), (2.0, False)):
         ledger = Ledger(contents, {"a": 1.0}, np.full(30, size), 1.5, by_mean=False)
-        assert ledger.affords(ledger.account("a"), ledger.left()) is fits
+        assert ledger.able(ledger.left())[0] == fits
 
 
 def test_a_model_set_aside_and_one_that_joins():

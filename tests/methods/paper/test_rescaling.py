@@ -92,7 +92,7 @@ def test_decisions_are_of_abilities_and_a_margin_is_of_scores():
 
     def state(d=0.0):
         looks = once.after(belief, 0.05, d)
-        return Verdicts.of(belief, looks, "abcd", min_difference=d).state
+        return Verdicts(belief, looks, "abcd", min_difference=d).state
 
     z = np.abs(theta[:, None] - theta) / np.hypot(se[:, None], se)
     off = ~np.eye(4, dtype=bool)

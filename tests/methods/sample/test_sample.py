@@ -39,7 +39,7 @@ def verdicts(p: SamplePolicy, confidence=0.95, d=0.0, familywise=False) -> Verdi
     belief = p.belief()
     looks = Looks().after(belief, 1.0 - confidence, d)
     names = [f"m{j}" for j in range(len(belief.location))]
-    return Verdicts.of(belief, looks, names, confidence, min_difference=d, familywise=familywise)
+    return Verdicts(belief, looks, names, confidence, min_difference=d, familywise=familywise)
 
 
 def answers(seed: int, n_models: int, n_items: int, kind: str = "binary") -> np.ndarray:
