@@ -161,7 +161,7 @@ class Method:
     summary: str
     policy: Callable[..., Policy]
     calibrate: Callable[..., Fitted] = _needs_no_calibration
-    requires: Callable[[ItemBank], None] = lambda _: None
+    requires: Callable[[ItemBank], object] = lambda _: None
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
     learns_from_chosen: bool = False

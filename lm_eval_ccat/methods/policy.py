@@ -308,29 +308,31 @@ class BesidePolicy(Policy):
 
     def __init__(self, bank: ItemBank, n_models: int) -> None:
         self._n_items = bank.n_items
-        self._models = [_Model() for _ in range(n_models)]
+        # Of each model: items asked, in order, with the probability of each draw; scores.
+        self._asked: list[dict[int, float | None]] = [{} for _ in range(n_models)]
+        self._scores: list[dict[int, float]] = [{} for _ in range(n_models)]
 
     def add_model(self) -> None:
-        self._models.append(_Model())
+        self._asked.append({})
+        self._scores.append({})
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        self._models[model].asked[item] = probability
+        self._asked[model][item] = probability
 
     def unplaced(self, model: int, item: int) -> None:
-        del self._models[model].asked[item]
+        del self._asked[model][item]
 
     def told(self, model: int, item: int, score: float) -> None:
-        one = self._models[model]
-        check_score(score, item, seen=item in one.scores)
-        one.scores[item] = score
-        one.asked.setdefault(item, None)
+        check_score(score, item, seen=item in self._scores[model])
+        self._scores[model][item] = score
+        self._asked[model].setdefault(item, None)
 
-    def _totals(self, one: _Model) -> dict[int, float]:
-        """``T_k`` of every draw with a score, by item."""
-        out, total, n = {}, 0.0, 0
-        for n_asked, (item, probability) in enumerate(one.asked.items()):
+    def _totals(self, model: int) -> Floats:
+        """``T_k`` of every item drawn that has a score, else NaN; shape (n_items,)."""
+        out, total, n = np.full(self._n_items, np.nan), 0.0, 0
+        for n_asked, (item, probability) in enumerate(self._asked[model].items()):
             mean = total / n if n else 0.5
-            if (y := one.scores.get(item)) is None:
+            if (y := self._scores[model].get(item)) is None:
                 continue
             if probability is not None:
                 missing, left = (n_asked - n) * mean, self._n_items - n_asked
@@ -341,27 +343,25 @@ class BesidePolicy(Policy):
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Of pairs by the draws that both have; before two draws nothing is known."""
-        totals = [self._totals(one) for one in self._models]
-        m = len(totals)
-        variance, df, n = np.full((m, m), 0.25), np.ones((m, m)), np.zeros((m, m))
-        mean = np.array([np.mean(list(t.values())) if t else 0.5 for t in totals])
-        for i, j in zip(*np.triu_indices(m)):
-            both = [k for k in totals[i] if k in totals[j]]
-            n[i, j] = n[j, i] = len(both)
-            if len(both) > 1:
-                other = 0.0 if i == j else np.array([totals[j][k] for k in both])
-                spread = np.array([totals[i][k] for k in both]) - other
-                variance[i, j] = variance[j, i] = spread.var(ddof=1) / len(both)
-                df[i, j] = df[j, i] = len(both) - 1.0
+        totals = np.array([self._totals(j) for j in range(len(self._asked))])
+        seen = np.isfinite(totals)
+        n = seen.astype(np.float64) @ seen.T
+        variance, df = np.full(n.shape, 0.25), np.maximum(n - 1.0, 1.0)
+        mean = np.array([t[at].mean() if at.any() else 0.5 for t, at in zip(totals, seen)])
+        for i, j in zip(*np.nonzero(np.triu(n > 1.0))):
+            both = totals[[i, j]][:, seen[i] & seen[j]]
+            spread = both[0] if i == j else both[0] - both[1]
+            variance[i, j] = variance[j, i] = spread.var(ddof=1) / len(spread)
         n_items = float(self._n_items) if question == BENCHMARK else math.inf
         return Belief(np.clip(mean, 0.0, 1.0), variance, df, n, n_items, question)
 
     def expected(self, model: int) -> Floats:
-        seen = list(self._models[model].scores.values())
+        seen = list(self._scores[model].values())
         return np.full(self._n_items, np.mean(seen) if seen else 0.5)
 
     def describe(self, model: int) -> Description:
-        totals = np.array(list(self._totals(self._models[model]).values()))
+        totals = self._totals(model)
+        totals = totals[np.isfinite(totals)]
         if len(totals) < 2:
             return Description(0.0, math.inf)
         mean = float(np.clip(totals.mean(), 1e-6, 1.0 - 1e-6))
@@ -379,11 +379,3 @@ class BesidePolicy(Policy):
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
         raise UsageError("an outcome that is only reported chooses no items")
-
-
-class _Model:
-    """Items asked, in order, with the probability of each draw; scores."""
-
-    def __init__(self) -> None:
-        self.asked: dict[int, float | None] = {}
-        self.scores: dict[int, float] = {}

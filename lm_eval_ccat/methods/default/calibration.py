@@ -96,7 +96,9 @@ def fit(
         sets = groups(np.nanmean(some, axis=1), of, bool(families), table.models)
         stops, known = replay(some, sets, factors, extra, draws)
         if stops:
-            departures, judged, left_out = departures_of(stops, known, n_models >= MANY)
+            departures, judged, left_out = departures_of(
+                stops, known, n_models >= MANY, table.models
+            )
     departures = replace(departures, centre=fitted.mean)
     facts, warnings = summary(table, judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()
@@ -126,10 +128,7 @@ def fit(
         report={
             "abilities": dict(zip(table.models, abilities)),
             "removed": {},
-            "left_out": {
-                table.models[i]: {str(n): row for n, row in rows.items()}
-                for i, rows in left_out.items()
-            },
+            "left_out": left_out,
         },
         self_check=facts,
         warnings=warnings,
@@ -205,7 +204,7 @@ def summary(
 
 
 def model_of(bank: ItemBank) -> DefaultModel:
-    """Read the response model out of a bank.
+    """The response model of a bank, which is read and checked once: rankings come by thousands.
 
     Parameters
     ----------
@@ -215,8 +214,17 @@ def model_of(bank: ItemBank) -> DefaultModel:
     Raises
     ------
     BankError
-        The parts do not fit one another.
+        The bank lacks a part, or the parts do not fit one another.
     """
+    model: DefaultModel | None = bank.__dict__.get("_default_model")
+    if model is None:
+        model = bank.__dict__["_default_model"] = _read(bank)
+    return model
+
+
+def _read(bank: ItemBank) -> DefaultModel:
+    positive = ("prior_sd", "spread")
+    require_parts(bank, ("intercept", "slope", "noise"), ("centre", *positive), positive)
     p, c = bank.parameters, bank.constants
     try:
         basis = AbilityBasis.from_dict(c["basis"])
@@ -247,47 +255,34 @@ def model_of(bank: ItemBank) -> DefaultModel:
     size = basis.size
     fits = (
         coefficients.shape == (bank.n_items, size)
-        and items.covariance.shape == (bank.n_items, size * (size + 1) // 2)
+        and covariance.shape == (bank.n_items, size * (size + 1) // 2)
         and items.noise.shape == (bank.n_items,)
-        and items.loadings.ndim == 2
+        and loadings.ndim == 2
         and items.abilities.ndim == items.log_noise.ndim == 1
         and len(items.abilities) == len(items.log_noise) > 0
     )
-    if not (fits and (items.noise > 0.0).all() and items.prior_sd > 0.0 and items.spread > 0.0):
+    if not (fits and (items.noise > 0.0).all()):
         raise BankError("the parts of the bank's response model do not fit one another")
     if share is not None and not 0.0 <= share <= 1.0:
         raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
-    return DefaultModel(items, departures, centre, share, bank.kept)
-
-
-def require(bank: ItemBank) -> None:
-    """Check that a bank holds what the method needs; see `Method.requires`."""
-    require_parts(
-        bank,
-        ("intercept", "slope", "noise"),
-        ("centre", "prior_sd", "spread"),
-        positive=("prior_sd", "spread"),
-    )
-    model = model_of(bank)
-    items = model.items
     parts = {
-        "basis": items.basis.at(np.array([-3.0, 0.0, 3.0])),
-        "basis.turn": items.basis.turn,
+        "basis": basis.at(np.array([-3.0, 0.0, 3.0])),
+        "basis.turn": basis.turn,
         "abilities": items.abilities,
         "log_noise": items.log_noise,
-        "departures": np.hstack(list(model.departures.to_dict().values())),
+        "departures": np.hstack(list(departures.to_dict().values())),
     }
     for name, values in parts.items():
         if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST:
             raise BankError(f"damaged item bank: {name} holds numbers that make no sense")
-    full = items.covariance[:, places(items.basis.size)]
-    least, largest = np.linalg.eigvalsh(full)[:, [0, -1]].T
+    least, largest = np.linalg.eigvalsh(covariance[:, places(size)])[:, [0, -1]].T
     bad = np.flatnonzero(least < -1e-6 * np.maximum(largest, 1e-12))
     if len(bad):
         raise BankError(
             "damaged item bank: the covariance of doc_id "
             f"{bank.doc_ids[bad[0]]!r} has a negative variance"
         )
+    return DefaultModel(items, departures, centre, share, bank.kept)
 
 
 def _config_noise(table: ScoreTable) -> float:
@@ -297,15 +292,10 @@ def _config_noise(table: ScoreTable) -> float:
     within = freedom = taken = usable = 0.0
     for rows in table.rows_of.values():
         y = table.scale.normalise(table.raw[rows])
-        seen = np.isfinite(y)
-        count = seen.sum(axis=0)
+        count = np.isfinite(y).sum(axis=0)
         usable += float((count > 0).sum())
-        several = count > 1
-        if not several.any():
-            continue
-        y, seen, count = y[:, several], seen[:, several], count[several]
-        mean = np.where(seen, y, 0.0).sum(axis=0) / count
-        within += float(np.where(seen, (y - mean) ** 2, 0.0).sum())
+        y, count = y[:, count > 1], count[count > 1]
+        within += float(np.nansum((y - np.nanmean(y, axis=0)) ** 2))
         freedom += float((count - 1).sum())
         taken += float((1.0 - 1.0 / count).sum())
     if freedom <= 0.0:

@@ -229,52 +229,49 @@ def spread(V: Floats) -> Floats:
     return np.maximum(out, _LEAST, out=out)
 
 
-def fit_components(records: Floats, n_models: int) -> Floats:
+def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
     """``c, m, g`` of ``E e2 = level (c v + m + g distance^2)`` by quasi-likelihood.
 
     Records of one model (or pair) count as one, all together as `n_models`. Two pseudo-records
     stand for what is usual: ``c`` about 2, and a scale wrong by a tenth.
 
+    Where `many` models calibrate, ``m`` and ``g`` are 0: what many models do not show is no reason
+    to doubt the next one, for as more is seen of it, it departs less. ``c`` is then no less than
+    `LEAST_SCALE`, for a few odd models make it, which a sample of them may lack. Models beyond all
+    of the bank still have their level.
+
     Parameters
     ----------
-    records : ndarray of shape (n_records, 6)
-        Key of the model or pair, squared error, ``v``, 1, squared distance, level.
+    records : ndarray of shape (5, n_records)
+        Key of the model or pair, squared error, ``v``, squared distance, level.
     n_models : int
+    many : bool
     """
-    _, at, count = np.unique(records[:, 0], return_inverse=True, return_counts=True)
-    weight = np.append(n_models / len(count) / count[at], [2.0, 1.0])
-    e2 = np.maximum(records[:, 1], 0.0) * (1.0 + 2.0 / n_models) / records[:, 5]
-    X = np.vstack([records[:, 2:5], np.diag(records[:, 2:5].mean(0))[[0, 2]]])
-    e2 = np.append(e2, [2.0 * X[-2, 0], 0.01 * X[-1, 2]])
-    theta = np.array([2.0, max(e2[:-2].mean(), 1e-9), 0.01])
-    for _ in range(200):
-        V = np.maximum(X @ theta, _LEAST)
-        theta = theta * np.sqrt((weight * e2 / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))
-    return np.asarray(theta)
-
-
-def fit_scale(records: Floats, n_models: int) -> Floats:
-    """``c, 0, 0`` where many models calibrate; parameters as `fit_components` has them.
-
-    What many models do not show is no reason to doubt the next one: as more is seen of it, it
-    departs less. ``c`` is no less than `LEAST_SCALE`, for a few odd models make it, which a sample
-    of them may lack. Models beyond all of the bank still have their level.
-    """
-    _, at, count = np.unique(records[:, 0], return_inverse=True, return_counts=True)
-    weight = np.append(n_models / len(count) / count[at], 2.0)
-    ratio = (
-        (1.0 + 2.0 / n_models) * records[:, 1] / np.maximum(records[:, 5] * records[:, 2], _LEAST)
-    )
-    c = float(weight @ np.append(ratio, USUAL[0])) / float(weight.sum())
-    return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
+    key, e2, v, distance, level = records
+    _, at, count = np.unique(key, return_inverse=True, return_counts=True)
+    weight, widened = n_models / len(count) / count[at], 1.0 + 2.0 / n_models
+    if many:
+        ratio = widened * e2 / np.maximum(level * v, _LEAST)
+        c = float(weight @ ratio + 2.0 * USUAL[0]) / float(weight.sum() + 2.0)
+        return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
+    X = np.column_stack([v, np.ones_like(v), distance])
+    X = np.vstack([X, np.diag(X.mean(0))[[0, 2]]])
+    e2 = np.append(np.maximum(e2, 0.0) * widened / level, [2.0 * X[-2, 0], 0.01 * X[-1, 2]])
+    start = np.array([2.0, max(e2[:-2].mean(), 1e-9), 0.01])
+    return _quasi_fit(X, e2, np.append(weight, [2.0, 1.0]), start)
 
 
 def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
     """``a, b`` of ``observed = a expected + b`` by quasi-likelihood; shapes (n_records,)."""
-    X = np.column_stack([expected, np.ones(len(expected))])
+    X, start = np.column_stack([expected, np.ones(len(expected))]), float(expected.mean())
     observed = np.maximum(observed, _LEAST)
-    theta = np.array([0.9, 0.1 * max(float(expected.mean()), 1e-9)])
+    a, b = _quasi_fit(X, observed, np.ones(len(X)), np.array([0.9, 0.1 * max(start, 1e-9)]))
+    return max(float(a), 1e-3), float(b)
+
+
+def _quasi_fit(X: Floats, e2: Floats, weight: Floats, theta: Floats) -> Floats:
+    """Coefficients, at least 0, of ``E e2 = X theta`` for squares of such a variance."""
     for _ in range(200):
         V = np.maximum(X @ theta, _LEAST)
-        theta = theta * np.sqrt((observed / V**2) @ X / ((1.0 / V) @ X))
-    return max(float(theta[0]), 1e-3), float(theta[1])
+        theta = theta * np.sqrt((weight * e2 / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))
+    return np.asarray(theta)

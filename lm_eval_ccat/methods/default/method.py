@@ -17,7 +17,7 @@ from ..belief import BENCHMARK, POPULATION, Belief, Floats
 from ..curves import Curves
 from ..method import Method
 from ..policy import Choice, Description, Drawn, Items, Levers, Mask, Policy, check_score
-from .calibration import fit, model_of, require
+from .calibration import fit, model_of
 from .departures import spread
 from .field import Field, Result
 from .member import Member
@@ -248,7 +248,7 @@ METHOD = Method(
     summary="recommended: item curves, and errors widened by a replay of models left out",
     policy=DefaultPolicy,
     calibrate=fit,
-    requires=require,
+    requires=model_of,
     curves=item_curves,
     learns_from_chosen=True,
 )

@@ -21,16 +21,7 @@ from scipy.special import stdtrit
 from ..belief import Floats, Places
 from ..calibration import FEW_MODELS
 from ..policy import Mask
-from .departures import (
-    FIRST,
-    PRIOR_DF,
-    VAGUE,
-    DefaultModel,
-    Departures,
-    fit_components,
-    fit_noise,
-    fit_scale,
-)
+from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
 from .field import Field, Look, Result
 from .items import fit_items
 from .member import ScorePosterior
@@ -46,7 +37,7 @@ _BINS = 8  # of items by noise
 KEPT = (5, 10, 20, 45, 100)
 COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
 Group = tuple[Places, Places]
-LeftOut = dict[int, dict[int, list[float]]]
+LeftOut = dict[str, dict[str, list[float]]]
 Priors = dict[int, Departures]  # by the group whose models they do not know
 _NONE = -1  # no group: a prior that knows all models
 #: What squared errors after draws usually exceed stated variances by: curves are fitted on draws
@@ -84,22 +75,19 @@ class Stop(NamedTuple):
 
 
 def groups(
-    mean: Floats,
-    families: Sequence[str] | None = None,
-    whole: bool = False,
-    names: Sequence[str] | None = None,
+    mean: Floats, families: Sequence[str], whole: bool = False, names: Sequence[str] = ()
 ) -> list[Group]:
     """Models left out together, and those of them that are replayed.
 
     Parameters
     ----------
     mean : ndarray of shape (n_models,)
-    families : sequence of str, optional
-        Models of one family are left out together, where they fill no more than a group.
+    families : sequence of str
+        Of each model. Those of one are left out together, where they fill no more than a group.
     whole : bool, optional
         Or where that leaves half of the models in.
     names : sequence of str, optional
-        Of the models: tasks of one suite then replay the same ones of many.
+        Of the models, where there are many: tasks of one suite then replay the same ones.
     """
     order = np.argsort(-mean, kind="stable")
     n = len(order)
@@ -108,7 +96,7 @@ def groups(
     most = n // 2 if whole else n // k + 1
     of: dict[str, list[int]] = {}
     for i in order.tolist():
-        of.setdefault(families[i] if families is not None else str(i), []).append(i)
+        of.setdefault(families[i], []).append(i)
     for family in sorted(of.values(), key=lambda f: -len(f)):
         for part in [family] if len(family) <= most else [[i] for i in family]:
             min(sets, key=len).extend(part)
@@ -118,8 +106,7 @@ def groups(
         cut += [order[:fifth], order[-fifth:]]
     most = max(_MOST_REPLAYED // len(cut), 2)
     if n > _MOST_REPLAYED:  # the best and the weakest would be a sixth of those replayed
-        called = names if names is not None else [*map(str, range(n))]
-        some = sorted(range(n), key=lambda i: crc32(called[i].encode()))[:_MOST_REPLAYED]
+        some = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
         return [(g, g[np.isin(g, some)]) for g in cut]
     return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in cut]
 
@@ -265,30 +252,25 @@ def fit_departures(stops: list[Stop], known: Departures, without: Places, many: 
     single, pair, alike = [], [], []
     for s in stops:
         at = np.flatnonzero(~np.isin(s.models, without))
-        model, beta, r, look = s.models[at], s.beta[at], s.residuals[np.ix_(at, at)], s.look
-        t, v, left, level = look.t[at], look.v[at], look.left[at], look.level[at]
-        noise, ones = r.diagonal(), np.ones(len(at))
-        e2 = beta**2 - noise / left
-        single.append((model, e2, v, ones, (t - s.centre) ** 2, level))
-        i, j = np.tril_indices(len(at), -1)
+        model, beta, r = s.models[at], s.beta[at], s.residuals[np.ix_(at, at)]
+        t, v, left, level = (x[at] for x in (s.look.t, s.look.v, s.look.left, s.look.level))
+        noise, (i, j) = r.diagonal(), np.tril_indices(len(at), -1)
+        single.append((model, beta**2 - noise / left, v, (t - s.centre) ** 2, level))
         e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * r[i, j]) / left[i]
         level = np.minimum(level[i], level[j])
-        pair.append((_key(model, i, j), e2, v[i] + v[j], ones[i], (t[i] - t[j]) ** 2, level))
+        pair.append((_key(model, i, j), e2, v[i] + v[j], (t[i] - t[j]) ** 2, level))
         alike.append(r[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
-    of_models = np.vstack([np.column_stack(x) for x in single]).astype(np.float64)
-    of_pairs = np.vstack([np.column_stack(x) for x in pair]).astype(np.float64)
-    n_models = len(np.unique(of_models[:, 0]))
+    of_models, of_pairs = (
+        np.hstack([np.array(x, dtype=np.float64) for x in part]) for part in (single, pair)
+    )
+    n_models = len(np.unique(of_models[0]))
     if not n_models:
         return known
-    fit = fit_scale if many else fit_components
-    of_one = fit(of_models, n_models)
-    return replace(
-        known,
-        single=of_one,
-        pair=fit(of_pairs, n_models) if len(of_pairs) else of_one,
-        rho=float(np.clip(np.mean(np.hstack(alike)), 0.0, 0.95)) if len(of_pairs) else 0.0,
-        df=n_models + PRIOR_DF - 2.0,
-    )
+    of_one = of_two = fit_components(of_models, n_models, many)
+    if of_pairs.size:
+        of_two = fit_components(of_pairs, n_models, many)
+    rho = float(np.clip(np.mean(np.hstack(alike)), 0.0, 0.95)) if of_pairs.size else 0.0
+    return replace(known, single=of_one, pair=of_two, rho=rho, df=n_models + PRIOR_DF - 2.0)
 
 
 def _key(models: Places, i: Places, j: Places) -> Places:
@@ -350,7 +332,7 @@ class Judged(NamedTuple):
 
 
 def departures_of(
-    stops: list[Stop], known: Departures, many: bool
+    stops: list[Stop], known: Departures, many: bool, names: Sequence[str]
 ) -> tuple[Departures, Judged, LeftOut]:
     """The prior of departures, and what it would have been worth to models that it does not know.
 
@@ -366,6 +348,8 @@ def departures_of(
         Noise of residuals, and centre.
     many : bool
         As `fit_departures` has it.
+    names : sequence of str
+        Of all models.
     """
     of = {s.group: s.models for s in stops}
     without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **of}
@@ -384,7 +368,7 @@ def departures_of(
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
     whole = priors.pop(_NONE)
     whole = replace(whole, single=np.maximum(whole.single, unknown * VAGUE.single))
-    return whole, judged, left_out(stops, priors)
+    return whole, judged, left_out(stops, priors, names)
 
 
 def _result(s: Stop, prior: Departures) -> tuple[Look, Result]:
@@ -393,7 +377,7 @@ def _result(s: Stop, prior: Departures) -> tuple[Look, Result]:
     return look, look.result(prior, float(look.left[0] + s.n))
 
 
-def left_out(stops: list[Stop], priors: Priors) -> LeftOut:
+def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut:
     """What a ranking would have said of each model left out, and how far that was from the truth.
 
     Of a model left out twice it is the first time: with models of all kinds, not with the best or
@@ -407,7 +391,8 @@ def left_out(stops: list[Stop], priors: Priors) -> LeftOut:
         of_ability = look.ability, look.ability_variance, slope, share
         rows = (estimate - s.truth, alone, df.diagonal(), *of_ability)
         for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
-            kept.setdefault(model, {}).setdefault(s.n, [float(f"{x:.5g}") for x in row])
+            of_model = kept.setdefault(names[model], {})
+            of_model.setdefault(str(s.n), [float(f"{x:.5g}") for x in row])
     return kept
 
 

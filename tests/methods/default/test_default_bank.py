@@ -133,7 +133,7 @@ def test_the_self_check_leaves_families_out_together():
         assert sum(bool(own & set(out.tolist())) for out, _ in together) == 1
     assert sorted(np.concatenate([out for out, _ in together]).tolist()) == list(range(12))
     # One name for all says nothing: the groups are then those of no families.
-    alone, all_one = groups(mean), groups(mean, ["m"] * 12)
+    alone, all_one = groups(mean, [*"abcdefghijkl"]), groups(mean, ["m"] * 12)
     assert all((a == b).all() for (a, _), (b, _) in zip(alone, all_one))
 
 

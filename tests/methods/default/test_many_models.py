@@ -11,7 +11,7 @@ from artificial import world
 
 from lm_eval_ccat import ItemBank, Ranker, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
-from lm_eval_ccat.methods.default.departures import fit_scale
+from lm_eval_ccat.methods.default.departures import fit_components
 from lm_eval_ccat.methods.default.items import MANY
 
 N = 60
@@ -72,8 +72,8 @@ def test_departures_of_many_are_a_multiple_of_what_is_open():
     v = rng.uniform(0.001, 0.01, 4000)
     key = np.repeat(np.arange(800.0), 5)
     e2 = 3.0 * v * rng.standard_normal(4000) ** 2
-    records = np.column_stack([key, e2, v, np.ones(4000), np.zeros(4000), np.ones(4000)])
-    c, m, g = fit_scale(records, 800)
+    records = np.array([key, e2, v, np.zeros(4000), np.ones(4000)])
+    c, m, g = fit_components(records, 800, many=True)
     assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
-    records[:, 1] = 0.0
-    assert fit_scale(records, 800)[0] == 1.4
+    records[1] = 0.0
+    assert fit_components(records, 800, many=True)[0] == 1.4
