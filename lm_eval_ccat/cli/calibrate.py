@@ -25,7 +25,7 @@ from .reading import READING, by_task, leave_out, read_scores, reading_of, warn_
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
-    from ..scores.wanted import Logged
+    from ..scores.reading import Logged
     from ..upkeep.words import Facts
 
 

@@ -18,7 +18,7 @@ from .parsing import Opt, Options, warn
 if TYPE_CHECKING:
     from ..bank import ItemBank
     from ..scores import ScoreTable
-    from ..scores.wanted import Wanted
+    from ..scores.reading import Wanted
 
 
 def range_of(text: str) -> tuple[float, float]:
@@ -48,7 +48,7 @@ READING: Options = {
 
 def reading_of(args: argparse.Namespace) -> Wanted:
     """Filter and scale, as the flags of `READING` give them."""
-    from ..scores.wanted import Wanted
+    from ..scores.reading import Wanted
 
     if not args.range:
         return Wanted(filter=args.filter)

@@ -77,8 +77,11 @@ def logs_of(names: Sequence[str]) -> Iterator[Path | None]:
             if not source.is_dir():
                 raise UsageError(f"{name}: no directory of logs; of several places each is one")
             called = name.removeprefix("hub:").partition("@")[0].replace("/", "__")
-            # Copies: what is cached are links, which a search in depth does not follow.
-            shutil.copytree(source, Path(folder) / f"{n:03d}_{called}")
+            place = Path(folder) / f"{n:03d}_{called}"
+            try:  # what is read stands in a bank: by its own path, not that of a passing folder
+                place.symlink_to(source.resolve(), target_is_directory=True)
+            except OSError:  # Windows lets few users make links
+                shutil.copytree(source, place)
         yield Path(folder)
 
 

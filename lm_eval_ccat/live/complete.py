@@ -11,7 +11,7 @@ from ..errors import RunError, UsageError
 from ..harness.evaluation import TaskRun, save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory, banks_at, rebuild
-from ..scores.readers.lm_eval.files import tasks_of
+from ..scores.readers.lm_eval import tasks_of
 from .earlier import logged_config, run_beside
 from .fields import ANY
 from .models import HarnessModel

@@ -25,7 +25,7 @@ from ..ranker.references import KnownMean, means_of_known
 from ..runs.journal import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.readers.lm_eval.files import Run, find_runs, tasks_of
+from ..scores.readers.lm_eval import Run, find_runs, tasks_of
 from .fields import ANY, Values
 from .spec import Spec
 

@@ -26,7 +26,7 @@ from ..ranker.references import KnownMean
 from ..runs.directory import make_ranker
 from ..runs.journal import Item, Record
 from ..scores import ScoreTable
-from ..scores.wanted import Wanted
+from ..scores.reading import Wanted
 from ..simulation.audit import WEIGHTED_MEAN
 from ..upkeep.borrow import lent
 from ..upkeep.update import of_others

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ..errors import ScoreTableError, UsageError
 from ..runs.journal import Record
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval.files import find_runs
-from ..scores.readers.lm_eval.rows import sound_rows
+from ..scores.readers.lm_eval import find_runs
+from ..scores.readers.samples import sound_rows
+from ..scores.reading import Logged
 from ..scores.table import reader_of
-from ..scores.wanted import Logged
 from ..simulation.audit import Claims, all_claims
 from .fields import Values
 from .spec import Spec, content_of, in_todays_words

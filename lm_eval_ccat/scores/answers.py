@@ -12,10 +12,10 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from .grid import Grid
 from .readers import journal
-from .readers.lm_eval.files import Run, config_labels, find_runs, full_runs, shared_settings
-from .readers.lm_eval.rows import Row, filter_of, rows_of
+from .readers.lm_eval import Run, find_runs, full_runs, labels_of, shared_settings
+from .readers.samples import filter_of, rows_of
+from .reading import Wanted, one_of
 from .table import ScoreTable
-from .wanted import Wanted, one_of
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,9 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     runs, warnings = find_runs(Path(path), task)
     usable, left_out = full_runs(runs)
     warnings += left_out
-    labels = dict(zip(map(id, usable), config_labels(usable)))
     answers: dict[tuple[str, str, Any, str], Answer] = {}
     # Of the same (model, config, document) the latest run counts.
-    for run in sorted(usable, key=lambda run: run.date):
+    for run, (model, config) in sorted(zip(usable, labels_of(usable)), key=lambda of: of[0].date):
         skipped = Counter[str]()
         file, earlier = (run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
@@ -135,36 +134,25 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
                 skipped["damaged"] += 1
                 continue
             name = filter_of(row, file, earlier)
-            answer = _answer(row, run, labels[id(run)])
-            if answer is None:
-                skipped["the answer is not text"] += 1
-            else:
-                answers[answer.model, answer.config, answer.doc_id, name] = answer
+            match row:
+                case {"filtered_resps": [str(text), *_]}:
+                    target, doc, doc_id = row.get("target"), row.get("doc"), row["doc_id"]
+                    if isinstance(target, list):
+                        target = target[0] if target else ""
+                    answers[model, config, doc_id, name] = Answer(
+                        model, config, doc_id, row.get("doc_hash"),
+                        doc if isinstance(doc, dict) else {},
+                        "" if target is None else str(target).strip(),
+                        text.strip(),
+                    )  # fmt: skip
+                case _:
+                    skipped["the answer is not text"] += 1
         warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]
     if not answers:
         raise ScoreTableError(f"{path}: no answers in the logs")
     name = one_of(Path(path), "filter", filter, (key[3] for key in answers))
     chosen = tuple(answer for key, answer in answers.items() if key[3] == name)
     return Answers(chosen, usable[0].task, name, shared_settings(usable), tuple(warnings))
-
-
-def _answer(row: Row, run: Run, config: str) -> Answer | None:
-    texts = row.get("filtered_resps")
-    if not isinstance(texts, list) or not texts or not isinstance(texts[0], str):
-        return None
-    target = row.get("target")
-    if isinstance(target, list):
-        target = target[0] if target else ""
-    doc = row.get("doc")
-    return Answer(
-        run.model,
-        config,
-        row.get("doc_id"),
-        row.get("doc_hash"),
-        doc if isinstance(doc, dict) else {},
-        "" if target is None else str(target).strip(),
-        texts[0].strip(),
-    )
 
 
 @dataclass(frozen=True)
@@ -219,7 +207,7 @@ def earlier_answers(
     place = Path(path)
     if not place.exists():
         raise ScoreTableError(f"{place}: no such file or directory of earlier answers")
-    if journal.can_read(place):
+    if any(True for _ in journal.journals(place)):
         answers = list(_of_journals(place, task))
     else:
         runs, troubles = find_runs(place, task)
@@ -238,11 +226,10 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     for file in journal.journals(path):
         several = journal.header_of(file)["task"].get("name") != task
         for record in journal.records(file):
+            of_task, doc_id = journal.item_of(record)
             responses, prompt = record.get("responses"), record.get("prompt_sha256")
-            item = record.get("item", record.get("doc"))
-            if several and not (isinstance(item, list) and item[0] == task):
+            if several and of_task != task:
                 continue
-            doc_id = item[1] if isinstance(item, list) else item
             if responses and isinstance(prompt, str) and isinstance(doc_id, int):
                 yield EarlierAnswer(str(record["model"]), doc_id, prompt, responses, str(file))
 
@@ -250,14 +237,13 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
 def _of_samples(run: Run, troubles: list[str]) -> Iterator[EarlierAnswer]:
     damaged = 0
     for _, row in rows_of(run.samples):
-        if isinstance(row, str):
-            damaged += 1
-            continue
-        responses, prompt, doc_id = (row.get(k) for k in ("resps", "prompt_hash", "doc_id"))
-        if responses and isinstance(prompt, str) and isinstance(doc_id, int):
-            groups = [[_unwritten(r) for r in group] for group in responses]
-            of = str(run.samples)
-            yield EarlierAnswer(run.model, doc_id, prompt, groups, of, row.get("doc_hash"))
+        match row:
+            case str():
+                damaged += 1
+            case {"resps": [_, *_] as responses, "prompt_hash": str(prompt), "doc_id": int(doc_id)}:
+                groups = [[_unwritten(r) for r in group] for group in responses]
+                of = str(run.samples)
+                yield EarlierAnswer(run.model, doc_id, prompt, groups, of, row.get("doc_hash"))
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 
@@ -270,6 +256,7 @@ def _unwritten(response: Any) -> Any:
     >>> _unwritten(["-1.5", "False"])
     [-1.5, False]
     """
-    if isinstance(response, list) and len(response) == 2 and response[1] in ("True", "False"):
-        return [float(response[0]), response[1] == "True"]
+    match response:
+        case [number, "True" | "False" as greedy]:
+            return [float(number), greedy == "True"]
     return response

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 from ..errors import ScoreTableError
 from ..metrics.scale import Scale
 from ..shown import some
+from .reading import Floats, Wanted
 from .table import ScoreTable
-from .wanted import Floats, Wanted
 
 Codes = NDArray[np.int32]
+
+
+class Coded(NamedTuple):
+    """A column in which few values stand often: those, and which of them each entry is."""
+
+    values: Sequence[Any]
+    codes: Codes
 
 
 class Grid:
@@ -24,6 +31,11 @@ class Grid:
 
     Rows are (model, config) pairs and columns items, both numbered by first appearance. Of the
     hashes that an item was seen with, the first is its own unless another one is more common.
+
+    Parameters
+    ----------
+    labels : iterable of (str, str), optional
+        Rows that stand before those of the scores.
 
     Examples
     --------
@@ -34,47 +46,29 @@ class Grid:
     [[1.0, 0.5], [0.25, nan]]
     """
 
-    def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], int] = {}
-        self.items: dict[Any, int] = {}
+    def __init__(self, labels: Iterable[tuple[str, str]] = ()) -> None:
+        self.rows: dict[Any, int] = {}
         self.placed = 0  # scores taken in
-        self._hashes: dict[str, int] = {}
-        self._parts: list[tuple[Codes, Codes, Floats, Codes | None]] = []
-
-    def row(self, model: str, config: str = "") -> int:
-        """Number of a model's row; a new one where there is none."""
-        return self.rows.setdefault((model, config), len(self.rows))
-
-    def columns(self, doc_ids: Iterable[Any]) -> Codes:
-        """Numbers of some items' columns."""
-        items = self.items
-        return np.array([items.setdefault(d, len(items)) for d in doc_ids], dtype=np.int32)
-
-    def versions(self, hashes: Iterable[str | None]) -> Codes:
-        """Numbers of some hashes; -1 for none."""
-        known = self._hashes
-        return np.array(
-            [-1 if h is None else known.setdefault(h, len(known)) for h in hashes], dtype=np.int32
-        )
+        self._items: dict[Any, int] = {}
+        self._hashes: dict[Any, int] = {None: 0}
+        self._parts: list[tuple[Codes, Codes, Floats, Codes]] = []
+        _numbers(self.rows, list(labels))
 
     def lay(
         self,
-        labels: Sequence[tuple[str, str]],
-        doc_ids: Sequence[Any],
+        labels: Sequence[tuple[str, str]] | Coded,
+        doc_ids: Sequence[Any] | Coded,
         scores: Sequence[float] | Floats,
-        hashes: Sequence[str | None] | None = None,
+        hashes: Sequence[str | None] | Coded = (None,),
     ) -> None:
-        """Take in scores, each with its (model, config); one label may stand for all."""
-        columns = self.columns(doc_ids)
-        rows = np.array([self.row(*label) for label in labels], dtype=np.int32)
-        rows = np.broadcast_to(rows, columns.shape) if len(rows) == 1 else rows
-        versions = None if hashes is None else self.versions(hashes)
-        self.place(rows, columns, np.asarray(scores, dtype=np.float64), versions)
-
-    def place(
-        self, rows: Codes, columns: Codes, scores: Floats, versions: Codes | None = None
-    ) -> None:
-        """Take in scores by numbers of rows, columns and hashes; NaN where one is missing."""
+        """Take in scores, each with its (model, config), item and hash; one may stand for all."""
+        scores = np.asarray(scores, dtype=np.float64)
+        rows, columns, versions = (
+            np.broadcast_to(_numbers(known, column), scores.shape)
+            for known, column in (
+                (self.rows, labels), (self._items, doc_ids), (self._hashes, hashes)
+            )
+        )  # fmt: skip
         self.placed += int(np.count_nonzero(~np.isnan(scores)))
         self._parts.append((rows, columns, scores, versions))
 
@@ -120,11 +114,11 @@ class Grid:
         ScaleError
             The scale is not known, or a score lies outside it.
         """
-        if len({type(d) for d in self.items}) > 1:
+        if len({type(d) for d in self._items}) > 1:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
-        labels, ids = list(self.rows), sorted(self.items)
+        labels, ids = list(self.rows), sorted(self._items)
         place = np.empty(len(ids), dtype=np.int32)  # of each column in the order of ids
-        place[self.columns(ids)] = np.arange(len(ids))
+        place[[self._items[d] for d in ids]] = np.arange(len(ids))
         raw = np.full((len(labels), len(ids)), np.nan)
         for rows, columns, scores, _ in self._parts:
             raw[rows, place[columns]] = scores
@@ -143,9 +137,9 @@ class Grid:
         sparse = [
             f"{model}{f' ({config})' if config else ''} {count}"
             for (model, config), count in zip(labels, counts.tolist())
-            if count < len(ids)
+            if say_missing and count < len(ids)
         ]
-        if sparse and say_missing:
+        if sparse:
             more = f" and {len(sparse) - 5} more" if len(sparse) > 5 else ""
             shown = ", ".join(sparse[:5]) + more
             notes.append(f"not all of the {len(ids)} documents are scored for: {shown}")
@@ -165,14 +159,14 @@ class Grid:
 
     def _refuse_duplicate(self, path: Path) -> None:
         """Say which score there are two of."""
-        codes = [rows.astype(np.int64) * len(self.items) + columns
-                 for rows, columns, *_ in self._parts]  # fmt: skip
-        cells, counts = np.unique(np.concatenate(codes), return_counts=True)
-        row, column = divmod(int(cells[counts > 1][0]), len(self.items))
+        n = len(self._items)
+        cells = np.concatenate([rows * np.int64(n) + columns for rows, columns, *_ in self._parts])
+        cell, counts = np.unique(cells, return_counts=True)
+        row, column = divmod(int(cell[counts > 1][0]), n)
         model, config = list(self.rows)[row]
         raise ScoreTableError(
             f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
-            f"{list(self.items)[column]!r}; keep one, or name the runs apart in a column 'config'"
+            f"{list(self._items)[column]!r}; keep one, or name the runs apart in a column 'config'"
         )
 
     def _settled(self, raw: Floats, place: Codes) -> tuple[list[str | None] | None, list[str]]:
@@ -181,32 +175,28 @@ class Grid:
         A document seen with two hashes is two under one id: the rarer one's scores go. A mean over
         different documents measures neither.
         """
-        if not self._hashes:
+        if len(self._hashes) == 1:
             return None, []
-        own = np.full(raw.shape[1], -1, dtype=np.int32)
-        seen = np.full(raw.shape, -1, dtype=np.int32)
+        own = np.zeros(raw.shape[1], dtype=np.int32)
+        seen = np.zeros(raw.shape, dtype=np.int32)
         for rows, columns, _, versions in self._parts:
-            if versions is not None:
-                at = place[columns]
-                seen[rows, at] = versions
-                fresh = (own[at] < 0) & (versions >= 0)
-                own[at[fresh][::-1]] = versions[fresh][::-1]  # the first stays
-        labels, ids = list(self.rows), sorted(self.items)
+            at = place[columns]
+            seen[rows, at] = versions
+            fresh = (own[at] == 0) & (versions > 0)
+            own[at[fresh][::-1]] = versions[fresh][::-1]  # the first stays
+        labels, ids, texts = list(self.rows), sorted(self._items), list(self._hashes)
         dropped: Counter[str] = Counter()
         changed = []
-        for i in np.flatnonzero(((seen >= 0) & (seen != own)).any(axis=0)).tolist():
+        for i in np.flatnonzero(((seen > 0) & (seen != own)).any(axis=0)).tolist():
             scored = np.flatnonzero(~np.isnan(raw[:, i]))
-            there = np.where(seen[scored, i] < 0, own[i], seen[scored, i])
+            there = np.where(seen[scored, i] == 0, own[i], seen[scored, i])
             counts = Counter(there.tolist())
             # Of equals the one seen last.
-            best = max(counts, key=lambda v: (counts[v], v), default=int(own[i]))
-            own[i] = best
+            own[i] = best = max(counts, key=lambda v: (counts[v], v), default=int(own[i]))
             out = scored[there != best]
             raw[out, i] = np.nan
-            if len(out):
-                changed.append(ids[i])
             dropped.update(labels[r][0] for r in out.tolist())
-        texts: list[str | None] = [*self._hashes, None]
+            changed += [ids[i]] if len(out) else []
         hashes = [texts[v] for v in own.tolist()]
         if not changed:
             return hashes, []
@@ -216,3 +206,10 @@ class Grid:
             f"(doc_id {some(changed)}): the logs are not all of the same data set; the rarer "
             f"version counts as missing for {who}"
         ]
+
+
+def _numbers(known: dict[Any, int], column: Sequence[Any] | Coded) -> Codes:
+    """The number of each entry among what is known, to which what is new is added."""
+    values, codes = column if isinstance(column, Coded) else (column, None)
+    numbers = np.array([known.setdefault(v, len(known)) for v in values], dtype=np.int32)
+    return numbers if codes is None else numbers[codes]

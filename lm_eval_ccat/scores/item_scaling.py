@@ -20,8 +20,8 @@ import numpy as np
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
+from .reading import Floats
 from .table import ScoreTable
-from .wanted import Floats
 
 SUFFIX = "_item_scaled"
 CONSTANT = "item_scaling"

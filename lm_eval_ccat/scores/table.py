@@ -25,11 +25,10 @@ from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..plugins import Plugins
 from ..shown import some
-from .wanted import ANY, Floats, Logged, Wanted
+from .reading import ANY, Floats, Logged, Progress, Wanted
 
 DocId = int | str
 Part = slice | NDArray[np.intp]
-Progress = Callable[[int, int], None] | None
 
 _PART = 1 << 18  # cells looked at together
 
@@ -57,24 +56,6 @@ class Overview:
     def whole(self) -> bool:
         """Whether no score is missing."""
         return bool((self.item_count == len(self.model_mean)).all())
-
-    @classmethod
-    def of(cls, parts: Iterable[tuple[slice, Floats]], n_models: int, n_items: int) -> Overview:
-        """Look at a table in the parts that `ScoreTable.parts` gives."""
-        mean, per_model = np.full(n_models, np.nan), np.zeros(n_models)
-        total, count = np.zeros(n_items), np.zeros(n_items)
-        low, high = np.full(n_items, np.nan), np.full(n_items, np.nan)
-        for at, scores in parts:
-            np.fmin(low, np.fmin.reduce(scores, axis=0), out=low)
-            np.fmax(high, np.fmax.reduce(scores, axis=0), out=high)
-            seen = np.isfinite(scores)
-            scores[~seen] = 0.0
-            here = seen.sum(axis=1)
-            np.divide(scores.sum(axis=1), here, out=mean[at], where=here > 0)
-            per_model[at] = here
-            total += scores.sum(axis=0)
-            count += seen.sum(axis=0)
-        return cls(mean, per_model, total, count, low, high)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,7 +212,7 @@ class ScoreTable:
 
         Examples
         --------
-        >>> from lm_eval_ccat.scores.wanted import Logged
+        >>> from lm_eval_ccat.scores.reading import Logged
         >>> ScoreTable.from_arrays([[0.2], [0.1]], ["a", "b"], metric="f1").write("f1.csv")
         >>> list(ScoreTable.read_many("f1.csv", [Logged(None, "f1", None)]))
         [<ScoreTable: f1, 2 models, 1 items, 0 scores missing>]
@@ -286,7 +267,12 @@ class ScoreTable:
         names = list(getattr(frame, "columns", ()))
         if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
             return READERS.get("long_form").read(frame, wanted, None)
-        return _of_matrix(frame.to_numpy(), wanted, "the data frame", map(str, frame.index), names)
+        raw, name = _matrix(frame.to_numpy()), metric or "score"
+        scale, notes = wanted.scale_of(raw, name, "the data frame")
+        models, warnings = [str(model) for model in frame.index], tuple(notes)
+        return cls.from_arrays(
+            raw, models, names, scale=scale, metric=name, task=task, warnings=warnings
+        )
 
     @classmethod
     def of(cls, scores: Any) -> ScoreTable:
@@ -313,8 +299,10 @@ class ScoreTable:
                 "None is not a table of scores: give a ScoreTable, a data frame, or a matrix "
                 "with a row per model and a column per item"
             )
-        models = (f"model-{j}" for j in range(len(_matrix(scores))))
-        return _of_matrix(scores, ANY, "the matrix", models)
+        raw = _matrix(scores)
+        scale, notes = ANY.scale_of(raw, "score", "the matrix")
+        models = [f"model-{j}" for j in range(len(raw))]
+        return cls.from_arrays(raw, models, scale=scale, warnings=tuple(notes))
 
     @classmethod
     def from_arrays(
@@ -475,7 +463,19 @@ class ScoreTable:
     @cached_property
     def overview(self) -> Overview:
         """Sums, counts and extremes by model and by item."""
-        return Overview.of(self.parts(), len(self.models), self.n_items)
+        mean, per_model = np.full(len(self.models), np.nan), np.zeros(len(self.models))
+        total, count = np.zeros(self.n_items), np.zeros(self.n_items)
+        low, high = np.full(self.n_items, np.nan), np.full(self.n_items, np.nan)
+        for at, scores in self.parts():
+            np.fmin(low, np.fmin.reduce(scores, axis=0), out=low)
+            np.fmax(high, np.fmax.reduce(scores, axis=0), out=high)
+            seen = np.isfinite(scores)
+            scores[~seen] = 0.0
+            here = per_model[at] = seen.sum(axis=1)
+            np.divide(scores.sum(axis=1), here, out=mean[at], where=here > 0)
+            total += scores.sum(axis=0)
+            count += seen.sum(axis=0)
+        return Overview(mean, per_model, total, count, low, high)
 
     # -- cutting it ---------------------------------------------------------------------------
 
@@ -590,22 +590,6 @@ def arrow(file: Path) -> Any:
     return pa
 
 
-def _of_matrix(
-    scores: Any,
-    wanted: Wanted,
-    where: str,
-    models: Iterable[str],
-    doc_ids: Sequence[Any] | None = None,
-) -> ScoreTable:
-    """The table of a matrix of models by items; items are numbered where they have no names."""
-    raw, metric = _matrix(scores), wanted.metric or "score"
-    scale, notes = wanted.scale_of(raw, metric, where)
-    task, warnings = wanted.task, tuple(notes)
-    return ScoreTable.from_arrays(
-        raw, list(models), doc_ids, scale=scale, metric=metric, task=task, warnings=warnings
-    )
-
-
 def _matrix(scores: Any) -> Floats:
     """Scores as a matrix of models by items."""
     try:
@@ -686,30 +670,20 @@ class Reader:
 #: The package's own, in the order in which they are asked.
 _OWN = {
     "journal": "journal:READER",
-    "lm_eval": "lm_eval.read:READER",
+    "lm_eval": "lm_eval:READER",
     "lighteval": "frameworks:LIGHTEVAL",
     "long_form": "long_form:READER",
-    "inspect_ai": "inspect_ai:READER",
+    "inspect_ai": "frameworks:INSPECT",
     "helm": "frameworks:HELM",
     "every_eval_ever": "frameworks:EVERY_EVAL_EVER",
 }
 
 READERS = Plugins(
-    "reader",
-    Reader,
-    lambda: {name: f"{__package__}.readers.{place}" for name, place in _OWN.items()},
+    "reader", Reader, lambda: {k: f"{__package__}.readers.{v}" for k, v in _OWN.items()}
 )
 
-
-def register(reader: Reader) -> Reader:
-    """Make a reader known in this process, for programs and tests.
-
-    Raises
-    ------
-    UsageError
-        A reader of the package has this name.
-    """
-    return READERS.register(reader)
+#: Makes a reader known in this process, for programs and tests.
+register = READERS.register
 
 
 def reader_of(path: Path) -> Reader:
@@ -725,13 +699,10 @@ def reader_of(path: Path) -> Reader:
     for reader in READERS:
         if reader.can_read(path):
             return reader
-    kinds = "; ".join(reader.summary for reader in READERS)
-    if path.is_dir():
-        raise ScoreTableError(
-            f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples "
-            f"(what can be read: {kinds})"
-        )
-    raise ScoreTableError(
-        f"{path}: a score table is a .parquet or a .csv file, harness logs are a directory "
-        f"(what can be read: {kinds})"
+    remedy = (
+        "no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
+        if path.is_dir()
+        else "a score table is a .parquet or a .csv file, harness logs are a directory"
     )
+    kinds = "; ".join(reader.summary for reader in READERS)
+    raise ScoreTableError(f"{path}: {remedy} (what can be read: {kinds})")

@@ -32,7 +32,7 @@ from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import twins
 from ..methods.sample.method import EASE
 from ..scores import ScoreTable
-from ..scores.wanted import ANY, Wanted
+from ..scores.reading import ANY, Wanted
 from ..shown import plural
 from .tables import make_bank, table_of, tables_of
 from .words import trust

@@ -10,8 +10,8 @@ from ..bank import ItemBank, SuiteBank
 from ..cluster import in_processes
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
+from ..scores.reading import ANY, Logged, Wanted
 from ..scores.table import reader_of
-from ..scores.wanted import ANY, Logged, Wanted
 from .borrow import lent
 from .tables import make_bank, outcomes_meant
 from .words import Facts, report

@@ -18,8 +18,8 @@ from ..methods.calibration import calibrate
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
+from ..scores.reading import ANY, Logged, Wanted
 from ..scores.table import reader_of
-from ..scores.wanted import ANY, Logged, Wanted
 from ..shown import some
 from .words import dated
 

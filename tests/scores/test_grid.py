@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.scores.grid import Grid
-from lm_eval_ccat.scores.wanted import Wanted
+from lm_eval_ccat.scores.grid import Coded, Grid
+from lm_eval_ccat.scores.reading import Wanted
 
 ONE = st.tuples(
     st.sampled_from("abc"), st.sampled_from(["", "t=1"]), st.integers(0, 5),
@@ -43,10 +43,10 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
     grid = Grid()
     for start in range(0, len(ones), step):  # in batches of any size
         some = ones[start : start + step]
-        rows = np.array([grid.row(m, c) for m, c, *_ in some])
-        columns = grid.columns(item for _, _, item, *_ in some)
-        versions = grid.versions(text for *_, text in some)
-        grid.place(rows, columns, np.array([score for *_, score, _ in some]), versions)
+        labels, hashes = [one[:2] for one in some], [text for *_, text in some]
+        few = list(dict.fromkeys(hashes))
+        coded = Coded(few, np.array([few.index(text) for text in hashes]))
+        grid.lay(labels, [one[2] for one in some], [one[3] for one in some], coded)
     labels = list(dict.fromkeys(one[:2] for one in ones))
     made = grid.finish(Path("x"), Wanted(), "acc")
     expected, own = reference(ones)

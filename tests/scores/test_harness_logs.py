@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_rows import sample_row, write_run
 
+from lm_eval_ccat.bank import ItemBank
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError, MetricError, ScaleError, ScoreTableError
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.answers import read_answers
@@ -160,7 +163,7 @@ def test_files_are_read_alike_by_several_processes(tmp_path, monkeypatch):
     for model in "abc":
         write_run(tmp_path, model, rows_of(np.arange(50) % 2 == ord(model) % 2))
     alone = ScoreTable.read(tmp_path)
-    monkeypatch.setattr("lm_eval_ccat.scores.readers.lm_eval.rows._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("lm_eval_ccat.scores.readers.samples._WORTH_PROCESSES", 1)
     np.testing.assert_array_equal(ScoreTable.read(tmp_path).raw, alone.raw)
 
 
@@ -246,7 +249,7 @@ def test_models_are_named_as_their_runs_name_them(tmp_path, folders, changes, mo
 def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(
     tmp_path, packed, monkeypatch
 ):
-    monkeypatch.setattr("lm_eval_ccat.scores.readers.bounded.MAX_LINE", 4 << 20)
+    monkeypatch.setattr("lm_eval_ccat.scores.reading.MAX_LINE", 4 << 20)
     write_run(tmp_path, "a", rows_of([1, 0]))
     (samples,) = tmp_path.rglob("samples_*.jsonl")
     with gzip.open(f"{samples}.gz", "wb") if packed else samples.open("ab") as stream:
@@ -258,3 +261,18 @@ def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(
         ScoreTable.read(tmp_path)
     assert tracemalloc.get_traced_memory()[1] < 12 << 20
     tracemalloc.stop()
+
+
+def test_a_bank_of_several_folders_is_the_same_each_time_and_names_them(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    for place in ("one", "two"):
+        for model in "abcde":
+            write_run(tmp_path / place, f"{place}-{model}", rows_of(rng.random(30) < 0.5))
+    write_run(tmp_path / "one", "cut", rows_of([1]), samples={"original": 30, "effective": 1})
+    places, names = [str(tmp_path / place) for place in ("one", "two")], ("x", "y")
+    for name in names:
+        assert main(["calibrate", *places, "--method", "paper", "-o", str(tmp_path / name)]) == 0
+    first, second = (ItemBank.load(tmp_path / name) for name in names)
+    assert first.sha256 == second.sha256 and len(first.models) == 10
+    assert {str(Path(s).parents[1]) for s in first.provenance["sources"]} == set(places)
+    assert any(w.startswith(f"{places[0]}/cut/") for w in first.warnings)

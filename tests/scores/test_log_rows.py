@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sample_rows import sample_row
 
 from lm_eval_ccat.metrics import find_metric
-from lm_eval_ccat.scores.readers.lm_eval.rows import Asked, read_file, tail_of
+from lm_eval_ccat.scores.readers.samples import Asked, read_file, tail_of
 
 KEYS = st.sampled_from(
     ["filter", "doc_id", "doc_hash", "metrics", "filtered_resps", "a", '"filter": ', '{"doc_id": ']

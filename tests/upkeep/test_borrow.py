@@ -12,7 +12,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.scores.wanted import Wanted
+from lm_eval_ccat.scores.reading import Wanted
 from lm_eval_ccat.upkeep.borrow import borrow, donors_of, lent
 
 N_ITEMS = 150

@@ -1,4 +1,4 @@
-"""Readers of what other frameworks log: HELM, lighteval, and the schema of Every Eval Ever.
+"""Readers of what other frameworks log: HELM, lighteval, Inspect, and Every Eval Ever's schema.
 
 *HELM*: ``run_spec.json`` and ``per_instance_stats.json`` in a folder per run. The latter is a list
 of ``{instance_id, train_trial_index, perturbation, stats}``; a stat is ``{name: {name, split, ...},
@@ -20,22 +20,32 @@ is the data set ``details_<organisation>__<model>``. Layout: ``logging/evaluatio
 ``evaluation_name``, ``sample_id``, ``sample_hash``, ``evaluation.score``. The ``.json`` beside it
 (``eval.schema.json``), whose ``evaluation_id`` they name, says of each result which metric it is
 and where its scores lie. Schemas: https://github.com/evaleval/every_eval_ever, version 0.2.
+
+*Inspect*: an ``.eval`` file is a zip archive with ``header.json`` (what was run),
+``summaries.json`` (an entry per sample, its scores among them) and
+``samples/<id>_epoch_<n>.json``; older logs are one ``.json``. Since 2025 the archive's members are
+compressed with zstd, which Python's zipfile does not unpack before 3.14; Arrow does. A score is
+a number, a truth value, one of the letters C, P, I, N, or an object of these. Written against logs
+of inspect_ai 0.3.285; format: https://inspect.aisi.org.uk/eval-logs.html.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import ScaleError
 from ...metrics.scale import Scale
-from .bounded import json_value, lines
-from .rows import Row, files_at, reader_of_rows
+from ..reading import MAX_LINE, MAX_VALUE, files_at, json_value, lines
+from .rows import Row, reader_of_rows
 
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
 _NAMING = ("model", "model_deployment")
@@ -52,14 +62,12 @@ def _helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     scenario, _, arguments = str(spec["name"]).partition(":")
     kept = [a for a in arguments.split(",") if a and a.partition("=")[0] not in _NAMING]
     task = f"{scenario}:{','.join(kept)}" if kept else scenario
+    model = str(spec["adapter_spec"]["model"])
     for one in json_value(log):
-        if one.get("perturbation"):
-            continue
-        config = f"trial={one.get('train_trial_index', 0)}"
-        for stat in one["stats"]:
+        item, config = str(one["instance_id"]), f"trial={one.get('train_trial_index', 0)}"
+        for stat in () if one.get("perturbation") else one["stats"]:
             if stat.get("count") and stat.get("mean") is not None:
-                model, name = str(spec["adapter_spec"]["model"]), str(stat["name"]["name"])
-                yield Row(model, task, name, str(one["instance_id"]), float(stat["mean"]), config)
+                yield Row(model, task, str(stat["name"]["name"]), item, float(stat["mean"]), config)
 
 
 _DETAILS = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.parquet")
@@ -97,18 +105,19 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     if column is None:
         raise ValueError("no column 'metric' or 'metrics'")
     # Where the text of a sample stands, by version.
-    text = next((c for c in ("doc", "full_prompt", "example") if c in names), None)
-    content = data.read(columns=[column, text] if text else [column])
-    scores = content[column].to_pylist()
-    of = _DETAILS.fullmatch(log.name)
-    assert of is not None  # by `_lighteval_logs`
-    for n, document in enumerate(content[text].to_pylist() if text else [None] * len(scores)):
+    text = next((c for c in ("doc", "full_prompt", "example") if c in names), column)
+    content = data.read(columns=list({column, text}))
+    model, named = model_of(log), _DETAILS.fullmatch(log.name)
+    task, date = named.groups() if named else ("", "")
+    rows = zip(content[column].to_pylist(), content[text].to_pylist())
+    for n, (values, document) in enumerate(rows):
         stated = document.get("id") if isinstance(document, dict) else None
         place = n if not stated else int(stated) if str(stated).isdecimal() else str(stated)
         # Of the question: few-shot examples before it may differ between runs.
         asked = document.get("query") if isinstance(document, dict) else document
-        sha = hashlib.sha256(asked.encode()).hexdigest() if isinstance(asked, str) else None
-        values = scores[n]
+        sha = None
+        if isinstance(asked, str) and text != column:
+            sha = hashlib.sha256(asked.encode()).hexdigest()
         if isinstance(values, str):
             try:
                 values = ast.literal_eval(values)
@@ -116,9 +125,91 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
                 continue
         for name, score in values.items() if isinstance(values, dict) else ():
             if isinstance(score, (bool, int, float)):
-                model, task, date = model_of(log), of["task"], of["date"]
                 yield Row(model, task, name, place, float(score), doc_hash=sha, date=date)
 
+
+# -- Inspect --------------------------------------------------------------------------------------
+
+_ZSTD = 93
+_JSON_HEAD = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
+_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def _inspect_logs(path: Path) -> Iterator[Path]:
+    for file in files_at(path, "*"):
+        if file.suffix == ".eval" and zipfile.is_zipfile(file):
+            yield file
+        elif file.suffix == ".json":
+            with file.open("rb") as stream:
+                if _JSON_HEAD.match(stream.read(200)):
+                    yield file
+
+
+def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
+    if log.suffix == ".json":
+        header = json_value(log)
+        yield from _scores(header, header.get("samples") or [])
+    else:
+        with zipfile.ZipFile(log) as archive:
+            names = sorted(archive.namelist())
+            # A run that was cut off has only what it started with.
+            head = "header.json" if "header.json" in names else "_journal/start.json"
+            header = json.loads(_member(archive, head, MAX_LINE))
+            if "summaries.json" in names:
+                samples = json.loads(_member(archive, "summaries.json", MAX_VALUE))
+            else:  # one at a time: what all of them unpack to is no matter
+                single = (n for n in names if n.startswith("samples/") and n.endswith(".json"))
+                samples = (json.loads(_member(archive, name, MAX_LINE)) for name in single)
+            yield from _scores(header, samples)
+    if header.get("status", "started") != "success":
+        notes.append(
+            f"{log}: the run did not finish; documents that it did not run count as missing"
+        )
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    info = archive.getinfo(name)
+    if info.file_size > most:
+        raise ValueError(f"{name} has {info.file_size:,} bytes, more than {most:,}")
+    if info.compress_type != _ZSTD:
+        return archive.read(info)
+    import pyarrow as pa
+
+    stream = archive.fp
+    assert stream is not None
+    stream.seek(info.header_offset + 26)
+    name_size, extra_size = struct.unpack("<HH", stream.read(4))
+    stream.seek(info.header_offset + 30 + name_size + extra_size)
+    packed = stream.read(info.compress_size)
+    try:
+        return bytes(pa.Codec("zstd").decompress(packed, decompressed_size=info.file_size))
+    except pa.ArrowException as e:
+        raise ValueError(f"{name}: {e}") from None
+
+
+def _scores(header: Any, samples: Iterable[Any]) -> Iterator[Row]:
+    run = header["eval"]
+    model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
+    for sample in samples:
+        config = f"epoch={sample.get('epoch', 1)}"
+        for scorer, score in (sample.get("scores") or {}).items():
+            value = score.get("value") if isinstance(score, dict) else None
+            for part, one in (value if isinstance(value, dict) else {"": value}).items():
+                if (number := _number(one)) is not None:
+                    name = f"{scorer}/{part}" if part else str(scorer)
+                    yield Row(model, task, name, sample["id"], number, config, date=date)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        value = _WORDS.get(value, _WORDS.get(value.lower(), value))
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+# -- Every Eval Ever ------------------------------------------------------------------------------
 
 _NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
 _HEAD_BYTES = 1 << 20
@@ -144,18 +235,17 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
         for line in lines(stream, log):
             try:
                 record = json.loads(line.decode("utf-8", "replace"))
-                result = results.get(record.get("evaluation_result_id")) or results.get(
-                    record["evaluation_name"], {}
-                )
+                name = record["evaluation_name"]
+                result = results.get(record.get("evaluation_result_id")) or results.get(name, {})
                 row = Row(
                     str(record["model_id"]),
-                    str(record["evaluation_name"]),
+                    str(name),
                     str(result.get("metric_id") or result.get("metric_name") or "score"),
                     record["sample_id"],
                     float(record["evaluation"]["score"]),
                     doc_hash=record.get("sample_hash"),
                     date=str(result.get("date") or ""),
-                    scale=_scale_of(result),
+                    scale=result.get("scale"),
                 )
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 broken += 1
@@ -174,8 +264,12 @@ def _results_beside(file: Path) -> dict[Any, dict[str, Any]]:
         try:
             content = json_value(beside)
             for result in content["evaluation_results"]:
+                metric = result.get("metric_config", {})
                 date = result.get("evaluation_timestamp") or content.get("retrieved_timestamp")
-                facts = {**result.get("metric_config", {}), "date": date}
+                facts = {**metric, "date": date, "scale": None}
+                with contextlib.suppress(ScaleError):
+                    ends = metric.get("min_score"), metric.get("max_score")
+                    facts["scale"] = Scale(*ends, not metric.get("lower_is_better"))
                 known.setdefault(result["evaluation_name"], facts)
                 if result.get("evaluation_result_id"):
                     known[result["evaluation_result_id"]] = facts
@@ -184,14 +278,7 @@ def _results_beside(file: Path) -> dict[Any, dict[str, Any]]:
     return known
 
 
-def _scale_of(metric: dict[str, Any]) -> Scale | None:
-    low, high = metric.get("min_score"), metric.get("max_score")
-    try:
-        return Scale(low, high, higher_is_better=not metric.get("lower_is_better"))  # type: ignore[arg-type]
-    except ScaleError:
-        return None
-
-
+INSPECT = reader_of_rows("inspect_ai", "logs of Inspect (.eval)", _inspect_logs, _inspect_rows)
 HELM = reader_of_rows("helm", "runs of HELM (per_instance_stats.json)", _helm_logs, _helm_rows)
 LIGHTEVAL = reader_of_rows(
     "lighteval",

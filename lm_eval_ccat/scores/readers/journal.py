@@ -15,54 +15,52 @@ from typing import Any
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
-from ..table import Progress, Reader, ScoreTable
-from ..wanted import Logged, Wanted, one_of
-from .bounded import lines
+from ..reading import Logged, Progress, Wanted, lines, one_of
+from ..table import Reader, ScoreTable
 
 _NAME = "journal.jsonl"
-
-
-def can_read(path: Path) -> bool:
-    """Whether a path is a journal, or a directory with one in it."""
-    return next(journals(path), None) is not None
+_NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
 
 
 def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
     """Read the journal of one run; see `Reader`."""
-    runs = list(journals(path))
+    [journal, *others] = journals(path)
     if not wanted.partial:
         raise ScoreTableError(
-            f"{runs[0]}: the journal of an adaptive run, whose scores are not full results; "
+            f"{journal}: the journal of an adaptive run, whose scores are not full results; "
             "`bank update` takes it"
         )
-    if len(runs) > 1:
-        raise ScoreTableError(f"{path}: {len(runs)} runs; name one, such as {runs[0].parent}")
-    header = header_of(runs[0])
-    task, metric, filter = (header["task"].get(k) for k in ("name", "metric", "filter"))
-    for what, have in (("task", task), ("metric", metric), ("filter", filter)):
+    if others:
+        raise ScoreTableError(f"{path}: {len(others) + 1} runs; name one, such as {journal.parent}")
+    header = header_of(journal)
+    names = {what: header["task"].get(key) for what, key in _NAMED.items()}
+    for what, have in names.items():
         one_of(path, what, getattr(wanted, what), [have])
     try:
         scale = Scale.from_dict(header["report"]["scale"])
     except (KeyError, TypeError, ScaleError) as e:
-        raise ScoreTableError(f"{runs[0]}: its header states no scale ({e})") from None
-    scores, drawn = _told(runs[0])
+        raise ScoreTableError(f"{journal}: its header states no scale ({e})") from None
+    scores: dict[tuple[str, Any], float] = {}  # on [0, 1], of each (model, item)
+    drawn: set[tuple[str, Any]] = set()  # at random
+    for record in records(journal):
+        if record.get("op") == "ask":
+            pairs = zip(record.get("pairs") or [], record.get("draws") or [], strict=False)
+            drawn |= {(m, _item(i)[1]) for (m, i), p in pairs if p is not None}
+        elif record.get("op") == "tell" and isinstance(record.get("score"), (int, float)):
+            scores[str(record.get("model")), item_of(record)[1]] = float(record["score"])
     if not scores:
-        raise ScoreTableError(f"{runs[0]}: no scores in it")
+        raise ScoreTableError(f"{journal}: no scores in it")
     grid = Grid()
-    grid.lay(
-        [(model, "") for model, _ in scores],
-        [item for _, item in scores],
-        scale.restore(list(scores.values())),
-    )
-    adaptive = {model for model, item in scores if (model, item) not in drawn}
+    models, items = zip(*scores)
+    grid.lay([(model, "") for model in models], items, scale.restore(list(scores.values())))
+    adaptive = {model for model, _ in scores.keys() - drawn}
     return grid.finish(
         path,
         replace(wanted, scale=scale),
-        str(metric),
-        task=task,
-        filter=filter,
+        str(names.pop("metric")),
+        **names,
         settings=dict(header["task"].get("settings") or {}),
-        sources=(str(runs[0]),),
+        sources=(str(journal),),
         chosen=tuple("adaptive" if model in adaptive else "drawn" for model, _ in grid.rows),
     )
 
@@ -103,28 +101,19 @@ def header_of(journal: Path) -> dict[str, Any]:
     return header
 
 
-def _told(journal: Path) -> tuple[dict[tuple[str, Any], float], set[tuple[str, Any]]]:
-    """The score, on [0, 1], of each (model, item), and which items were drawn at random."""
-    scores: dict[tuple[str, Any], float] = {}
-    drawn: set[tuple[str, Any]] = set()
-    for record in records(journal):
-        item = record.get("item", record.get("doc"))
-        if record.get("op") == "ask":
-            pairs = zip(record.get("pairs") or [], record.get("draws") or [], strict=False)
-            drawn |= {(m, _plain(i)) for (m, i), p in pairs if p is not None}
-        elif record.get("op") == "tell" and isinstance(record.get("score"), (int, float)):
-            scores[str(record.get("model")), _plain(item)] = float(record["score"])
-    return scores, drawn
+def item_of(record: dict[str, Any]) -> tuple[str | None, Any]:
+    """Task and document of a line; lines of one task name the document alone."""
+    return _item(record.get("item", record.get("doc")))
 
 
-def _plain(item: Any) -> Any:
-    return item[1] if isinstance(item, list) and len(item) == 2 else item
+def _item(item: Any) -> tuple[str | None, Any]:
+    return (item[0], item[1]) if isinstance(item, list) and len(item) == 2 else (None, item)
 
 
 READER = Reader(
     name="journal",
     summary="run directories of lm-eval-ccat",
-    can_read=can_read,
+    can_read=lambda path: any(True for _ in journals(path)),
     read=read,
     outcomes=outcomes,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ from numpy.typing import NDArray
 from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.registry import known_scale
 from ...metrics.scale import Scale
-from ..grid import Codes, Grid
-from ..table import Progress, Reader, ScoreTable, arrow
-from ..wanted import Floats, Logged, Wanted, one_of
+from ..grid import Coded, Grid
+from ..reading import Logged, Progress, Wanted, one_of
+from ..table import Reader, ScoreTable, arrow
 
-_NAMES = ("task", "metric", "filter", "dataset")
+_NAMES = ("task", "metric", "filter")
 _SCALE = ("scale_min", "scale_max", "higher_is_better", "scale_cap")
 _USED = ("model", "doc_id", "score", "config", "doc_hash", *_NAMES, *_SCALE)
 _BATCH = 1 << 20
 
-Key = tuple[str | None, ...]  # task, metric, filter, data set
+Key = tuple[str | None, ...]  # task, metric, filter
 
 
 def can_read(path: Path) -> bool:
@@ -37,8 +38,8 @@ def can_read(path: Path) -> bool:
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the files, in alphabetical order."""
-    keys = {key for source in _sources(path) for key in source.keys()}
-    named = {Logged(task, metric or "score", filter) for task, metric, filter, _ in keys}
+    keys = {key for source in _sources(path) for key in source.keys}
+    named = {Logged(task, metric or "score", filter) for task, metric, filter in keys}
     return sorted(named, key=lambda o: (str(o.task), o.metric, str(o.filter)))
 
 
@@ -46,16 +47,14 @@ def read(path: Any, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
     """Read one outcome of a file, of a folder of them, or of a data frame; see `Reader`."""
     sources = _sources(path)
     path = path if isinstance(path, Path) else sources[0].file
-    of = [source.keys() for source in sources]
-    keys = [key for some in of for key in some]
+    keys = [key for source in sources for key in source.keys]
     if not keys:
         raise ScoreTableError(f"{path}: no scores")
     for n, what in enumerate(_NAMES):
         stated = [key[n] for key in keys if key[n] is not None]
         if stated:  # a table that does not say is of whatever is asked for
-            one = one_of(path, what, getattr(wanted, what, None), map(str, stated))
+            one = one_of(path, what, getattr(wanted, what), stated)
             keys = [key for key in keys if key[n] == one]
-    sources = [source for source, some in zip(sources, of) if keys[0] in some]
     [table] = _tables(path, sources, keys[:1], wanted)
     if isinstance(table, CcatError):
         raise table
@@ -67,7 +66,7 @@ def read_many(
 ) -> Iterator[ScoreTable | CcatError]:
     """Read several outcomes in one pass; see `Reader`."""
     sources = _sources(path)
-    keys = {(k[0], k[1] or "score", k[2]): k for source in sources for k in source.keys()}
+    keys = {(k[0], k[1] or "score", k[2]): k for source in sources for k in source.keys}
     return _tables(path, sources, [keys[o.task, o.metric, o.filter] for o in some], wanted)
 
 
@@ -89,54 +88,53 @@ class Source:
     """
 
     def __init__(self, file: Path, frame: Any = None, of_task: bool = False) -> None:
-        self.file, self._of_task = file, of_task
-        self._pa = arrow(file)
-        try:
+        self.file, self._alone = file, file.stem if of_task else None
+        self._pa, self._table = arrow(file), None
+        with self._readable():
             if frame is not None:
                 self._table = _arrow_table(frame)
-            elif file.suffix == ".parquet":
-                self._table = None
-            else:
+            elif file.suffix != ".parquet":
                 from pyarrow import csv
                 from pyarrow import json as arrow_json
 
                 read_text = csv.read_csv if file.suffix == ".csv" else arrow_json.read_json
                 self._table = read_text(file)
+            if self._table is not None and "doc_id" not in self._table.column_names:
+                names = ["doc_id" if n == "id" else n for n in self._table.column_names]
+                self._table = self._table.rename_columns(names)
             schema = self._parquet().schema_arrow if self._table is None else self._table.schema
-        except (self._pa.ArrowException, OSError, ValueError) as e:
-            raise self._unreadable(e) from e
-        if "doc_id" not in schema.names and "id" in schema.names and self._table is not None:
-            renamed = ["doc_id" if name == "id" else name for name in schema.names]
-            self._table = self._table.rename_columns(renamed)
-            schema = self._table.schema
-        self.names: list[str] = schema.names
         # A name is one of few, and stands there as its number.
         texts = (self._pa.string(), self._pa.large_string())
         self._texts = [f.name for f in schema if f.type in texts and f.name != "doc_id"]
+        self.names: list[str] = schema.names
         missing = [c for c in ("doc_id", "score") if c not in self.names]
         if missing:
             raise ScoreTableError(
                 f"{file}: no column {missing[0]!r}; a score table has the columns model, doc_id, "
                 f"metric, score (found: {', '.join(self.names)})"
             )
-
-    def keys(self) -> list[Key]:
-        """The outcomes in it."""
-        return list({key: None for key, _ in self.parts(_NAMES)})
+        self.keys: list[Key] = list({key: None for key, _ in self.parts(_NAMES)})
 
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
         """Rows in batches, each of one outcome."""
         stating = [name for name in _NAMES if name in self.names]
-        alone = self.file.stem if self._of_task else None
-        for batch in self._batches([n for n in self.names if n in columns] or ["score"]):
-            texts, code = coded([batch[name] for name in stating], len(batch))
-            for n, text in enumerate(texts):
-                stated = dict(zip(stating, text))
-                key = tuple(stated.get(name) or None for name in _NAMES)
-                part = (
-                    batch if len(texts) == 1 else batch.take(_of_numpy(np.flatnonzero(code == n)))
-                )
-                yield (key[0] or alone, *key[1:]), part
+        columns = [n for n in self.names if n in columns] or ["score"]
+        with self._readable():
+            if self._table is not None:
+                batches = self._table.select(columns).to_batches(_BATCH)
+            else:
+                file = self._parquet(read_dictionary=self._texts)
+                batches = file.iter_batches(_BATCH, columns=columns)
+            for batch in batches:
+                texts, code = _coded([batch[name] for name in stating], len(batch))
+                for n, text in enumerate(texts):
+                    stated = dict(zip(stating, text))
+                    task, *others = (stated.get(name) or None for name in _NAMES)
+                    rows = _of_numpy(np.flatnonzero(code == n)) if len(texts) > 1 else None
+                    yield (
+                        (task or self._alone, *others),
+                        batch if rows is None else batch.take(rows),
+                    )
 
     def _parquet(self, **options: Any) -> Any:
         from pyarrow import parquet
@@ -144,19 +142,13 @@ class Source:
         # `read_table` would import pandas, which takes longer than reading.
         return parquet.ParquetFile(self.file, **options)
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
         try:
-            if self._table is not None:
-                yield from self._table.select(columns).to_batches(_BATCH)
-            else:
-                file = self._parquet(read_dictionary=self._texts)
-                yield from file.iter_batches(_BATCH, columns=columns)
+            yield
         except (self._pa.ArrowException, OSError, ValueError) as e:
-            raise self._unreadable(e) from e
-
-    def _unreadable(self, error: Exception) -> ScoreTableError:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return ScoreTableError(f"{self.file}: not a readable score table ({reason})")
+            reason = (str(e).splitlines() or [type(e).__name__])[0]
+            raise ScoreTableError(f"{self.file}: not a readable score table ({reason})") from e
 
 
 def _tables(
@@ -165,17 +157,15 @@ def _tables(
     """Several outcomes, read in one pass."""
     grids: dict[Key, tuple[Grid, dict[str, set[Any]]]] = {key: (Grid(), {}) for key in keys}
     for source in sources:
-        for key, batch in source.parts():
-            if key not in grids:
-                continue
-            grid, stated = grids[key]
-            _lay(grid, source.file, batch)
-            for name in _SCALE:
-                if name in batch.schema.names:
-                    values = {v for v in batch[name].unique().to_pylist() if v is not None}
-                    stated.setdefault(name, set()).update(values)
+        for key, batch in source.parts() if grids.keys() & source.keys else ():
+            if key in grids:
+                grid, stated = grids[key]
+                _lay(grid, source.file, batch)
+                for name in (name for name in _SCALE if name in batch.schema.names):
+                    values = batch[name].unique().to_pylist()
+                    stated.setdefault(name, set()).update(v for v in values if v is not None)
     for key in keys:
-        (grid, stated), (task, metric, filter, _) = grids.pop(key), key
+        (grid, stated), (task, metric, filter) = grids.pop(key), key
         name = metric or wanted.metric or "score"
         try:
             yield grid.finish(
@@ -199,36 +189,36 @@ def _lay(grid: Grid, file: Path, batch: Any) -> None:
 
     n, names = len(batch), batch.schema.names
     of_row = [name for name in ("model", "config") if name in names]
-    texts, code = coded([batch[name] for name in of_row], n)
-    labels = [{"model": file.stem, **dict(zip(of_row, text))} for text in texts]
-    unnamed = sum(int((code == k).sum()) for k, of in enumerate(labels) if not of["model"])
-    if unnamed:
-        raise ScoreTableError(f"{file}: {unnamed} rows name no model")
-    rows = [grid.row(str(of["model"]), of.get("config") or "") for of in labels]
+    texts, code = _coded([batch[name] for name in of_row], n)
+    each = [{"model": file.stem, **dict(zip(of_row, text))} for text in texts]
+    unnamed = sum(int((code == k).sum()) for k, of in enumerate(each) if not of["model"])
     column = batch["doc_id"]
-    if column.null_count:
-        raise ScoreTableError(f"{file}: {column.null_count} rows have no doc_id")
-    if pa.types.is_floating(column.type):
-        raise ScoreTableError(f"{file}: doc_id must be an integer or a string, not a float")
-    ids: list[Any]
-    if pa.types.is_integer(column.type):
-        numbers, item = _distinct(pc.cast(column, pa.int64()))
-        ids = numbers.tolist()
-    else:
-        in_texts, item = coded([column], n)
-        ids = [text for (text,) in in_texts]
-    versions = None
-    if "doc_hash" in names:
-        hashes, version = coded([batch["doc_hash"]], n)
-        versions = grid.versions(text for (text,) in hashes)[version]
     try:
-        scores: Floats = _flat(_filled(pc.cast(batch["score"], pa.float64()), np.array([np.nan])))
+        scores = _flat(_filled(pc.cast(batch["score"], pa.float64()), np.array([np.nan])))
     except pa.ArrowException as e:
         reason = str(e).splitlines()[0]
         raise ScoreTableError(f"{file}: column 'score' is not numeric ({reason})") from e
-    if np.isinf(scores).any():
-        raise ScoreTableError(f"{file}: column 'score' holds an infinite value")
-    grid.place(np.array(rows, dtype=np.int32)[code], grid.columns(ids)[item], scores, versions)
+    for wrong, why in (
+        (unnamed, f"{unnamed} rows name no model"),
+        (column.null_count, f"{column.null_count} rows have no doc_id"),
+        (pa.types.is_floating(column.type), "doc_id must be an integer or a string, not a float"),
+        (np.isinf(scores).any(), "column 'score' holds an infinite value"),
+    ):
+        if wrong:
+            raise ScoreTableError(f"{file}: {why}")
+    if pa.types.is_integer(column.type):
+        numbers, item = _distinct(pc.cast(column, pa.int64()))
+        ids: list[Any] = numbers.tolist()
+    else:
+        words, item = _coded([column], n)
+        ids = [text for (text,) in words]
+    hashes, version = _coded([batch[name] for name in ("doc_hash",) if name in names], n)
+    grid.lay(
+        Coded([(str(of["model"]), of.get("config") or "") for of in each], code),
+        Coded(ids, item),
+        scores,
+        Coded([text[0] if text else None for text in hashes], version),
+    )
 
 
 def _scale(path: Path, metric: str, stated: dict[str, set[Any]]) -> Scale | None:
@@ -240,22 +230,22 @@ def _scale(path: Path, metric: str, stated: dict[str, set[Any]]) -> Scale | None
             shown = sorted(map(str, values))[:4]
             raise ScaleError(f"{path}: column {name!r} must be constant, found {shown}")
     only = {name: next(iter(values), None) for name, values in stated.items()}
-    higher = only.get("higher_is_better")
+    low, high, higher, cap = (only.get(name) for name in _SCALE)
     if isinstance(higher, str):
         if higher.lower() not in ("true", "false"):
             raise ScaleError(f"{path}: higher_is_better must be true or false, not {higher!r}")
         higher = higher.lower() == "true"
-    low, high = only.get("scale_min"), only.get("scale_max")
-    if only.get("scale_cap") is not None:
-        return Scale(cap=only["scale_cap"])
+    if cap is not None:
+        return Scale(cap=cap)
+    higher = higher is None or bool(higher)
     if low is None and high is None:
-        return Scale(higher_is_better=higher is None or bool(higher))
+        return Scale(higher_is_better=higher)
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
     known = known_scale(metric)
     if "scale_cap" not in stated and not higher and low == 0 and known and known.cap is not None:
         return Scale(cap=float(high))  # a table of an older version does not say
-    return Scale(float(low), float(high), higher is None or bool(higher))
+    return Scale(float(low), float(high), higher)
 
 
 def _sources(path: Any) -> list[Source]:
@@ -299,7 +289,7 @@ def _arrow_table(frame: Any) -> Any:
 # Arrow's own ways (`to_numpy`, `pyarrow.array`) import pandas, which takes longer than reading.
 
 
-def coded(columns: Sequence[Any], n: int) -> tuple[list[Key], Codes]:
+def _coded(columns: Sequence[Any], n: int) -> tuple[list[Key], NDArray[np.int32]]:
     """Distinct combinations of texts in columns of `n` values, and the position of each among them.
 
     Combinations are in order of first appearance.
@@ -321,13 +311,11 @@ def coded(columns: Sequence[Any], n: int) -> tuple[list[Key], Codes]:
             whole = whole * len(names) + _flat(indices)
         texts.append(names)
     numbers, code = _distinct(_of_numpy(whole))
-    if not texts:
-        return [()] * min(n, 1), code
-    at = np.unravel_index(numbers, [len(of) for of in texts])
-    return [tuple(of[k] for of, k in zip(texts, some)) for some in zip(*at)], code
+    at = np.unravel_index(numbers, [len(of) for of in texts]) if texts else []
+    return [tuple(of[k[i]] for of, k in zip(texts, at)) for i in range(len(numbers))], code
 
 
-def _distinct(numbers: Any) -> tuple[NDArray[Any], Codes]:
+def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Distinct numbers by first appearance, and the position of each among them."""
     encoded = numbers.dictionary_encode()
     return _flat(encoded.dictionary), _flat(encoded.indices)

@@ -11,8 +11,8 @@ from zipfile import BadZipFile
 from ...errors import CcatError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
-from ..table import Progress, Reader, ScoreTable
-from ..wanted import Logged, Wanted, one_of
+from ..reading import Logged, Progress, Wanted, one_of, places_at
+from ..table import Reader, ScoreTable
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadZipFile)
 
@@ -67,19 +67,16 @@ def reader_of_rows(
         `notes`. What it raises of damaged data becomes a `ScoreTableError` that names the log.
     """
 
-    def can_read(path: Path) -> bool:
-        return next(iter(logs(path)), None) is not None
-
     def every(path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
         each = list(logs(path))
-        for n, log in enumerate(each):
+        for n, log in enumerate(each, start=1):
             try:
                 yield from rows(log, notes)
             except _DAMAGE as error:
                 reason = f"{error} is missing" if isinstance(error, KeyError) else error
                 raise ScoreTableError(f"{log}: not readable as {name} ({reason})") from error
             if on_progress is not None:
-                on_progress(n + 1, len(each))
+                on_progress(n, len(each))
 
     def outcomes(path: Path) -> list[Logged]:
         pairs = {(row.task, row.metric) for row in every(path, [])}
@@ -100,12 +97,10 @@ def reader_of_rows(
             except CcatError as error:
                 yield error
 
-    return Reader(name, summary, can_read, read, outcomes, read_many=read_many)
-
-
-def files_at(path: Path, pattern: str) -> list[Path]:
-    """The file itself, or the files in and below a folder whose names match."""
-    return [path] if path.is_file() else sorted(p for p in path.rglob(pattern) if p.is_file())
+    return Reader(
+        name, summary, lambda path: any(True for _ in logs(path)), read, outcomes,
+        read_many=read_many,
+    )  # fmt: skip
 
 
 def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> ScoreTable:
@@ -133,5 +128,5 @@ def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> Sco
         task=task,
         stated=next((row.scale for row in rows if row.scale is not None), None),
         warnings=notes,
-        sources=(str(path),),
+        sources=tuple(map(str, places_at(path))),
     )

@@ -1,4 +1,4 @@
-"""Read the few fields we need from the rows of sample files, fast.
+"""Read the few fields we need from the rows of the harness's sample files, fast.
 
 A row holds the whole document, prompt and response: several kB of which we need under 200 bytes,
 and the harness writes those first and last. Files are read by one process per core; what comes
@@ -12,30 +12,33 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ....cluster import in_processes
-from ....errors import MetricError, ScaleError, ScoreTableError
-from ....metrics import Metric
-from ..bounded import json_value, lines, open_log
-from .files import Run
+from ...cluster import in_processes
+from ...errors import MetricError, ScaleError, ScoreTableError
+from ...metrics import Metric
+from ..reading import Progress, json_value, lines, open_log
 
 _SHOWN_LINES = 3
 # Below this starting processes costs more than it gains.
 _WORTH_PROCESSES = 48 << 20
 # Compressed text is about a quarter of its size, and takes as long to unpack as to parse.
 _PACKED = 8
+# The harness writes the filter, the document's hash and the scores last, after several kB of
+# document, prompt and answer, whose parse takes most of the time that a row takes.
+_HEAD = b'{"doc_id": '
+_FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
+_DECODE = json.JSONDecoder().decode
 
 Row = dict[str, Any]  # as JSON has it
 #: A sample file, and the filters of its run in the order in which they were applied.
 File = tuple[Path, Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """Which scores are read; the filter None means those of all."""
 
     metric: Metric
@@ -85,14 +88,12 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, Row | str
     """
     number = 0
     try:
-        if path.suffix == ".json":
-            with open(path, "rb") as stream:
-                whole = stream.read(1) == b"["
-            if whole:
+        with open_log(path) as stream:
+            if path.suffix == ".json" and stream.read(1) == b"[":
                 for number, row in enumerate(json_value(path), start=1):
                     yield number, _checked(row)
                 return
-        with open_log(path) as stream:
+            stream.seek(0)
             for number, line in enumerate(lines(stream, path), start=1):
                 try:
                     row = (key and tail_of(line, key)) or json.loads(line)
@@ -114,6 +115,33 @@ def _checked(row: object) -> Row | str:
     if isinstance(row, dict) and isinstance(row.get("doc_id"), (int, str)):
         return row
     return "not a sample row: no doc_id"
+
+
+def tail_of(line: bytes, key: str) -> Row | None:
+    """The document's number and what a row has from its filter or hash on.
+
+    None where the whole row must be parsed.
+
+    Examples
+    --------
+    >>> row = (b'{"doc_id": 7, "doc": {}, "filter": "none", "metrics": ["acc"], '
+    ...        b'"doc_hash": "9f", "acc": 1.0}')
+    >>> tail_of(row, "acc")
+    {'filter': 'none', 'metrics': ['acc'], 'doc_hash': '9f', 'acc': 1.0, 'doc_id': 7}
+    """
+    first = _FIRST.match(line)
+    if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
+        return None
+    at = line.rfind(b'"filter": ')
+    needed = {key, "doc_hash"} if at < 0 else {key, "doc_hash", "metrics"}
+    at = line.rfind(b'"doc_hash": ') if at < 0 else at
+    if at < 0:
+        return None
+    try:
+        tail: Row = _DECODE("{" + str(line[at:], "utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return {**tail, "doc_id": int(first[1])} if tail.keys() >= needed else None
 
 
 def filter_of(row: Row, file: File, earlier: Counter[Any]) -> str:
@@ -147,75 +175,67 @@ def read_file(file: File, asked: Asked) -> Rows:
     ScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
-    read, earlier, key = Rows(), Counter[Any](), asked.metric.source
-    path = file[0]
+    read, earlier, (path, _) = Rows(), Counter[Any](), file
+    metric, task, wanted = asked
+    key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
     broken = unusable = without = 0
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
-    for number, row in rows_of(path, None if asked.metric.pairs else key):
+    for number, row in rows_of(path, None if metric.pairs else key):
         if isinstance(row, str):
             broken += 1
             if broken <= _SHOWN_LINES:
                 read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, earlier)
-        if asked.filter not in (None, name):
+        if wanted not in (None, name):
             continue
         if key not in row:
             without += 1
             continue
-        value, doc_id, answers = row[key], row["doc_id"], row.get("filtered_resps")
-        answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
+        value, answers = row[key], row.get("filtered_resps")
         try:
-            plain = isinstance(value, float)
-            if plain and not math.isfinite(value):
-                raise MetricError(f"{key} is {value}")
-            if not plain or (score := known.get(value)) is None:
+            score = known.get(value) if isinstance(value, float) else None
+            if score is None:
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise MetricError(f"{key} is {value}")
+                answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
                 prediction = answer if isinstance(answer, str) else None
-                score = asked.metric.score(value, task=asked.task, prediction=prediction)
-                if plain:
+                score = metric.score(value, task=task, prediction=prediction)
+                if isinstance(value, float):
                     known[value] = score
         except ScaleError as error:
-            raise ScaleError(f"{path}, doc_id {doc_id}: {error}") from None
+            raise ScaleError(f"{path}, doc_id {row['doc_id']}: {error}") from None
         except MetricError as error:
             unusable += 1
             read.unusable = read.unusable or f"line {number}: {error}"
             continue
-        read.doc_ids.append(doc_id)
+        read.doc_ids.append(row["doc_id"])
         read.scores.append(score)
         read.hashes.append(row.get("doc_hash"))
         read.filters[name] = None
     for n, what in (
         (broken - _SHOWN_LINES, "more unreadable lines left out"),
         (unusable, f"scores unusable, counted as missing ({read.unusable})"),
-        (without, f"rows do not report {asked.metric.name}"),
+        (without, f"rows do not report {metric.name}"),
     ):
         if n > 0:
             read.notes.append(f"{path}: {n} {what}")
     return read
 
 
-def read_files(
-    runs: Sequence[Run],
-    asked: Asked,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Iterator[Rows]:
-    """Read the files of runs in order, by several processes where that pays.
+def read_files(files: Sequence[File], asked: Asked, on_progress: Progress = None) -> Iterator[Rows]:
+    """Read files in order, by several processes where that pays.
 
     Parameters
     ----------
-    runs : sequence of Run
+    files : sequence of File
     asked : Asked
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
     """
-    files = [
-        (run.samples, run.filters_of(asked.metric.source) or [asked.filter or "none"])
-        for run in runs
-    ]
     sizes = [path.stat().st_size for path, _ in files]
-    packed = [_PACKED if path.suffix == ".gz" else 1 for path, _ in files]
-    work = sum(size * weight for size, weight in zip(sizes, packed))
+    work = sum(n * (_PACKED if p.suffix == ".gz" else 1) for n, (p, _) in zip(sizes, files))
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
     each = in_processes(read_file, files, asked, processes=processes, near=True)
@@ -224,55 +244,3 @@ def read_files(
         if on_progress is not None:
             on_progress(done, sum(sizes))
         yield rows
-
-
-# -- the end of a row -------------------------------------------------------------------------
-#
-# The harness writes the filter, the document's hash and the scores last, after several kB of
-# document, prompt and answer, whose parse takes most of the time that a row takes.
-
-_HEAD = b'{"doc_id": '
-_DECODE = json.JSONDecoder().decode
-_FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
-
-
-def tail_of(line: bytes, key: str) -> Row | None:
-    """The document's number and what a row has from its filter or hash on.
-
-    In JSON a quote inside a string is escaped, so ``"filter": `` can only be a key; and if what
-    follows it is an object with the row's last brace, it stands at the row's own level. A second
-    beginning of a row, or a zero byte, is the sign of a write that was cut off and later continued.
-
-    Parameters
-    ----------
-    line : bytes
-    key : str
-        The metric.
-
-    Returns
-    -------
-    dict or None
-        None where the whole row must be parsed.
-
-    Examples
-    --------
-    >>> row = (b'{"doc_id": 7, "doc": {}, "filter": "none", "metrics": ["acc"], '
-    ...        b'"doc_hash": "9f", "acc": 1.0}')
-    >>> tail_of(row, "acc")
-    {'filter': 'none', 'metrics': ['acc'], 'doc_hash': '9f', 'acc': 1.0, 'doc_id': 7}
-    """
-    first = _FIRST.match(line)
-    if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
-        return None
-    at = line.rfind(b'"filter": ')
-    named = at >= 0
-    if not named and (at := line.rfind(b'"doc_hash": ')) < 0:
-        return None
-    try:
-        tail: Row = _DECODE("{" + str(line[at:], "utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    if key not in tail or "doc_hash" not in tail or (named and "metrics" not in tail):
-        return None
-    tail["doc_id"] = int(first[1])
-    return tail

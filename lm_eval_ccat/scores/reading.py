@@ -1,8 +1,10 @@
-"""What a user wants of a path with scores: which outcome, and what is known of its scale."""
+"""Reading scores: what a user wants of a path, and how a log is opened safely."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,13 @@ from ..metrics.scale import Scale
 from ..plugins import did_you_mean
 
 Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None] | None
+
+#: Bytes of the longest line: one row holds one document, its prompt and its answers.
+MAX_LINE = 128 << 20
+#: Bytes of the largest file that is one JSON value.
+MAX_VALUE = 1 << 30
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -166,3 +175,69 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> A
         near = did_you_mean(wanted, known, listing=False) or f"; it has {shown}"
         raise ScoreTableError(f"{path}: no scores of {what} {wanted!r}{near}")
     return wanted
+
+
+def places_at(path: Path) -> list[Path]:
+    """The folders that links in a folder lead to, or the path itself."""
+    beside = sorted(path.iterdir()) if path.is_dir() else []
+    return [path / p.readlink() for p in beside if p.is_symlink() and p.is_dir()] or [path]
+
+
+def files_at(path: Path, pattern: str) -> list[Path]:
+    """The file itself, or the files in and below a folder whose names match.
+
+    A link to a folder, in the folder itself, stands for that folder.
+    """
+    if path.is_file():
+        return [path]
+    folders = dict.fromkeys([path, *places_at(path)])
+    return [f for folder in folders for f in sorted(folder.rglob(pattern)) if f.is_file()]
+
+
+# -- logs that strangers wrote, read in bounded memory ------------------------------------------
+#
+# A line, or a file that is one JSON value, is held in memory whole, and what a parser builds of it
+# takes several times its size. So one that is too large for any log is refused by name, before it
+# is read to its end; compressed files count by what they unpack to.
+
+
+def open_log(path: Path) -> Any:
+    """Open a plain or gzip-compressed log for reading bytes."""
+    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+
+
+def lines(stream: Any, path: Path) -> Iterator[bytes]:
+    """The lines of an open log.
+
+    Raises
+    ------
+    ScoreTableError
+        When one has more than `MAX_LINE` bytes.
+    """
+    while line := stream.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE:
+            raise ScoreTableError(f"{path}: a line of more than {MAX_LINE:,} bytes: not a log")
+        yield line
+
+
+def json_value(path: Path) -> Any:
+    """The JSON value that is the whole of a plain or compressed file.
+
+    Raises
+    ------
+    ScoreTableError
+        When it has more than `MAX_VALUE` bytes.
+    OSError, EOFError, ValueError, RecursionError
+        When it cannot be read, or is no JSON.
+    """
+    chunks, size = [], 0
+    with open_log(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_VALUE:
+                raise ScoreTableError(
+                    f"{path}: more than {MAX_VALUE:,} bytes of one JSON value; write its rows as "
+                    "JSON lines"
+                )
+    return json.loads(b"".join(chunks))

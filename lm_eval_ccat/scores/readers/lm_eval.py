@@ -1,0 +1,547 @@
+"""Harness outputs of many models, runs and filters, as one score table.
+
+The harness writes ``<output_path>/<model>/results_<date>.json`` and one
+``samples_<task>_<date>.jsonl`` per task; with an ``output_path`` that ends in ``.json`` the results
+file is ``<stem>_<date>.json``. Either may have been compressed afterwards. The second Open LLM
+Leaderboard published sample files that end in ``.json`` (data sets
+``open-llm-leaderboard/<organisation>__<model>-details``), some of them one JSON list.
+
+Of the same (model, config, document) the latest run counts. Generation settings tell the configs of
+a model apart. Runs with other few-shot examples or another version of a task measure something
+else: they are left out of a table, and so are runs that are not of every document (see
+`Run.why_not_full`). Chat templates and system instructions belong to how a model is run and may
+differ from model to model; a reader is told.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ...errors import MetricError, ScoreTableError
+from ...metrics import Metric, Scale, find_metric, known_scale
+from ...metrics.pairs import parts_of, script_warning
+from ...metrics.registry import MEANS, read_declaration
+from ...metrics.table import refusal
+from ...shown import plural, short, some
+from ..grid import Grid
+from ..reading import Logged, Progress, Wanted, files_at, json_value, one_of
+from ..table import Reader, ScoreTable
+from .samples import Asked, read_files, sound_rows
+
+_DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
+_SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
+_RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
+# The arguments by which the harness names a model, and the name it makes up when none is given.
+_NAMING_ARGUMENTS = ("peft", "delta", "pretrained", "model", "path", "engine")
+# A made-up name without any digit is rare, and looks like a word.
+_MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
+# Two values of these make two benchmarks.
+_DEFINING = ("task_version", "num_fewshot")
+# Two values of these are worth saying.
+_NOTED = (
+    "chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path",
+    "dataset_revision", "scorer",
+)  # fmt: skip
+_ANY_NUMBER = Scale(-1e300, 1e300)
+_LOOKED_AT = 20  # rows, for what the targets look like
+
+
+@dataclass(frozen=True)
+class Run:
+    """One sample file and what the results file beside it says of the run that wrote it.
+
+    Attributes
+    ----------
+    samples : Path
+        The ``samples_*.jsonl`` file, plain or ``.gz``.
+    task, date : str
+        From the file's name; dates compare as text.
+    model : str
+        The model's name: the results file's, else the name of the directory.
+    results : dict
+        The results file, without its bulky entries; empty when there is none.
+    """
+
+    samples: Path
+    task: str
+    date: str
+    model: str
+    results: dict[str, Any] = field(repr=False)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, object]:
+        """The settings that its scores depend on; empty without a results file.
+
+        Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
+        ``chat_template_sha``, ``fewshot_as_multiturn``, ``system_instruction``,
+        ``generation_kwargs``, ``fewshot_seed``, ``scorer``, ``dataset_path``, ``dataset_name``,
+        ``dataset_revision``, ``lm_eval_version``.
+        """
+        results, config = self.results, self.of_task("configs") or {}
+        if not results:
+            return {}
+        shots = self.of_task("n-shot")
+        shots = config.get("num_fewshot") if shots is None else shots
+        return {
+            "task_version": self.of_task("versions"),
+            "num_fewshot": shots,
+            "chat_template": results.get("chat_template") is not None,
+            "chat_template_sha": results.get("chat_template_sha"),
+            # Without examples there is nothing to be put into turns.
+            "fewshot_as_multiturn": bool(shots and results.get("fewshot_as_multiturn")),
+            "system_instruction": results.get("system_instruction"),
+            "generation_kwargs": self.generation,
+            "fewshot_seed": (results.get("config") or {}).get("fewshot_seed"),
+            "scorer": (config.get("metadata") or {}).get("ccat_scorer"),
+            "dataset_path": config.get("dataset_path"),
+            "dataset_name": config.get("dataset_name"),
+            "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
+            "lm_eval_version": results.get("lm_eval_version"),
+        }
+
+    def of_task(self, key: str) -> Any:
+        """Return ``results[key]`` of this run's task, or None."""
+        entry = self.results.get(key)
+        return entry.get(self.task) if isinstance(entry, dict) else None
+
+    @property
+    def generation(self) -> dict[str, object]:
+        """Generation settings of the task in this run; empty where the task generates nothing."""
+        config = self.of_task("configs")
+        settings = config.get("generation_kwargs") if isinstance(config, dict) else None
+        return dict(settings) if isinstance(settings, dict) else {}
+
+    def filters_of(self, metric: str | None = None) -> list[str]:
+        """Names of the filters of a metric, or of all, in the order in which they were applied."""
+        names = list(dict.fromkeys(f for m, f in self.metric_keys if metric in (None, m)))
+        listed = (self.of_task("configs") or {}).get("filter_list") or []
+        order = [str(f.get("name")) for f in listed if isinstance(f, dict)]
+        return sorted(names, key=lambda n: order.index(n) if n in order else len(order))
+
+    @property
+    def metric_keys(self) -> list[tuple[str, str]]:
+        """(metric, filter) pairs of the results file, in its order."""
+        keys = (key.rpartition(",") for key in self.of_task("results") or ())
+        return [(m, f) for m, comma, f in keys if comma and not m.endswith("_stderr")]
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the run's documents were chosen by what its model had scored."""
+        return self.why_not_full()[0].startswith("an adaptive run")
+
+    def why_not_full(self) -> tuple[str, bool]:
+        """Say why the run is not of all documents, and whether its rows may still be used.
+
+        An adaptive run's documents were chosen by what its model had scored, and ``--samples``
+        mislabels documents, so neither may stand for full results. ``--limit`` takes the first
+        documents of every model alike: their scores are true, and the others are missing.
+
+        Returns
+        -------
+        reason : str
+            Empty for a run of every document.
+        usable : bool
+            Whether the rows are plain scores of documents.
+        """
+        counts, values = self.of_task("n-samples"), self.of_task("results")
+        marked = self.results.get("adaptive")
+        if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
+            marked = marked.get(self.task)
+        marked = bool(marked) or bool(isinstance(values, dict) and values.get("adaptive"))
+        if not (isinstance(counts, dict) and counts.keys() >= {"effective", "original"}):
+            return ("an adaptive run", False) if marked else ("", True)
+        effective, original = counts["effective"], counts["original"]
+        part = f"{effective} of {original} documents"
+        if effective == original:
+            return "", True
+        if marked:
+            return f"an adaptive run ({part})", False
+        if (self.results.get("config") or {}).get("limit") is not None:
+            return f"run with --limit ({part})", True
+        return f"not a full run ({part})", False
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def can_read(path: Path) -> bool:
+    """Whether a path is a log of the harness, or a directory with one in it."""
+    if path.is_file():
+        return bool(_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name))
+    return any(_SAMPLES.fullmatch(file.name) for file in files_at(path, "samples_*.json*"))
+
+
+def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
+    """Yield (file, task, date) of every sample file at or below a path, in order of path."""
+    files = files_at(path, "samples_*.json*")
+    if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
+        files = sorted(path.parent.glob(f"samples_*_{results['date']}.json*"))
+    for file in files:
+        name = _SAMPLES.fullmatch(file.name)
+        if name is not None:
+            yield file, name["task"], name["date"]
+        elif file == path:
+            raise ScoreTableError(
+                f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
+            )
+
+
+def _results_beside(samples: Path, date: str) -> Path | None:
+    """Return the results file of the same run, or None."""
+    for name in (f"results_{date}.json", f"results_{date}.json.gz"):
+        if (samples.parent / name).is_file():
+            return samples.parent / name
+    beside = sorted(samples.parent.glob(f"*_{date}.json*"))
+    return next((path for path in beside if _RESULTS.fullmatch(path.name)), None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_results(path: Path, changed: int) -> dict[str, Any]:
+    """A results file; read once, as every task of a run has its samples beside the same file."""
+    try:
+        value = json_value(path)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise ScoreTableError(f"{path}: cannot be read as a results file ({error})") from error
+    if not isinstance(value, dict):
+        raise ScoreTableError(f"{path}: a results file holds one JSON object")
+    value.pop("samples", None)  # only in files written by scripts; can be very large
+    value.pop("pretty_env_info", None)
+    return value
+
+
+def _results_of(path: Path) -> dict[str, Any]:
+    return _read_results(path, path.stat().st_mtime_ns)
+
+
+def tasks_of(path: Path) -> list[str]:
+    """Names of the tasks that have sample files at or below a path."""
+    return sorted({task for _, task, _ in _sample_files(path)})
+
+
+def groups_of(path: Path) -> dict[str, list[str]]:
+    """Groups of tasks that the newest results record, with their tasks and subgroups."""
+    beside = {date: _results_beside(samples, date) for samples, _, date in _sample_files(path)}
+    groups: dict[str, list[str]] = {}
+    for _, results in sorted(beside.items()):
+        recorded = None if results is None else _results_of(results).get("group_subtasks")
+        if isinstance(recorded, dict):
+            # A task run by itself stands there, too, with nothing below it.
+            groups |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
+    return groups
+
+
+def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
+    """Find the runs of one task at or below a path.
+
+    Parameters
+    ----------
+    path : Path
+        A directory searched in depth, one sample file, or one results file.
+    task : str, optional
+        The task's name; needed where the logs hold several.
+
+    Returns
+    -------
+    runs : list of Run
+        In order of path.
+    warnings : list of str
+        What was passed over and why.
+
+    Raises
+    ------
+    ScoreTableError
+        When there are no sample files, the task is not among them, or several tasks are and none
+        is named.
+    """
+    files = list(_sample_files(path))
+    if not files:
+        raise ScoreTableError(
+            f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
+        )
+    names = {task, re.sub(r"\W", "_", task or "")}
+    if not names & {name for _, name, _ in files}:
+        task = one_of(path, "task", task, (name for _, name, _ in files))
+        names = {task}
+    runs, warnings = [], []
+    alone: list[Path] = []
+    for samples, name, date in files:
+        if name not in names:
+            continue
+        results: dict[str, Any] = {}
+        try:
+            if beside := _results_beside(samples, date):
+                results = _results_of(beside)
+            else:
+                alone.append(samples)
+        except ScoreTableError as error:
+            warnings.append(f"{error}; the model is named after its directory")
+        runs.append(Run(samples, task or name, date, _model_name(results, samples.parent), results))
+    if alone:
+        warnings.append(
+            f"no results_<date>.json beside {some(alone, 3)}: the model is "
+            "named after its directory, and its settings are unknown"
+        )
+    return runs, warnings
+
+
+def _model_name(results: dict[str, Any], folder: Path) -> str:
+    """Name the model of a run.
+
+    Where the model's arguments name nothing (a registered system without weights), the harness
+    makes up a new random name for every run; there the model type and its arguments name it, so
+    that two runs of one system are one model.
+    """
+    name, source = results.get("model_name"), results.get("model_source")
+    config = results.get("config")
+    arguments = config.get("model_args") if isinstance(config, dict) else None
+    if isinstance(arguments, dict):
+        arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
+    text = arguments if isinstance(arguments, str) else ""
+    named = any(f",{key}=" in f",{text}" for key in _NAMING_ARGUMENTS)
+    made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in text
+    if made_up and not named and source and source != "CUSTOM":
+        return f"{source}:{text}" if text else str(source)
+    # The harness files a model object that has no name under "None".
+    return str(name) if name else (folder.parent if folder.name == "None" else folder).name
+
+
+# -- which runs are of one benchmark --------------------------------------------------------------
+
+
+def full_runs(runs: Sequence[Run], partial: bool = False) -> tuple[list[Run], list[str]]:
+    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
+    kept, warnings = [], []
+    for run in runs:
+        reason, usable = run.why_not_full()
+        usable = usable or (partial and run.adaptive)
+        if usable:
+            kept.append(run)
+        if reason:
+            what = "documents it did not run count as missing" if usable else "left out"
+            warnings.append(f"{run.samples}: {reason}; {what}")
+    if not kept:
+        raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
+    return kept, warnings
+
+
+def _comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Leave out the runs with another task version or number of examples than most models.
+
+    Beside them, a warning for every setting in which the runs differ, naming runs.
+    """
+    kept, warnings = list(runs), []
+    for key in (*_DEFINING, *_NOTED):
+        values = [(run, json.dumps(run.settings[key])) for run in kept if run.results]
+        if key in _DEFINING:
+            values = [(run, value) for run, value in values if value != "null"]
+        models: dict[str, set[str]] = {}
+        for run, value in values:
+            models.setdefault(value, set()).add(run.model)
+        if len(models) < 2:
+            continue
+        sizes = Counter({text: len(names) for text, names in models.items()}).most_common(4)
+        counts = ", ".join(f"{short(t)} ({plural(n, 'model')})" for t, n in sizes)
+        differs = f"{key} differs between logs: {counts}"
+        if key in _NOTED:
+            warnings.append(f"{differs}; all are used")
+            continue
+        # Of values that equally many models have, the one of the latest run.
+        latest = {value: run.date for run, value in sorted(values, key=lambda rv: rv[0].date)}
+        common = max(models, key=lambda text: (len(models[text]), latest[text]))
+        out = [run.samples for run, value in values if value != common]
+        kept = [run for run in kept if run.samples not in out]
+        warnings.append(
+            f"{differs}; runs with another {key} than {common} are left out: {some(out, 4)}"
+        )
+    return kept, warnings
+
+
+def labels_of(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Model and config of each run: the generation settings that differ within any one model.
+
+    A config is such as ``"temperature=0.7"``, and empty where every model was run in one way.
+    """
+    by_model: dict[str, list[dict[str, object]]] = {}
+    for run in runs:
+        if run.results:
+            by_model.setdefault(run.model, []).append(run.generation)
+    varied = {
+        key
+        for settings in by_model.values()
+        for key in {key for one in settings for key in one}
+        if not _alike(one.get(key) for one in settings)
+    }
+    return [
+        (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
+                             for key, value in sorted(run.generation.items()) if key in varied))
+        for run in runs
+    ]  # fmt: skip
+
+
+def shared_settings(runs: Sequence[Run]) -> dict[str, object]:
+    """Return the settings all runs have in common.
+
+    A setting in which they differ is left out, and named under ``"differing"``. For
+    ``generation_kwargs`` that is decided key by key.
+    """
+    runs = [run for run in runs if run.results]
+    known, generation = [run.settings for run in runs], [run.generation for run in runs]
+    shared: dict[str, object] = {}
+    differing: list[str] = []
+    for key in known[0] if known else ():
+        if key == "generation_kwargs":
+            names = dict.fromkeys(name for one in generation for name in one)
+            alike = [name for name in names if _alike(one.get(name) for one in generation)]
+            shared[key] = {name: generation[0].get(name) for name in alike}
+            differing += [f"generation_kwargs.{name}" for name in names if name not in alike]
+        elif _alike(one[key] for one in known):
+            shared[key] = known[0][key]
+        else:
+            differing.append(key)
+    return shared | ({"differing": differing} if differing else {})
+
+
+def _alike(values: Iterable[object]) -> bool:
+    return len({json.dumps(value, sort_keys=True) for value in values}) == 1
+
+
+# -- scores ---------------------------------------------------------------------------------------
+
+
+def outcomes(path: Path) -> list[Logged]:
+    """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
+    every = ((task, run) for task in tasks_of(path) for run in find_runs(path, task)[0])
+    return list(
+        dict.fromkeys(Logged(task, m, f) for task, run in every for m, f in run.metric_keys)
+    )
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
+    """Read harness logs; see `Reader`.
+
+    Parameters
+    ----------
+    path : Path
+        A directory searched in depth for ``samples_<task>_<date>.jsonl`` (or ``.jsonl.gz``) with
+        ``results_<date>.json`` beside them; or one such file.
+    wanted : Wanted
+    on_progress : callable, optional
+        Called with (bytes read, bytes in all).
+
+    Returns
+    -------
+    ScoreTable
+        ``settings`` holds what the runs share; ``warnings`` what was left out and why.
+
+    Raises
+    ------
+    ScoreTableError
+        No usable log, or a task, metric or filter that is not in them or must be named.
+    MetricError
+        The metric cannot become one score per document.
+    ScaleError
+        The metric's scale is not known, or a score lies outside it.
+    """
+    runs, warnings = find_runs(path, wanted.task)
+    runs, partial = full_runs(runs, wanted.partial)
+    runs, differing = _comparable_runs(runs)
+    task = runs[0].task
+    name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
+    config = next((run.of_task("configs") for run in runs if run.results), None)
+    metric = _metric(name, task, wanted, config)
+    unknown = metric.scale is _ANY_NUMBER
+    labels = labels_of(runs)
+    grid = Grid(labels)
+    by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
+    filters: dict[str, None] = {}
+    troubles: list[str] = []
+    unusable = ""
+    files = [
+        (run.samples, run.filters_of(metric.source) or [filter or "none"]) for run, _ in by_date
+    ]
+    each = read_files(files, Asked(metric, task, filter), on_progress)
+    for (run, label), rows in zip(by_date, each):
+        filters |= rows.filters
+        troubles += rows.notes
+        if rows.unusable:
+            unusable = f"{run.samples}, {rows.unusable}"
+        grid.lay([label], rows.doc_ids, rows.scores, rows.hashes)
+    if unusable and not grid.placed:
+        raise MetricError(unusable)
+    warnings += [*partial, *differing, *troubles]
+    if filters:
+        filter = one_of(path, "filter", None, filters)
+    first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
+    if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
+        warnings.append(noise)
+    higher = (runs[0].of_task("higher_is_better") or {}).get(name) if unknown else None
+    scores = grid.finish(
+        path,
+        wanted,
+        name,
+        task=task,
+        filter=filter,
+        stated=None if unknown else metric.scale,
+        lower_is_better=None if higher is None else not higher,
+        warnings=warnings,
+        say_missing=True,
+        settings=shared_settings(runs),
+        sources=tuple(str(run.samples) for run in runs),
+    )
+    by_answers = {label for run, label in zip(runs, labels) if run.adaptive}
+    if not by_answers:
+        return scores
+    rows_of = zip(scores.row_model, scores.row_config)
+    return replace(
+        scores, chosen=tuple("adaptive" if of in by_answers else "all" for of in rows_of)
+    )
+
+
+def _choose_metric(
+    path: Path, runs: Sequence[Run], metric: str | None, filter: str | None
+) -> tuple[str, str | None]:
+    """Name metric and filter: the given ones, else the only ones; the filter may stay unknown."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.metric_keys))
+    firsts = (next(sound_rows(run.samples), {}) for run in runs)
+    reported = next((row["metrics"] for row in firsts if row.get("metrics")), None)
+    reported = list(dict.fromkeys(reported or (m for m, _ in keys)))
+    if metric is None and not reported:
+        raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
+    name = metric or one_of(path, "metric", None, reported)
+    if parts_of(name)[0] not in reported:
+        name = name.removeprefix("sentence_")
+    base, _ = parts_of(name)
+    if reported and base not in reported:
+        one_of(path, "metric", metric, reported)
+    filters = dict.fromkeys(f for m, f in keys if m == base)
+    return name, one_of(path, "filter", None, filters) if filter is None and filters else filter
+
+
+def _metric(name: str, task: str, wanted: Wanted, config: Mapping[str, Any] | None) -> Metric:
+    """The metric of the logs; of any number where only its values can tell its scale."""
+    ends, lower = wanted.range, wanted.lower_is_better
+    if wanted.scale is not None and wanted.scale.cap is None:
+        ends, lower = wanted.scale.ends, not wanted.scale.higher_is_better
+    declared = read_declaration(config, parts_of(name)[0])
+    unknown = ends is None and declared.scale is None and known_scale(name, task=task) is None
+    if unknown and refusal(name) is None and declared.aggregation in (None, *MEANS):
+        return Metric(name, _ANY_NUMBER)
+    return find_metric(name, range=ends, lower_is_better=lower, task=task, config=config)
+
+
+READER = Reader(
+    name="lm_eval",
+    summary="logs of the harness (run with --log_samples)",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+    groups=groups_of,
+)

@@ -1,1 +1,0 @@
-"""Reader of what the lm-evaluation-harness writes with ``--log_samples``."""
