@@ -85,7 +85,7 @@ class Grid:
         say_missing: bool = False,
         **known: Any,
     ) -> ScoreTable:
-        """The table, items ascending, with its scale.
+        """The table, items ascending, with its scale; the grid is empty then.
 
         Parameters
         ----------
@@ -125,6 +125,7 @@ class Grid:
         if unique and self.placed > np.count_nonzero(~np.isnan(raw)):
             self._refuse_duplicate(path)
         hashes, notes = self._settled(raw, place)
+        self._parts.clear()  # they are as large as the table
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
             of = f", filter {known['filter']!r}," if known.get("filter") else ""

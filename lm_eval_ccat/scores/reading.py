@@ -89,48 +89,43 @@ class Wanted:
         """
         if self.scale is not None:
             return self.scale, []
-        seen = raw[np.isfinite(raw)]
-        if not seen.size:
+        least, most = (float(end(raw, axis=None)) for end in (np.fmin.reduce, np.fmax.reduce))
+        if np.isnan(least):
             raise ScoreTableError(f"{where}: every score of metric {metric!r} is missing")
         known = known_scale(metric)
-        basis = stated or known
+        basis, cap = stated or known, None if stated is None else stated.cap
         unbounded = any(scale is not None and scale.cap is not None for scale in (stated, known))
         lower = basis is not None and not basis.higher_is_better
         for direction in (lower_is_better, self.lower_is_better):
             lower = lower if direction is None else direction
-        cap = None if stated is None else stated.cap
         if self.range is not None:
             try:
-                low, high = map(float, self.range)
+                low, high = self.range
             except (TypeError, ValueError):
                 raise ScaleError(
                     f"range {self.range!r:.60} is not (lowest, highest), such as (0, 100)"
                 ) from None
-            if not (np.isfinite(low) and np.isfinite(high) and low < high):
-                raise ScaleError(
-                    f"range {low:g},{high:g}: the lowest score must be below the highest"
-                )
+            scale = Scale(low, high, higher_is_better=not lower)
             if not (unbounded and lower and low == 0.0):
-                return Scale(low, high, higher_is_better=not lower), []
-            cap = high
-        elif stated is None:
-            if Scale().holds(seen):
+                return scale, []
+            cap = scale.high
+        elif cap is None and stated is not None:
+            return Scale(*stated.ends, higher_is_better=not lower), []
+        elif cap is None:
+            if Scale().holds([least, most]):
                 return Scale(higher_is_better=not lower), []
-            if unbounded and lower and seen.min() >= 0.0 and np.median(seen) <= 1.0:
-                cap = 1.0
-            elif known is not None and known.cap is None and known.holds(seen):
+            if known is not None and known.cap is None and known.holds([least, most]):
                 scale = Scale(*known.ends, higher_is_better=not lower)
                 words = scale.describe()
                 return scale, [f"the scale of {metric} is that of the metric table: {words}"]
-            else:
+            if not (unbounded and lower and least >= 0.0 and np.nanmedian(raw) <= 1.0):
                 raise ScaleError(
-                    f"{where}: scores of {metric!r} run from {seen.min():.6g} to "
-                    f"{seen.max():.6g} and their scale is not known; state it with range, and "
+                    f"{where}: scores of {metric!r} run from {least:.6g} to "
+                    f"{most:.6g} and their scale is not known; state it with range, and "
                     "lower_is_better if less is better (--range WORST,BEST)"
                 )
-        elif cap is None:
-            return Scale(*stated.ends, higher_is_better=not lower), []
-        over = float(np.mean(seen > cap))
+            cap = 1.0
+        over = float(np.count_nonzero(raw > cap) / np.count_nonzero(~np.isnan(raw)))
         note = (
             f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) "
             "and what is estimated is the capped mean"

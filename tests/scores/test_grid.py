@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
         coded = Coded(few, np.array([few.index(text) for text in hashes]))
         grid.lay(labels, [one[2] for one in some], [one[3] for one in some], coded)
     labels = list(dict.fromkeys(one[:2] for one in ones))
-    made = grid.finish(Path("x"), Wanted(), "acc")
+    made = copy.deepcopy(grid).finish(Path("x"), Wanted(), "acc")
     expected, own = reference(ones)
     kept = list(zip(made.row_model, made.row_config))
     assert kept == [label for label in labels if any(k[0] == label for k in expected)]

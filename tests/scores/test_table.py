@@ -211,7 +211,7 @@ def test_a_scale_that_is_not_known_or_left_is_refused(tmp_path):
     for metric, values, how, says in (
         ("mine", [0, 25], {}, r"0 to 25.*--range"),
         ("mine", [0, 26], {"range": (0, 25)}, "26"),
-        ("mine", [0, 1], {"range": (1, 0)}, "below the highest"),
+        ("mine", [0, 1], {"range": (1, 0)}, "from a low to a higher end"),
         ("ter", [0, 25, 300], {}, "--range"),
         ("judge_score", [0, 11], {}, r"judge_score.*--range WORST,BEST"),
     ):

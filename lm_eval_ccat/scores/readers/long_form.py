@@ -212,12 +212,15 @@ def _lay(grid: Grid, file: Path, batch: Any) -> None:
     else:
         words, item = _coded([column], n)
         ids = [text for (text,) in words]
-    hashes, version = _coded([batch[name] for name in ("doc_hash",) if name in names], n)
+    hashes: Sequence[None] | Coded = (None,)
+    if "doc_hash" in names:
+        words, version = _coded([batch["doc_hash"]], n)
+        hashes = Coded([text for (text,) in words], version)
     grid.lay(
         Coded([(str(of["model"]), of.get("config") or "") for of in each], code),
         Coded(ids, item),
         scores,
-        Coded([text[0] if text else None for text in hashes], version),
+        hashes,
     )
 
 
