@@ -57,6 +57,23 @@ class Overview:
         """Whether no score is missing."""
         return bool((self.item_count == len(self.model_mean)).all())
 
+    @classmethod
+    def of(cls, parts: Iterable[tuple[slice, Floats]], n_models: int, n_items: int) -> Overview:
+        """Look at a table in the parts that `ScoreTable.parts` gives, which are changed."""
+        mean, per_model = np.full(n_models, np.nan), np.zeros(n_models)
+        total, count = np.zeros(n_items), np.zeros(n_items)
+        low, high = np.full(n_items, np.nan), np.full(n_items, np.nan)
+        for at, scores in parts:
+            np.fmin(low, np.fmin.reduce(scores, axis=0), out=low)
+            np.fmax(high, np.fmax.reduce(scores, axis=0), out=high)
+            seen = np.isfinite(scores)
+            scores[~seen] = 0.0
+            here = per_model[at] = seen.sum(axis=1)
+            np.divide(scores.sum(axis=1), here, out=mean[at], where=here > 0)
+            total += scores.sum(axis=0)
+            count += seen.sum(axis=0)
+        return cls(mean, per_model, total, count, low, high)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreTable:
@@ -463,19 +480,7 @@ class ScoreTable:
     @cached_property
     def overview(self) -> Overview:
         """Sums, counts and extremes by model and by item."""
-        mean, per_model = np.full(len(self.models), np.nan), np.zeros(len(self.models))
-        total, count = np.zeros(self.n_items), np.zeros(self.n_items)
-        low, high = np.full(self.n_items, np.nan), np.full(self.n_items, np.nan)
-        for at, scores in self.parts():
-            np.fmin(low, np.fmin.reduce(scores, axis=0), out=low)
-            np.fmax(high, np.fmax.reduce(scores, axis=0), out=high)
-            seen = np.isfinite(scores)
-            scores[~seen] = 0.0
-            here = per_model[at] = seen.sum(axis=1)
-            np.divide(scores.sum(axis=1), here, out=mean[at], where=here > 0)
-            total += scores.sum(axis=0)
-            count += seen.sum(axis=0)
-        return Overview(mean, per_model, total, count, low, high)
+        return Overview.of(self.parts(), len(self.models), self.n_items)
 
     # -- cutting it ---------------------------------------------------------------------------
 
