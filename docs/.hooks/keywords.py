@@ -1,4 +1,4 @@
-"""Writes the module `lm_eval_ccat.live.keywords`, which tells editors the options of a run."""
+"""Writes the stub `lm_eval_ccat/live/keywords.pyi`, which tells editors the options of a run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from typing import Any, Literal, TypedDict
 
 from ..bank import ItemBank
 from ..scores import ScoreTable
-
 
 class Keywords(TypedDict, total=False):
     """The options of a run, as `Spec` declares them."""

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     from ..harness.check import check_tasks
-    from ..harness.opening import with_shipped_tasks
+    from ..harness.session import with_shipped_tasks
 
     names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])

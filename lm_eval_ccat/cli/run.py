@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
-from ..harness.opening import with_shipped_tasks
+from ..harness.session import with_shipped_tasks
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import warn
 

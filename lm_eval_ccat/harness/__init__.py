@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .opening import open_session, open_sessions
-from .session import Administered, TaskSession
+from .session import Administered, TaskSession, open_session, open_sessions
 
 __all__ = ["Administered", "TaskSession", "open_session", "open_sessions"]

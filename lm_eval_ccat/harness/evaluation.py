@@ -32,10 +32,9 @@ from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
-from .opening import refuse_unsafe
 from .outcomes import score_of
 from .scorers import add_scorers, signed
-from .session import Administered, TaskSession
+from .session import Administered, TaskSession, refuse_unsafe
 
 #: Results of the harness's shape.
 Results = dict[str, Any]

@@ -25,7 +25,6 @@ from ..ranker.references import KnownMean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from .earlier import known_means, read_known
-from .entries import ModelSpec
 from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import refuse_file
@@ -33,7 +32,7 @@ from .models import HarnessModel, check_session
 from .observer import Observer
 from .plan import measure, plan_of, weights_in
 from .run import Run
-from .spec import Spec
+from .spec import ModelSpec, Spec
 from .task_runs import task_runs
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it

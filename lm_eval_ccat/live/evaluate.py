@@ -21,8 +21,8 @@ from ..errors import CcatError, UsageError
 from ..harness import internals
 from ..harness.evaluation import Evaluation, in_words, install
 from ..harness.internals.bases import ConfigurableTask, stock_class
-from ..harness.opening import ignored_fewshot
 from ..harness.scorers import record_scorers
+from ..harness.session import ignored_fewshot
 from ..shown import visible_line
 from .adaptive import Adaptive, prepare, run_tasks
 from .fields import options_of

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import CcatError
 from ..harness.transport import ServerError, seconds_to_wait
 from ..money import ASSUMED, UNKNOWN
-from .entries import FailureRule
+from .spec import FailureRule
 
 #: Answers that no repetition mends, because they are about the model: wrong key, no right, no such
 #: model or address.

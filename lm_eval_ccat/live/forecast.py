@@ -19,10 +19,10 @@ from ..methods.sample.pairs import (
 )
 from ..ranker import Ranker
 from ..runs.journal import Item, Record
-from .entries import ModelSpec
 from .failures import Failure
 from .models import HarnessModel
 from .plan import Plan
+from .spec import ModelSpec
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
 GAPS = (0.2, 0.1, 0.05, 0.02)

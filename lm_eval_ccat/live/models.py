@@ -28,8 +28,7 @@ from ..harness.served import Price, Tokens
 from ..harness.transport import Transport, begin, pooled
 from ..runs.journal import Item, Record
 from ..scores.answers import EarlierAnswer
-from .entries import ModelSpec
-from .spec import Spec
+from .spec import ModelSpec, Spec
 from .tasks import PlaceholderLM, open_tasks
 
 Measured = Mapping[str, Mapping[str, Outcome]]

@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 
 from ..errors import UsageError
 from ..harness.served import Price
-from .entries import ModelSpec
 from .fields import BUDGET, Kind, Schema, Values, number_of, options_of, prices_of, schema_of
-from .spec import Spec
+from .spec import ModelSpec, Spec
 
 #: Of their names among the arguments, where the harness has a ``seed`` of its own.
 _PREFIX = "option_"

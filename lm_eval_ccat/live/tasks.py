@@ -14,11 +14,10 @@ from typing import Any
 from ..demo import register_models
 from ..errors import UsageError
 from ..harness import TaskSession, internals, open_sessions
-from ..harness.opening import ignored_fewshot, with_shipped_tasks
+from ..harness.session import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
-from .entries import ModelSpec
 from .fields import HUB, Values
-from .spec import Spec
+from .spec import ModelSpec, Spec
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 

@@ -9,8 +9,8 @@ from email.utils import format_datetime
 import pytest
 
 from lm_eval_ccat.harness.transport import ServerError
-from lm_eval_ccat.live.entries import FailureRule
 from lm_eval_ccat.live.failures import Failure, Remedy
+from lm_eval_ccat.live.spec import FailureRule
 
 
 class Answered(Exception):

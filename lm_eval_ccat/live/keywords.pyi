@@ -12,7 +12,6 @@ from typing import Any, Literal, TypedDict
 from ..bank import ItemBank
 from ..scores import ScoreTable
 
-
 class Keywords(TypedDict, total=False):
     """The options of a run, as `Spec` declares them."""
 
