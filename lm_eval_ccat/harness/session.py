@@ -538,7 +538,12 @@ def open_sessions(
     """
     groups: dict[str, object] = {}
     if all(isinstance(name, (str, dict)) for name in names):
-        tasks, groups = _loaded(names, include_path, metadata)
+        try:
+            tasks, groups = internals.load_tasks(names, include_path, metadata)
+        except (KeyError, ValueError, OSError) as error:
+            shown = ", ".join(map(repr, names))
+            answer = " ".join(str(error.args[0] if error.args else error).split())
+            raise HarnessError(f"cannot load task {shown}: {answer}") from error
     else:
         tasks = {internals.task_name(task): task for task in names}
     if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
@@ -563,18 +568,6 @@ def refuse_unsafe(task: Any, confirmed: bool) -> None:
             f"task {internals.task_name(task)} runs code that the model writes; "
             "pass --confirm_run_unsafe_code if you accept that"
         )
-
-
-def _loaded(
-    names: Sequence[Any], include_path: Any, metadata: Mapping[str, Any] | None
-) -> tuple[dict[str, object], dict[str, object]]:
-    """Tasks and groups of the harness."""
-    try:
-        return internals.load_tasks(names, include_path, metadata)
-    except (KeyError, ValueError, OSError) as error:
-        shown = ", ".join(map(repr, names))
-        answer = " ".join(str(error.args[0] if error.args else error).split())
-        raise HarnessError(f"cannot load task {shown}: {answer}") from error
 
 
 def apply_overrides(

@@ -13,7 +13,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -87,19 +87,12 @@ class Answer:
 
     def details(self) -> Record:
         """The part that is kept in the journal beside score and cost."""
-        tokens = self.tokens
-        some = {
-            "served": self.served,
-            "empty": self.empty,
-            "prior": self.prior,
-            "unscored": list(self.unscored),
-        }
+        some = {"served": self.served, "empty": self.empty, "prior": self.prior}
+        some["unscored"] = list(self.unscored)
         return {
             "raw": self.raw,
             "seconds": round(self.seconds, 6),
-            "tokens": None
-            if tokens is None
-            else {"input": tokens.input, "output": tokens.output, "source": tokens.source},
+            "tokens": None if self.tokens is None else asdict(self.tokens),
             "prompt_sha256": self.prompt_hash,
             "responses": self.responses,
             **{key: value for key, value in some.items() if value},
@@ -268,7 +261,7 @@ class HarnessModel(Model):
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()
-        self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
+        self._scoring = Calls(f"{self.name}, scoring", most=len(measured))
         self._lm: Any = None  # while it is open; how often it tried by itself before
         self._tries: int | None = None
         self._transport: Transport | None = None
@@ -330,7 +323,7 @@ class HarnessModel(Model):
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow.
 
-        A server's model needs no thread to wait in; one thread a task scores what comes back.
+        A server's model needs no thread to wait in; as many as there are tasks score what comes.
         """
         task, transport = items[0][0], self._transport
         if beside and transport is not None:
@@ -342,7 +335,7 @@ class HarnessModel(Model):
             if isinstance(answered, BaseException):
                 come(answered)
             else:
-                self._scoring[task].start(come, self._answers, items, answered)
+                self._scoring.start(come, self._answers, items, answered)
 
         begin(self.sessions[task].put([doc for _, doc in items], transport, score))
 
@@ -350,8 +343,7 @@ class HarnessModel(Model):
         """Close the connections, and free the weights that this has loaded; requests stay."""
         lm, self._lm = self._lm, None
         super().close()
-        for scoring in self._scoring.values():
-            scoring.close()
+        self._scoring.close()
         if self._transport is not None:
             self._transport.close()
             self._transport = None

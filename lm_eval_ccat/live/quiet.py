@@ -62,30 +62,28 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the harness's own output off the screen."""
-    root, harness = logging.getLogger(), logging.getLogger("lm_eval")
-    handlers, level = root.handlers[:], root.level
-    kept = (harness.handlers[:], harness.propagate, harness.level)
-    root.handlers[:] = []
-    harness.handlers[:], harness.propagate = [], True
-    root.setLevel(logging.INFO)
+    """Keep the harness's own output off the screen: log lines, bars, warnings, prints."""
+    from tqdm import std
+
+    loggers = [logging.getLogger(), logging.getLogger("lm_eval")]
+    before = [(one, one.handlers[:], one.propagate, one.level) for one in loggers]
+    bar = std.tqdm.__dict__["__init__"]
+    for one in loggers:
+        one.handlers[:], one.propagate = [], True
+    loggers[0].setLevel(logging.INFO)
     # A log line that cannot be written (a full disk) is not worth a traceback on the screen.
     complain, logging.raiseExceptions = logging.raiseExceptions, False
+    std.tqdm.__init__ = functools.partialmethod(bar, disable=True)
     try:
-        with (
-            warnings.catch_warnings(),
-            _no_bars(),
-            contextlib.redirect_stdout(sys.stderr),
-        ):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     finally:
-        logging.raiseExceptions = complain
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        harness.handlers[:], harness.propagate = kept[:2]
-        harness.setLevel(kept[2])
+        std.tqdm.__init__, logging.raiseExceptions = bar, complain
+        for one, handlers, propagate, level in before:
+            one.handlers[:], one.propagate = handlers, propagate
+            one.setLevel(level)
 
 
 class _LogFile(logging.FileHandler):
@@ -119,15 +117,3 @@ class _Telling(logging.Handler):
         if text not in self._told:
             self._told.add(text)
             self._warn(text)
-
-
-@contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
-    from tqdm import std
-
-    as_it_was = std.tqdm.__dict__["__init__"]
-    std.tqdm.__init__ = functools.partialmethod(as_it_was, disable=True)
-    try:
-        yield
-    finally:
-        std.tqdm.__init__ = as_it_was
