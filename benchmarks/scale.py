@@ -8,7 +8,6 @@ for calibrating 0/1 scores, catsim for choosing items) may live in another envir
     python benchmarks/scale.py --quick                 # smaller sizes, a minute
     python benchmarks/scale.py --only calibrate        # calibration alone; some minutes
 
-Reading logs has a script of its own, log_reading.py.
 """
 
 from __future__ import annotations
