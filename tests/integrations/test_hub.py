@@ -127,6 +127,13 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     assert ItemBank.load("hub:o/n@v1").sha256 == bank.sha256
     assert "/resolve/v1/" in hub.asked[-1]
     assert main(["bank", "show", f"hub:o/n@{COMMIT}"]) == 0
+    hub.files.clear()
+    SuiteBank({"t": bank, "u": bank}).save(tmp_path / "suite")
+    push[2:4] = str(tmp_path / "suite"), "hub:o/s"
+    assert main([*push, "--yes"]) == 0
+    assert sorted(hub.files) == ["README.md", "suite.json", "t.toy.bank.json", "u.toy.bank.json"]
+    hub.sets["o/s"] = dict(hub.files)
+    assert list(SuiteBank.load("hub:o/s")) == ["t", "u"]
 
 
 def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):

@@ -67,6 +67,16 @@ def test_a_donor_of_other_documents_is_dropped_by_name(donors, new):
     assert not any(model.startswith("wrong") for model in bank.models)
 
 
+def test_documents_that_a_donor_lacks_and_holes_in_its_runs_leave_the_rest_as_it_was(donors, new):
+    raw = donors["de"].raw.copy()
+    raw[:, :20] = np.nan
+    raw[0, 50:60] = np.nan
+    own = new.select("m0")
+    part = borrow({**donors, "de": replace(donors["de"], raw=raw)}, own).parameters["intercept"]
+    whole = borrow(donors, own).parameters["intercept"]
+    assert np.isfinite(part).all() and np.corrcoef(part[60:], whole[60:])[0, 1] > 0.95
+
+
 def test_donors_that_cannot_lend_are_refused_by_name(donors, new):
     away = replace(donors["de"], doc_ids=tuple(range(1000, 1000 + N_ITEMS)), doc_hashes=None)
     other = {**donors, "es": replace(donors["es"], metric="bleu")}
@@ -177,6 +187,24 @@ def test_donors_are_counted_by_task_and_filters_of_a_task_are_one(donors, new, t
     assert table.filter == "strict"
     with pytest.raises(UsageError, match=r"hi.bank.json: task hi lends once, and .* has it, too"):
         donors_of([third, third])
+
+
+def test_a_suite_borrows_for_each_of_its_tasks(donors, new, tmp_path, capsys):
+    """The tasks of one table lend to one another."""
+    lines = ["model,task,doc_id,metric,score"]
+    for name, table in {**donors, "zh": new}.items():
+        table = table.select(["m0", "m1", "m2"])
+        for model, row in zip(table.models, table.raw):
+            lines += [f"{model},{name},{i},chrf,{100 * x}" for i, x in enumerate(row)]
+    (tmp_path / "all.csv").write_text("\n".join(lines))
+    path, out = str(tmp_path / "all.csv"), str(tmp_path / "banks")
+    line = ["calibrate", path, "--metric", "chrf", "--borrow", path, "--task", "de,zh", "-o", out]
+    assert main(line) == 0
+    banks = {task: bank for task, _, bank in SuiteBank.load(out).banks()}
+    lent_to = {task: bank.provenance["borrowed"]["donors"] for task, bank in banks.items()}
+    assert lent_to == {"de": ["es", "hi", "uk", "zh"], "zh": ["de", "es", "hi", "uk"]}
+    assert main([*line, "--method", "paper"]) == 2
+    assert "--borrow makes a bank of method 'default'" in capsys.readouterr().err
 
 
 def test_numbers_of_documents_count_within_one_data_set(donors, new):

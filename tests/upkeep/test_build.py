@@ -105,7 +105,11 @@ def test_one_task_of_many_is_one_bank_and_a_wrong_name_is_told(logs, tmp_path, c
     out = tmp_path / "one.bank.json"
     arguments = ["calibrate", str(logs), "--method", "paper", "-o", str(out)]
     assert main([*arguments, "--task", "suite_b"]) == 0
-    assert ItemBank.load(out).task == "suite_b"
+    assert ItemBank.load(out).task == "suite_b" and len(ItemBank.load(out).models) == 12
+    assert main([*arguments, "--task", "suite_b", "--exclude", "m00,m11"]) == 0
+    assert set(ItemBank.load(out).models) == {f"m{j:02}" for j in range(1, 11)}
+    assert main([*arguments, "--task", "suite_b", "--exclude", "m77"]) == 1
+    assert "m77" in capsys.readouterr().err
     capsys.readouterr()
     assert main([*arguments, "--task", "suite_a,nowhere"]) == 2
     assert "no task, pattern or group 'nowhere'" in capsys.readouterr().err

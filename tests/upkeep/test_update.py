@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
 from lm_eval_ccat.upkeep.update import retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
@@ -201,15 +200,3 @@ def test_new_documents_of_a_new_version_are_learned_from_its_models():
     again = update(bank, table.select(OLD), known, retired=[2], new_version=True)
     assert again.models == tuple(OLD)
     assert set(range(N)) - set(again.doc_ids) == {2}, "what leaked is not learned anew"
-
-
-def test_the_command_retires(tmp_path, capsys):
-    table = world()
-    calibrate(table.select(OLD), "paper", keep_scores=True).save(tmp_path / "b.json")
-    table.select(NEW).write(tmp_path / "new.parquet")
-    arguments = ["bank", "update", str(tmp_path / "b.json"), "--scores"]
-    arguments += [str(tmp_path / "new.parquet"), "-o", str(tmp_path / "c.json"), "--retire"]
-    assert main([*arguments, "2,7"]) == 0
-    assert ItemBank.load(tmp_path / "c.json").n_items == N - 2
-    assert main([*arguments, "two"]) == 2
-    assert "doc_ids are numbers" in capsys.readouterr().err

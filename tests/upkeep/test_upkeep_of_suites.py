@@ -69,8 +69,9 @@ def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, c
     assert {len(b.models) for _, _, b in banks.banks()} == {12}
     assert [b.n_items for _, _, b in banks.banks()] == [whole.n_items, whole.n_items - 2]
     assert list(SuiteBank.load(tmp_path / "t", ["two"])) == ["two"]
-    assert main([*line[:-1], "0,3"]) == 2
-    assert "say of which task" in capsys.readouterr().err
+    for ids, says in (("0,3", "say of which task"), ("two=x", "doc_ids are numbers")):
+        assert main([*line[:-1], ids]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_a_suite_has_forms_that_are_scored_together(place, tmp_path, capsys):
