@@ -379,10 +379,10 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "models that are apart share their ranks on a board",
-        "lm_eval_ccat/board/folder",
+        "lm_eval_ccat/ranker/verdicts",
         "np.hypot(arms, arms[i])",
         "arms + arms[i]",
-        ("tests/board/test_ranks_of_a_board.py",),
+        ("tests/board/test_board.py",),
     ),
     Bug(
         "a probability is rounded to certainty",

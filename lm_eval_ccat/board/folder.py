@@ -26,18 +26,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..files import sync_file
 from ..metrics.scale import Scale
+from ..ranker.verdicts import outside
 
 FORMAT, VERSION = "lm-eval-ccat/board", 1
 FULL, ESTIMATE = "full", "estimate"
 _LOCK_SECONDS = 60
-Floats = NDArray[np.float64]
-Ranks = NDArray[np.intp]
 
 # -- rows -----------------------------------------------------------------------------------------
 
@@ -619,8 +617,11 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     ordered = sorted(now.values(), key=lambda r: (-sign * r.score, r.estimated, r.model))
     scores = sign * np.array([r.score for r in ordered])
     arms = np.array([max(r.high - r.score, r.score - r.low) for r in ordered])
-    places = zip(ordered, *(ranks.tolist() for ranks in rank_ranges(scores, arms)))
-    placed = [Placed(row, n, best, worst) for n, (row, best, worst) in enumerate(places, 1)]
+    places = zip(ordered, *(counts.tolist() for counts in outside(scores, arms)))
+    placed = [
+        Placed(row, n, 1 + above, len(ordered) - below)
+        for n, (row, above, below) in enumerate(places, 1)
+    ]
     return BoardStanding(placed, list(apart.values()), history)
 
 
@@ -677,27 +678,3 @@ def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, f
 def metric_of(bank: ItemBank) -> str:
     """A bank's metric with its filter, as the harness writes both."""
     return f"{bank.metric},{bank.filter or 'none'}"
-
-
-def rank_ranges(scores: Floats, arms: Floats) -> tuple[Ranks, Ranks]:
-    """The best and the worst rank that each model may have.
-
-    Two models differ where their difference exceeds both arms of their intervals together.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models,)
-        Higher is better.
-    arms : ndarray of shape (n_models,)
-        Half widths of the intervals; 0 for full results.
-
-    Examples
-    --------
-    >>> rank_ranges(np.array([0.5, 0.51]), np.array([0.0, 0.04]))
-    (array([1, 1]), array([2, 2]))
-    """
-    better, worse = np.zeros((2, len(scores)), dtype=int)
-    for i in range(len(scores)):
-        gap, apart = scores - scores[i], np.hypot(arms, arms[i])
-        better[i], worse[i] = (gap > apart).sum(), (-gap > apart).sum()
-    return 1 + better, len(scores) - worse

@@ -15,9 +15,14 @@ from __future__ import annotations
 import argparse
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..bank import ItemBank, SuiteBank
 from ..errors import UsageError
+from ..upkeep import update as updating
+from ..upkeep import words
+from ..upkeep.check import Finding, check_documents, check_scores
+from ..upkeep.forms import form_of, load_forms, score_form, write_form
 from .parsing import (
     INCLUDE_PATH,
     JSON,
@@ -30,11 +35,7 @@ from .parsing import (
     prints_json,
     warn,
 )
-from .reading import by_task, scores_for
-
-if TYPE_CHECKING:
-    from ..bank import ItemBank
-    from ..upkeep.check import Finding
+from .scores import by_task, scores_for
 
 #: Of the intervals of a form's estimates.
 CONFIDENCE = 0.95
@@ -67,8 +68,6 @@ def check(args: argparse.Namespace) -> int:
     Exit codes: 0 nothing found (notes aside), or no difference; 3 warnings, problems or
     differences; 2 usage; 1 error.
     """
-    from ..bank import SuiteBank
-
     if args.other is not None:
         return _compare(args)
     facts_by_bank: dict[tuple[str, str], dict[str, Any]] = {}
@@ -99,7 +98,6 @@ def _emit_facts(
 
 def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
     """Check one bank; return the findings as JSON values."""
-    from ..upkeep.check import check_documents, check_scores
 
     findings: list[Finding] = []
     warnings: list[str] = [*bank.warnings]
@@ -130,8 +128,6 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
 
 def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
-    from ..bank import ItemBank, SuiteBank
-    from ..upkeep.words import diff_banks, diff_in_words, diff_suites
 
     if args.scores or args.documents_of:
         raise UsageError("two banks are compared with each other: leave out --scores and documents")
@@ -140,15 +136,15 @@ def _compare(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     difference: Any
     if is_suite(args):
-        difference = diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
+        difference = words.diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
         lines = [f"{t} {o}: added" for t, o in difference["banks_added"]]
         lines += [f"{t} {o}: removed" for t, o in difference["banks_removed"]]
         for task, outcomes in difference["tasks"].items():
             for name, one in outcomes.items():
-                lines += [f"{task} {name}: {line}" for line in diff_in_words(one)]
+                lines += [f"{task} {name}: {line}" for line in words.diff_in_words(one)]
     else:
-        difference = diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
-        lines = diff_in_words(difference)
+        difference = words.diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
+        lines = words.diff_in_words(difference)
     emit(args.json, difference, lines or ["no difference"])
     return 0 if difference["same"] else FOUND
 
@@ -173,18 +169,16 @@ def update(args: argparse.Namespace) -> int:
     --retire removes leaked items.  --new_version removes documents that a new version of the task
     changed or dropped, and learns the new ones.
     """
-    from ..bank import SuiteBank
-    from ..upkeep.update import to_retire, update
-    from ..upkeep.words import dated
-
     suite = SuiteBank.load(args.bank)
-    retired = to_retire(suite, args.retire or [])
+    retired = updating.to_retire(suite, args.retire or [])
     tasks: dict[str, dict[str, ItemBank]] = {}
     for task, outcome, bank in suite.banks():
         table = scores_for(bank, args.scores, partial=True)
         before = args.calibrated_on and scores_for(bank, args.calibrated_on)
         options = {"retired": retired[task], "new_version": args.new_version}
-        new = tasks.setdefault(task, {})[outcome] = dated(update(bank, table, before, **options))
+        new = tasks.setdefault(task, {})[outcome] = words.dated(
+            updating.update(bank, table, before, **options)
+        )
         name = f"{task} {outcome}" if is_suite(args) else args.output
         added = len([m for m in new.models if m not in set(bank.models)])
         print(
@@ -216,8 +210,6 @@ def form(args: argparse.Namespace) -> int:
         return _score_form(args)
     if args.output is None:
         raise UsageError("name a folder to write the form to: -o DIR")
-    from ..bank import SuiteBank
-    from ..upkeep.forms import form_of, write_form
 
     facts: dict[tuple[str, str], Any] = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
@@ -246,7 +238,6 @@ def form(args: argparse.Namespace) -> int:
 
 def _score_form(args: argparse.Namespace) -> int:
     """Estimate full scores from a form's logs, and print them."""
-    from ..upkeep.forms import load_forms, score_form
 
     if not Path(args.score).exists():
         raise UsageError(f"{args.score}: no such file or directory of scores")
@@ -293,22 +284,19 @@ def show(args: argparse.Namespace) -> int:
       lm-eval-ccat bank show my_task.bank.json --json
       lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
     """
-    from ..bank import SuiteBank
-    from ..upkeep.words import facts_of, in_one_line, in_sentences
-
     suite = SuiteBank.load(args.bank)
     banks = {(task, outcome): bank for task, outcome, bank in suite.banks()}
-    facts: dict[tuple[str, str], dict[str, Any]] = {k: facts_of(b) for k, b in banks.items()}
+    facts: dict[tuple[str, str], dict[str, Any]] = {k: words.facts_of(b) for k, b in banks.items()}
     if is_suite(args):
         kept = sum(one["items_kept"] for one in facts.values())
         lines = [f"{args.bank}: {len(banks)} banks of {len(suite)} tasks, {kept} items"]
         width = max(len(" ".join(key)) for key in banks)
-        lines += [f"  {' '.join(key):<{width}}  {in_one_line(b)}" for key, b in banks.items()]
+        lines += [f"  {' '.join(key):<{width}}  {words.in_one_line(b)}" for key, b in banks.items()]
         emit(args.json, {"suite": args.bank, "tasks": by_task(facts)}, lines)
         return 0
     [(key, bank)] = banks.items()
     lines = [f"{args.bank}  (sha256 {bank.short_hash})"]
-    for text in in_sentences(bank):
+    for text in words.in_sentences(bank):
         lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
     lines += [f"  warning: {warning}" for warning in facts[key]["warnings"]]
     emit(args.json, {"file": args.bank, **facts[key]}, lines)
@@ -323,11 +311,9 @@ def push(args: argparse.Namespace) -> int:
 
     Prints the page that goes with the bank and what the bank reveals, then asks.
     """
-    from ..bank import SuiteBank
     from ..integrations import hub
-    from ..upkeep.words import page_of
 
-    print(page_of(SuiteBank.load(args.bank), args.license))
+    print(words.page_of(SuiteBank.load(args.bank), args.license))
     print(f"{args.bank} goes to {args.name} under licence {args.license}, as this page says")
     try:
         answer = "y" if args.yes else input("Push it? [y/N] ")

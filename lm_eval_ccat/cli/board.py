@@ -22,41 +22,35 @@ import argparse
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from .. import board as boards
+from ..board.adding import Added
+from ..live.result import Result
+from .asking import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
-
-if TYPE_CHECKING:
-    from ..board import Board
-    from ..board.adding import Added
-    from ..live.result import Result
 
 
 def init(args: argparse.Namespace) -> int:
     """Begin a board, or give it new banks. Estimates made with unrelated banks are then listed
     separately.
     """
-    from ..board import init, standing
 
-    board = init(args.board, getattr(args, "from"), task=args.task, metric=args.metric)
-    print(f"{args.board}: a board of {', '.join(board.banks)}. {standing(board).headline}")
+    board = boards.init(args.board, getattr(args, "from"), task=args.task, metric=args.metric)
+    print(f"{args.board}: a board of {', '.join(board.banks)}. {boards.standing(board).headline}")
     return 0
 
 
 def add(args: argparse.Namespace) -> int:
     """Add models with full results."""
-    from ..board import Board, add
 
-    board = Board(args.board)
-    return _say(args, board, add(board, args.source))
+    board = boards.Board(args.board)
+    return _say(args, board, boards.add(board, args.source))
 
 
 def place(args: argparse.Namespace) -> int:
     """Place models by some of the items. A live run that was interrupted goes on when the command
     is given again.
     """
-    from ..board import Board, place
-    from .live import Display
 
     class Placing(Display):
         def finished(self, result: Result) -> None:
@@ -64,15 +58,14 @@ def place(args: argparse.Namespace) -> int:
             for warning in result.warnings:
                 self.warn(warning)
 
-    board, display = Board(args.board), Placing(json=args.json, yes=args.yes)
-    return _say(args, board, place(board, args.source, name=args.name, observer=display))
+    board, display = boards.Board(args.board), Placing(json=args.json, yes=args.yes)
+    return _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
 
 
-def _say(args: argparse.Namespace, board: Board, added: Added) -> int:
+def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     """Print where the new rows stand, and who was left out."""
-    from ..board import standing
 
-    state = standing(board)
+    state = boards.standing(board)
     words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
     content = {"rows": rows, "left_out": added.left_out}
@@ -83,9 +76,8 @@ def _say(args: argparse.Namespace, board: Board, added: Added) -> int:
 
 def publish(args: argparse.Namespace) -> int:
     """Write the site: a page, its JSON and CSV."""
-    from ..board import publish
 
-    print(*publish(args.board, args.output or Path(args.board, "site")), sep="\n")
+    print(*boards.publish(args.board, args.output or Path(args.board, "site")), sep="\n")
     return 0
 
 
@@ -93,10 +85,9 @@ def check(args: argparse.Namespace) -> int:
     """Verify every row from its journal or scores, and the chain of the ledger. Rows that another
     version computed differently are listed; rows that were changed are refused.
     """
-    from ..board import Board, check
 
-    board = Board(args.board)
-    checked, head = check(board, args.head), board.ledger.head()
+    board = boards.Board(args.board)
+    checked, head = boards.check(board, args.head), board.ledger.head()
     counts = Counter(one.verdict for one in checked)
     lines = [str(one) for one in checked if one.reason]
     lines.append(

@@ -1,8 +1,8 @@
 """The command line: finds the command, runs it, and turns errors into one line and an exit code.
 
-Each command is a module of its name: its docstring is the help, ``OPTIONS`` its options, ``run``
-what it does. (``ACTIONS`` are commands within one; ``run`` adds the parser of the harness itself.)
-A module is imported only when it is the one asked for, so that ``--help`` costs nothing.
+A command is an entry of a module's ``COMMANDS``: what runs it, whose docstring is its help, and its
+options. (``ACTIONS`` are commands within one; ``run`` adds the parser of the harness itself.)
+A module is imported only when it is asked for, so that ``--help`` costs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import CcatError, UsageError
 from ..masking import remember_credentials
 from ..plugins import did_you_mean
 from ..shown import safe_streams, visible_line
-from .parsing import CommandParser, add_actions, add_command
+from .parsing import CommandParser, add_command
 from .removed import refuse_removed
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
@@ -48,6 +48,12 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+#: Modules that hold several commands; any other is a module of its own.
+_MODULES = {
+    **dict.fromkeys(("rank", "compare", "complete", "demo"), "asking"),
+    **dict.fromkeys(("score", "calibrate", "simulate"), "scores"),
+    **dict.fromkeys(("check", "report", "verify"), "results"),
+}
 #: Commands whose arguments are the harness's.
 RAW = {"run"}
 
@@ -96,14 +102,18 @@ def command_parser(
     """A parser of some commands, or of all; their modules are imported."""
     parser = kind(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name in commands or COMMANDS.keys() - RAW:
-        command = importlib.import_module(f".{name}", __package__)
-        if hasattr(command, "add_parser"):
-            command.add_parser(subparsers)
-        elif hasattr(command, "ACTIONS"):
-            add_actions(subparsers, name, command.ACTIONS, command.__doc__)
+    for name in commands or (name for name in COMMANDS if name not in RAW):
+        module = importlib.import_module(f".{_MODULES.get(name, name)}", __package__)
+        if name in RAW:
+            module.add_parser(subparsers)
+        elif hasattr(module, "ACTIONS"):
+            actions = add_command(subparsers, name, lambda args: 2, {}, module.__doc__)
+            inner = actions.add_subparsers(dest="action", metavar="ACTION", required=True)
+            for action, (run, options) in module.ACTIONS.items():
+                add_command(inner, action, run, options, run.__doc__)
         else:
-            add_command(subparsers, name, command.run, command.OPTIONS, command.__doc__)
+            run, options = module.COMMANDS[name]
+            add_command(subparsers, name, run, options, run.__doc__)
     return parser
 
 

@@ -163,16 +163,6 @@ def add_command(
     return parser
 
 
-def add_actions(
-    subparsers: Any, name: str, actions: Mapping[str, tuple[Run, Options]], text: str | None
-) -> None:
-    """Add a command that has actions; the docstring of what runs an action describes it."""
-    parser = add_command(subparsers, name, lambda args: 2, {}, text)
-    inner = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action, (run, options) in actions.items():
-        add_command(inner, action, run, options, run.__doc__)
-
-
 def add_options(parser: Any, options: Options) -> None:
     """Add a table of options to a parser or a group.
 

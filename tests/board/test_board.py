@@ -18,6 +18,7 @@ from lm_eval_ccat.board.folder import BoardLedger, BoardRow, not_comparable, off
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.ranker.verdicts import outside
 from lm_eval_ccat.runs.journal import JournalFile
 from lm_eval_ccat.upkeep.update import update
 
@@ -346,3 +347,14 @@ def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
             init(folder, table)
     assert [path.name for path in folder.iterdir()] == ["README.md"]
     assert len(init(folder, table).ledger.rows()) == 5
+
+
+def test_ranks_are_those_of_every_pair_compared():
+    """Thousands of full results are ranked without comparing them two by two."""
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        arms = np.where(rng.random(30) < 0.3, 0.2 * rng.random(30), 0.0)
+        scores = np.round(rng.random(30), 1)
+        for score, arm, *counts in zip(scores, arms, *outside(scores, arms)):
+            gap, apart = scores - score, np.hypot(arms, arm)
+            assert counts == [(gap > apart).sum(), (-gap > apart).sum()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -113,6 +114,8 @@ def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> N
     assert main(["--completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert "simulate" in script and "--items_per_model" in script
+    listed = re.search(r"_shtab_lm_eval_ccat_subparsers=\((.*?)\)", script)[1].split()
+    assert listed == [name for name in COMMANDS if name != "run"], "in one order, run for run"
 
 
 def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys) -> None:
