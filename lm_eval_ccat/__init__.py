@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         ScoreTableError,
         UsageError,
     )
+    from .live.adaptive import AdaptiveTask, adaptive_evaluate, simple_evaluate
     from .live.comparison import Comparison, compare
-    from .live.evaluate import AdaptiveTask, adaptive_evaluate, simple_evaluate
     from .live.ranking import rank
     from .live.result import Result
     from .methods import calibrate
@@ -65,13 +65,13 @@ __all__ = [
 ]
 #: Where names are that are no errors.
 _HOME = {
-    "AdaptiveTask": "live.evaluate",
+    "AdaptiveTask": "live.adaptive",
     "Comparison": "live.comparison",
     "Result": "live.result",
-    "adaptive_evaluate": "live.evaluate",
+    "adaptive_evaluate": "live.adaptive",
     "compare": "live.comparison",
     "rank": "live.ranking",
-    "simple_evaluate": "live.evaluate",
+    "simple_evaluate": "live.adaptive",
     "ScoreTable": "scores",
     "ItemBank": "bank",
     "calibrate": "methods",

@@ -101,8 +101,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     from ..harness.evaluation import in_words
-    from ..live.adaptive import Adaptive
-    from ..live.evaluate import adaptively, refuse_subsets
+    from ..live.adaptive import Adaptive, adaptively, refuse_subsets
 
     options = Adaptive.read(flags, warn=warn)
     if options.spec.known is not None:

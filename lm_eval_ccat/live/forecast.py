@@ -135,14 +135,15 @@ def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
     spec, size = plan.spec, len(plan.items())
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
     alpha = (1.0 - spec.confidence) / max(pairs, 1)
+    needed = {}
+    for gap in GAPS:
+        graded, binary = (items_needed(gap, s, size, alpha) for s in (GRADED, RIGHT_OR_WRONG))
+        needed[_on_scale(plan, gap)] = _at_least(plan, graded), _at_least(plan, binary)
+    return needed
 
-    def needed(gap: float, spread: float) -> int | None:
-        items = items_needed(gap, spread, size, alpha)
-        return None if items is None else max(items, plan.warmup * len(plan.measured))
 
-    return {
-        _on_scale(plan, gap): (needed(gap, GRADED), needed(gap, RIGHT_OR_WRONG)) for gap in GAPS
-    }
+def _at_least(plan: Plan, items: int | None) -> int | None:
+    return None if items is None else max(items, plan.warmup * len(plan.measured))
 
 
 def _on_scale(plan: Plan, gap: float) -> str:
@@ -151,11 +152,10 @@ def _on_scale(plan: Plan, gap: float) -> str:
 
 def need_in_words(plan: Plan) -> str:
     """Say in one line how many items a ranking without a bank is expected to need."""
-    size = len(plan.items())
-    parts = []
-    for gap, (least, most) in needed_without_bank(plan).items():
-        both = [str(size if n is None else n) for n in (least, most)]
-        parts.append(f"{' to '.join(dict.fromkeys(both))} if they differ by {gap}")
+    size, parts = len(plan.items()), []
+    for gap, both in needed_without_bank(plan).items():
+        numbers = dict.fromkeys(str(size if n is None else n) for n in both)
+        parts.append(f"{' to '.join(numbers)} if they differ by {gap}")
     return (
         f"Expected items of each model to decide a pair by {plan.label} (fewer for graded scores, "
         f"more for right or wrong): {', '.join(parts)}. The task has {size}."
@@ -179,9 +179,7 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     by_gap: dict[str, int | None] = {}
     for gap in GAPS:
         enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
-        items = next(enough, None)
-        least = plan.warmup * len(plan.measured)
-        by_gap[_on_scale(plan, gap)] = None if items is None else max(items, least)
+        by_gap[_on_scale(plan, gap)] = _at_least(plan, next(enough, None))
     return by_gap
 
 
@@ -201,19 +199,18 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
         few, many = (items_for_error(target, s, size) for s in (GRADED_SCORE, RIGHT_OR_WRONG_SCORE))
         number = f"{few} (graded scores) to {many} (right or wrong) of {size} documents"
     else:
-        least, most = plan.warmup * len(plan.measured), plan.new_ranker().item_cap
         reached = (n for n, se in enumerate(_expected_errors(plan), 1) if se <= target)
-        items = next(reached, None)
-        if items is not None:
-            number = f"about {max(items, least)} of {size} documents"
+        if (items := _at_least(plan, next(reached, None))) is not None:
+            number = f"about {items} of {size} documents"
         else:
+            most = plan.new_ranker().item_cap
             more = f"more than {MOST_PLAYED}" if most > MOST_PLAYED else f"all {most} allowed"
             number = f"{more} of {size} documents"
-    goes = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1)"
-    goes += f", which is expected to take {number}"
-    if by_default:
-        goes = f"by default {goes}; stop, max_items or a budget set another"
-    return goes
+    goes = (
+        f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which is "
+        f"expected to take {number}"
+    )
+    return f"by default {goes}; stop, max_items or a budget set another" if by_default else goes
 
 
 def _expected_errors(plan: Plan) -> Iterator[float]:

@@ -33,7 +33,7 @@ from ..upkeep.update import of_others
 from .earlier import known_means
 from .fields import Donors, Weighting
 from .spec import Spec
-from .tasks import probe
+from .tasks import open_plain
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
 Measured = Mapping[str, Mapping[str, Outcome]]
@@ -333,7 +333,7 @@ def make_plan(spec: Spec) -> Plan:
     bank: Bank = spec.bank
     if isinstance(bank, str | Path) and bank and not Path(bank).is_dir():
         bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
-    sessions, groups = probe(spec)
+    sessions, groups = open_plain(spec)
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
     if spec.weights and len(sessions) == 1:

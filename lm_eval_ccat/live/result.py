@@ -1,9 +1,14 @@
-"""`Result`: what a run found, as rows and as JSON."""
+"""`Result`: what a run found, as rows and as JSON, and what casts doubt on it.
+
+Scores alone do not show that a server swapped the model, cut half of the answers short or withheld
+them. Warnings say so on every surface of a result.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +21,15 @@ from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
-from ..runs.book import Ask, Book
+from ..runs.book import CUT, Ask, Book, Tally
 from ..runs.directory import rebuild
 from ..runs.journal import Record
-from ..runs.tally import Tally
 from ..shown import Grid, Shown
-from .provenance import doubts, empty_answers
 
-DECIDED, TIES, PARTIAL = 0, 3, 4
+#: Exit codes: the goal is met, ties are left, a model failed.
+MET, TIES, PARTIAL = 0, 3, 4
+#: Share of empty answers from which they are warned of.
+MANY_EMPTY = 0.1
 #: Version of the JSON; results of earlier versions state none.
 SCHEMA = 1
 #: Items below which a score by itself says too little to be shown on a board.
@@ -83,7 +89,7 @@ class Result(Shown):
     in_flight: list[Ask] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    exit_code: int = DECIDED
+    exit_code: int = MET
     signature: str = ""
     last_line: int = 0
     further: Mapping[str, RankingContent] = field(default_factory=dict)
@@ -120,7 +126,7 @@ class Result(Shown):
         elif not ranking["order"]:
             ranking["stopped_because"] = "every model was set aside"
         for name, block in ranking["models"].items():
-            block |= effort_of(self.tally, name)
+            block |= _effort(self.tally, name)
         if "outcomes" in ranking:
             of_task = report["outcomes"][self.facts["task"]["name"]]
             ranking["outcomes"] = {
@@ -166,7 +172,7 @@ def _paid(money: Mapping[str, float] | None) -> float | None:
     return None if money is None else money[BILLED] + money[ASSUMED]
 
 
-def effort_of(tally: Tally, name: str) -> ModelContent:
+def _effort(tally: Tally, name: str) -> ModelContent:
     """What asking one model took, as JSON values; keys that have no value are left out."""
     money, sources = tally.money(name), sorted(tally.token_sources.get(name, ()))
     tokens = {
@@ -175,23 +181,22 @@ def effort_of(tally: Tally, name: str) -> ModelContent:
         "counted_by": sources,
         "estimated": "estimate" in sources,
     }
-    served = [
-        {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
-        for (model, fingerprint), n in tally.served.get(name, {}).items()
-    ]
     values = {
         "seconds": tally.seconds.get(name, 0.0),
         "money": money,
         "usd": _paid(money),
         "attempts_lost": dict(tally.attempts.get(name, {})) or None,
         "tokens": tokens if sources else None,
-        "served": served or None,
+        "served": [
+            {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
+            for (model, fingerprint), n in tally.served.get(name, {}).items()
+        ]
+        or None,
         "finish": dict(sorted(tally.finished.get(name, {}).items())) or None,
         "from_prior": tally.prior.get(name),
         "empty_outputs": tally.empty_outputs.get(name, 0),
     }
-    kept = {key: value for key, value in values.items() if value is not None}
-    return cast(ModelContent, kept)
+    return cast(ModelContent, {key: v for key, v in values.items() if v is not None})
 
 
 def result_of(
@@ -220,9 +225,17 @@ def result_of(
         Largest share of a model's answers that may be empty.
     """
     ranking, tally = on_own_scales(book.ranker.result(), facts["report"]), book.tally
-    empty, over = empty_answers(tally, fail_on_empty)
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
-    partial = interrupted or over or ranking.set_aside
+    empty = {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
+    limit = math.inf if fail_on_empty is None else fail_on_empty
+    partial = interrupted or ranking.set_aside or any(share > limit for share in empty.values())
+    warnings = [
+        f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are empty "
+        f"({share:.0%}) and were scored as such: look at its stop sequences, token limit and chat "
+        "template"
+        for name, share in empty.items()
+        if share > limit or share >= MANY_EMPTY
+    ] + doubts(tally, calibrated)
     task, lm_eval = facts["task"]["name"], facts["versions"]["lm_eval"]
     signature = signed(ranking.signature, task, scorer, lm_eval)
     if tally.put_aside:  # no other run asks just the same
@@ -236,8 +249,8 @@ def result_of(
         seconds=book.elapsed() if seconds is None else seconds,
         interrupted=interrupted,
         changes=[text for record in tally.changes for text in record["settings"]],
-        warnings=list(dict.fromkeys([*empty, *doubts(tally, calibrated)])),
-        exit_code=PARTIAL if partial else DECIDED if ranking.goal_met else TIES,
+        warnings=list(dict.fromkeys(warnings)),
+        exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=signature,
         last_line=book.journal.count,
     )
@@ -325,32 +338,84 @@ def board_of(ranking: Ranking) -> list[Record]:
         benchmark, and ``models``: by name ``estimate``, ``standard_error`` and ``items``, or only
         ``items`` where they are too few (``too_few``) for a score of their own.
     """
-    total = sum(ranking.weights.values())
-    columns = [_column("average", "average", ranking, ranking.known)]
-    columns += [_column(name, "group", part) for name, part in ranking.groups.items()]
-    for name, part in ranking.tasks.items():
-        columns.append(
-            {**_column(name, "task", part), "weight": ranking.weights.get(name, 0.0) / total}
-        )
+    total, columns = sum(ranking.weights.values()), []
+    parts = [("average", "average", ranking)]
+    parts += [(name, "group", part) for name, part in ranking.groups.items()]
+    parts += [(name, "task", part) for name, part in ranking.tasks.items()]
+    for name, kind, part in parts:
+        models: dict[str, Record] = {}
+        for model, estimate in part.estimates.items():
+            n, known = len(part.items.get(model, ())), part is ranking and model in part.known
+            few = n < min(FEWEST_ITEMS, part.n_items) and not known
+            error = float(part.scale.restore_error(part.standard_errors[model]))
+            figures = {"estimate": float(part.scale.restore(estimate)), "standard_error": error}
+            models[model] = {"items": n, **({} if few else figures), "too_few": few}
+        column = {"name": name, "kind": kind, "items": part.n_items, "models": models}
+        if kind == "task":
+            column["weight"] = ranking.weights.get(name, 0.0) / total
+        columns.append(column)
     return columns
 
 
-def _column(name: str, kind: str, part: Ranking, known: Iterable[str] = ()) -> Record:
-    return {
-        "name": name,
-        "kind": kind,
-        "items": part.n_items,
-        "models": {model: _cell(part, model, model in set(known)) for model in part.estimates},
-    }
+# -- what servers said of their answers ------------------------------------------------------------
 
 
-def _cell(part: Ranking, model: str, known: bool) -> Record:
-    n = len(part.items.get(model, ()))
-    if n < min(FEWEST_ITEMS, part.n_items) and not known:
-        return {"items": n, "too_few": True}
-    return {
-        "items": n,
-        "estimate": float(part.scale.restore(part.estimates[model])),
-        "standard_error": float(part.scale.restore_error(part.standard_errors[model])),
-        "too_few": False,
-    }
+def doubts(tally: Tally, calibrated: object = None) -> list[str]:
+    """Return warnings of answers that may not be comparable, one sentence each.
+
+    Parameters
+    ----------
+    tally : Tally
+    calibrated : mapping, optional
+        Settings of generation that the bank was calibrated on, as the harness names them.
+    """
+    sentences = [
+        f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one metric; "
+        f"last: {reasons[-1]}"
+        for name, reasons in tally.unscored.items()
+    ]
+    known = calibrated if isinstance(calibrated, Mapping) else {}
+    for name, sent in tally.sent.items() if known else ():
+        if unlike := _unlike(sent, known):
+            asked = f"{name} was asked {' and '.join(unlike)}"
+            sentences.append(f"the bank was calibrated on other requests: {asked}")
+    for name in sorted(tally.changed):
+        named = [
+            " ".join(filter(None, (model, fingerprint and f"({fingerprint})"))) or "no name"
+            for model, fingerprint in tally.served[name]
+        ]
+        sentences.append(
+            f"the server of {name} changed during the run ({', then '.join(named)}); no pair with "
+            f"{name} is decided unless you accept that (accept_change)"
+        )
+    for reason, words in CUT.items():
+        if pairs := tally.unlike(reason):
+            shares = ", ".join(
+                f"{ends.get(reason, 0) / tally.answered[name]:.0%} of those of {name}"
+                for name, ends in tally.finished.items()
+                if any(name in pair for pair in pairs)
+            )
+            sentences.append(
+                f"answers were {words} at different rates: {shares}; no pair of different rates is "
+                "decided unless you accept that (accept_change)"
+            )
+    return sentences + [
+        f"the server of {name} reports impossible token counts ({stated}); they are estimated from "
+        "the texts"
+        for name, stated in tally.refused_usage.items()
+    ]
+
+
+def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:
+    """Where the requests to a model, as they were sent, differ from those of the calibration."""
+    limits = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
+    differences = []
+    for what, keys in {"temperature": ("temperature",), "token limit": limits}.items():
+        was, now = (next((of[key] for key in keys if key in of), None) for of in (calibrated, sent))
+        if what == "temperature":  # the harness sends 0 where a task says nothing
+            was, now = was or 0, now or 0
+        if None not in (was, now) and was != now:
+            differences.append(f"with {what} {now} in place of {was}")
+    if calibrated.get("until") and not sent.get("stop"):
+        differences.append("without its stop sequences")
+    return differences

@@ -141,7 +141,7 @@ def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession]
     return open_sessions(names, lm, include_path=folders, **options)
 
 
-def probe(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+def open_plain(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     """The tasks' documents and requests, without any model and without its chat template."""
     plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
     sessions, groups = open_tasks(spec, PlaceholderLM(), **plain)

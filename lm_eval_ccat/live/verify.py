@@ -5,6 +5,7 @@ And the sound part of a damaged journal, from which a run can be resumed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shutil
@@ -17,7 +18,7 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
-from ..runs.journal import FORMAT, Lines, Record
+from ..runs.journal import FORMAT, Lines
 from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
@@ -107,8 +108,8 @@ def verify(run: str | Path) -> Verification:
     >>> verify("my_task.run").exit_code                       # doctest: +SKIP
     0
     """
-    folder = Path(run)
-    condition = check_journal(folder)
+    folder, directory = Path(run), RunDirectory(run)
+    condition, _ = _examined(directory)
     if condition.damage is not None:
         words = (
             f"{condition.damage}.\nSound before it: {condition.records} records. Lines from there "
@@ -116,70 +117,60 @@ def verify(run: str | Path) -> Verification:
         )
         return Verification(condition, [], [], "", words)
     now = state(folder).content
-    header = RunDirectory(folder).read_header()
-    made_by = str((header.get("versions") or {}).get("lm_eval_ccat", ""))
-    recorded = _recorded(folder)
-    last = (recorded or {}).get("last_line") or 0
+    versions = directory.read_header().get("versions") or {}
+    made_by, recorded = str(versions.get("lm_eval_ccat", "")), None
+    try:
+        recorded = json.loads((folder / "result.json").read_bytes())
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {folder / 'result.json'}: {error}") from error
+    result = recorded if isinstance(recorded, dict) else {}
+    last = result.get("last_line") or 0
     # What was asked after the result, by `complete` say, is none of its concern.
     then = state(folder, last).content if 0 < last < condition.records else now
-    counted, judged = _contradictions(recorded or {}, then)
+    counted, judged = _contradictions(result, then)
     if last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
-    if counted or judged:
+    if lines := [*counted, *judged]:
         words = "The journal gives another result:"
         if not counted and made_by != __version__:
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
-        lines = [*counted, *judged]
         more = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
-        words = "\n  ".join([words, *lines[:12], *more])
-    else:
-        chained, money = ", chained," if condition.chained else ",", now.get("money")
-        words = f"Sound: {condition.records} records of format {condition.version}{chained}"
-        words += f" {now['items_administered']} answers"
-        if money:
-            words += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
-            words += f" and ${money['unknown']:.4g} unknown"
-        words += "; no result yet." if recorded is None else "; they give the recorded result."
-        if condition.lost:
-            words += "\nA crash tore the last line; --resume drops it and asks its item again."
-    return Verification(condition, counted, judged, made_by, words)
-
-
-def _recorded(folder: Path) -> Record | None:
-    """The result that lies in the directory; None while there is none."""
-    file = folder / "result.json"
-    try:
-        content = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {file}: {error}") from error
-    return content if isinstance(content, dict) else None
+        return Verification(
+            condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *more])
+        )
+    chained, money = ", chained," if condition.chained else ",", now.get("money")
+    words = f"Sound: {condition.records} records of format {condition.version}{chained}"
+    words += f" {now['items_administered']} answers"
+    if money:
+        words += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
+        words += f" and ${money['unknown']:.4g} unknown"
+    words += "; no result yet." if recorded is None else "; they give the recorded result."
+    if condition.lost:
+        words += "\nA crash tore the last line; --resume drops it and asks its item again."
+    return Verification(condition, [], [], made_by, words)
 
 
 def _contradictions(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Where two results differ: in what is counted, and in what is judged."""
-    counted = _differences(old, new, ("usd", "money"))
-    judged = _differences(old, new, ("order", "ties"))
-    for name, block in old.get("models", {}).items():
-        now = new["models"].get(name, {})
-        counted += _differences(block, now, COUNTED, f"{name}: ")
-        judged += _differences(block, now, JUDGED, f"{name}: ")
     pairs = {(p["a"], p["b"]): p for p in new.get("pairwise", ())}
+    compared: list[Any] = [("", old, new, ("usd", "money"), ("order", "ties"))]
+    for name, block in old.get("models", {}).items():
+        compared.append((f"{name}: ", block, new["models"].get(name, {}), COUNTED, JUDGED))
     for pair in old.get("pairwise", ()):
         now = pairs.get((pair["a"], pair["b"]), {})
-        judged += _differences(pair, now, ("p", "decision"), f"{pair['a']} over {pair['b']}: ")
+        compared.append((f"{pair['a']} over {pair['b']}: ", pair, now, (), ("p", "decision")))
+    counted: list[str] = []
+    judged: list[str] = []
+    for where, was, now, *keys in compared:
+        for texts, some in zip((counted, judged), keys):
+            texts += [
+                f"{where}{key}: recorded {_short(was[key])}, now {_short(now.get(key))}"
+                for key in some
+                if key in was and not _same(was[key], now.get(key))
+            ]
     return counted, judged
-
-
-def _differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], keys: tuple[str, ...], where: str = ""
-) -> list[str]:
-    return [
-        f"{where}{key}: recorded {_short(old[key])}, now {_short(new.get(key))}"
-        for key in keys
-        if key in old and not _same(old[key], new.get(key))
-    ]
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -201,23 +192,6 @@ def _short(value: Any) -> str:
 # -- the journal -----------------------------------------------------------------------------------
 
 
-def check_journal(run: str | Path) -> Condition:
-    """Read a run's journal line by line up to the first damage.
-
-    Parameters
-    ----------
-    run : path
-        A run directory.
-
-    Raises
-    ------
-    RunError
-        There is no journal, or it cannot be read.
-    """
-    folder = RunDirectory(run)
-    return _examine(_read(folder), str(folder.journal))[0]
-
-
 def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
     """Keep the longest sound prefix of a run's journal, so that the run can be resumed.
 
@@ -236,11 +210,10 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
         Another process uses the directory, not even the header is sound, or the disk refuses.
     """
     folder = RunDirectory(run)
-    _read(folder)
+    _examined(folder)  # where there is no run, none is made
     folder.take()
     try:
-        data = _read(folder)
-        condition, sound = _examine(data, str(folder.journal))
+        condition, sound = _examined(folder)
         if condition.damage is None:
             return condition, None
         if condition.version is None:
@@ -263,27 +236,24 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
         folder.release()
 
 
-def _read(folder: RunDirectory) -> bytes:
+def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
+    """The condition of a run's journal up to the first damage, and its sound bytes."""
     file = folder.journal.path
     try:
-        return file.read_bytes()
+        data = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise RunError(f"{folder.path} holds no ranking (no {file.name} in it)") from None
     except OSError as error:
         raise RunError(f"cannot read {file}: {error.strerror or error}") from error
-
-
-def _examine(data: bytes, where: str) -> tuple[Condition, bytes]:
-    """The condition of a journal's bytes, and the sound ones among them."""
     whole, _, torn = data.rpartition(b"\n")
     lines = whole.split(b"\n") if whole else []
-    reader, damage, version, length = Lines(where), None, None, 0
+    reader, damage, version, length = Lines(str(file)), None, None, 0
     for line in lines:
         try:
             [record] = reader.read([line])
             if reader.count == 1:
                 if record.get("format") != FORMAT:
-                    raise RunError(f"{where}, line 1 is not the header of a journal")
+                    raise RunError(f"{file}, line 1 is not the header of a journal")
                 version = record.get("version")
         except RunError as error:
             damage = str(error).partition(";")[0]
@@ -295,7 +265,5 @@ def _examine(data: bytes, where: str) -> tuple[Condition, bytes]:
 
 
 def _free_name(folder: Path, stem: str, ending: str) -> Path:
-    number = 1
-    while (folder / f"{stem}-{number}{ending}").exists():
-        number += 1
-    return folder / f"{stem}-{number}{ending}"
+    names = (folder / f"{stem}-{number}{ending}" for number in itertools.count(1))
+    return next(name for name in names if not name.exists())

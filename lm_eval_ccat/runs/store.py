@@ -70,11 +70,33 @@ def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> It
         raise
     except Exception as error:  # what a store raises is its own
         raise RunError(f"{url}: cannot read the store ({error})") from error
-    copy, over = _Copy(store, root, folder, url, warn), threading.Event()
+    begun, over = _stamp(folder / _JOURNAL), threading.Event()
+    copied: dict[Path, tuple[int, int]] = {}
+    troubles: list[Exception] = []
+
+    def copy(needed: bool) -> None:
+        """Copy what has changed since the last time, once the journal has."""
+        if not copied and _stamp(folder / _JOURNAL) == begun:
+            return
+        # Unlike Path.rglob it bears folders that vanish.
+        for file in sorted(Path(at, one) for at, _, files in os.walk(folder) for one in files):
+            name, stamp = file.relative_to(folder), _stamp(file)
+            left_out = file.suffix == ".lock" or (needed and name.parts[0] not in _NEEDED)
+            if left_out or stamp is None or copied.get(name) == stamp:
+                continue
+            try:
+                _put(store, file, f"{root}/{name.as_posix()}")
+                copied[name] = stamp
+            except Exception as error:  # what a store raises is its own
+                if not file.exists():  # it is being replaced
+                    continue
+                if not troubles:
+                    warn(f"cannot copy the run to {url} ({error}); it is in {folder}")
+                troubles.append(error)
 
     def often() -> None:
         while not over.wait(SECONDS):
-            copy(_NEEDED)
+            copy(True)
 
     thread = threading.Thread(target=often, daemon=True)
     thread.start()
@@ -83,7 +105,15 @@ def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> It
     finally:
         over.set()
         thread.join()
-        copy()
+        copy(False)
+
+
+def _put(store: Any, file: Path, to: str) -> None:
+    try:
+        store.put_file(str(file), to)
+    except FileNotFoundError:  # where folders are real, they come first
+        store.makedirs(to.rpartition("/")[0], exist_ok=True)
+        store.put_file(str(file), to)
 
 
 def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
@@ -117,48 +147,6 @@ def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         file.replace(to)
     shutil.rmtree(part)
-
-
-class _Copy:
-    """Copies what has changed since the last time, once the journal has."""
-
-    def __init__(
-        self, store: Any, root: str, folder: Path, url: str, warn: Callable[[str], None]
-    ) -> None:
-        self._store, self._root, self._folder, self._url = store, root, folder, url
-        self._warn, self._failed = warn, False
-        self._seen: dict[Path, tuple[int, int] | None] = {}
-        self._before = _stamp(folder / _JOURNAL)
-
-    def __call__(self, names: tuple[str, ...] = ()) -> None:
-        if _stamp(self._folder / _JOURNAL) == self._before:
-            return
-        self._before = None
-        # Unlike Path.rglob it bears folders that vanish.
-        paths = [Path(at, name) for at, _, files in os.walk(self._folder) for name in files]
-        for file in sorted(paths):
-            name, stamp = file.relative_to(self._folder), _stamp(file)
-            wanted = stamp and file.suffix != ".lock" and self._seen.get(name) != stamp
-            if not wanted or (names and name.parts[0] not in names):
-                continue
-            try:
-                self._put(file, f"{self._root}/{name.as_posix()}")
-                self._seen[name] = stamp
-            except Exception as error:  # what a store raises is its own
-                if file.exists():  # else it was a file that is being replaced
-                    self._fail(error)
-
-    def _put(self, file: Path, to: str) -> None:
-        try:
-            self._store.put_file(str(file), to)
-        except FileNotFoundError:  # where folders are real, they come first
-            self._store.makedirs(to.rpartition("/")[0], exist_ok=True)
-            self._store.put_file(str(file), to)
-
-    def _fail(self, error: Exception) -> None:
-        if not self._failed:
-            self._warn(f"cannot copy the run to {self._url} ({error}); it is in {self._folder}")
-        self._failed = True
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from local_bench import Copyist, write_bench
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.live.evaluate import adaptive_evaluate, simple_evaluate
+from lm_eval_ccat.live.adaptive import adaptive_evaluate, simple_evaluate
 
 
 class Bench:

@@ -266,7 +266,7 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(bench, banks):
 )
 def test_under_lm_eval_a_refusal_is_one_line(program, in_one_line, monkeypatch, capsys):
     from lm_eval_ccat.errors import UsageError
-    from lm_eval_ccat.live.evaluate import refuse_in_one_line
+    from lm_eval_ccat.live.adaptive import refuse_in_one_line
 
     others = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: others.append(error))

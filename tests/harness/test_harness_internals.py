@@ -19,7 +19,7 @@ from lm_eval_ccat.harness.session import shipped_tasks, with_shipped_tasks
 def test_the_hook_is_installed_once_and_leaves_other_tasks_to_the_harness(bench):
     import lm_eval.evaluator
 
-    from lm_eval_ccat.live.evaluate import install_hook
+    from lm_eval_ccat.live.adaptive import install_hook
 
     install_hook()
     first = lm_eval.evaluator.evaluate

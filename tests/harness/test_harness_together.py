@@ -14,7 +14,7 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import open_session
-from lm_eval_ccat.live.evaluate import adaptive_evaluate
+from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.report import write_report
 from lm_eval_ccat.report.run import course, read_run
 

@@ -12,7 +12,7 @@ from worlds.bench import TASK, Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live.evaluate import simple_evaluate
+from lm_eval_ccat.live.adaptive import simple_evaluate
 
 
 def asked_of(server: CompletionsServer, model: str) -> int:

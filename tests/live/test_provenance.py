@@ -10,11 +10,10 @@ import pytest
 from worlds.bench import TASK, Bench
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat.live.evaluate import adaptive_evaluate
-from lm_eval_ccat.live.provenance import doubts
+from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.live.ranking import rank
-from lm_eval_ccat.live.result import state
-from lm_eval_ccat.runs.tally import Tally
+from lm_eval_ccat.live.result import doubts, state
+from lm_eval_ccat.runs.book import Tally
 
 THREE = ["m01", "m05", "m11"]
 

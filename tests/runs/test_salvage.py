@@ -10,7 +10,6 @@ import pytest
 from worlds.journals import Teller
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live.verify import check_journal
 from lm_eval_ccat.runs.directory import rebuild
 
 FIXTURE = Path(__file__).parent / "format1" / "paper"
@@ -75,7 +74,7 @@ def test_the_longest_sound_prefix_is_kept_and_the_original_too(
     damage(run, n - 2)
     assert main(["verify", str(run), "--repair"]) == 0
     assert (run / "journal.damaged-2.jsonl").exists()  # and the first is still there
-    assert check_journal(run).records == n - 3
+    assert rebuild(run)[0].journal.count == n - 3
 
 
 def test_without_a_sound_header_nothing_is_touched(
