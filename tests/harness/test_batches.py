@@ -17,7 +17,7 @@ def weights(tmp_path_factory):
 
 def load(weights, batch_size):
     arguments = {"pretrained": weights, "dtype": "float32"}
-    return internals.make_lm("hf", arguments, {"batch_size": batch_size})
+    return internals.make_lm("hf", arguments, {"batch_size": batch_size, "max_batch_size": 16})
 
 
 @pytest.fixture
@@ -60,16 +60,19 @@ def test_auto_is_found_once_and_kept(bench, weights, detections):
     results = bench.adaptive(["choices"], None, lm, max_items=8, adaptive_batch_size=2)
     assert results["adaptive"]["choices"]["items"] == 8
     assert len(detections) == 1 and detections[0] <= 288
-    assert lm.batch_size == 64
+    assert lm.batch_size == 16
 
 
-def test_a_model_loaded_again_keeps_the_size(bench, weights, detections):
+def test_a_model_loaded_again_keeps_the_size(bench, weights, monkeypatch):
+    sizes = iter([32])
+    kind = internals.resolve("lm_eval.models.huggingface:HFLM")
+    monkeypatch.setattr(kind, "_detect_batch_size", lambda *_: next(sizes))
     [task] = bench.manager().load(["choices"])["tasks"].values()
     session = TaskSession(task, load(weights, "auto"))
     session.administer([0])
     session.lm = load(weights, "auto")
     session.administer([1])
-    assert len(detections) == 1 and session.lm.batch_size == 64
+    assert session.lm.batch_size == 32
 
 
 def test_out_of_memory_halves_the_batch_and_loses_nothing(bench, weights, monkeypatch, caplog):

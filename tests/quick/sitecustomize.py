@@ -50,9 +50,9 @@ def no_packages(module: Any) -> None:
 
 
 def few_resamples(module: Any) -> None:
-    """A standard error by the bootstrap is that of 100 resamples, not of 100,000."""
+    """A standard error by the bootstrap is that of 10 resamples, not of 100,000."""
     stock = module.bootstrap_stderr
-    module.bootstrap_stderr = lambda f, xs, iters: stock(f, xs, min(iters, 100))
+    module.bootstrap_stderr = lambda f, xs, iters: stock(f, xs, min(iters, 10))
 
 
 CHANGES = {

@@ -127,7 +127,7 @@ def test_a_ranking_asks_the_worker_as_a_full_run_does(
     told = [record for record in told if record.get("op") == "tell"]
     assert len(told) == content["items_administered"] > 0
     for record in told:
-        assert record["score"] == pytest.approx(full[record["model"]][record["item"][1]], abs=1e-5)
+        assert record["score"] == pytest.approx(full[record["model"]][record["item"]], abs=1e-5)
     [file] = (tmp_path / "run" / "m1").glob("results_*.json")
     [config] = json.loads(file.read_text())["configs"].values()
     assert config["metadata"]["ccat_scorer"] == {"comet": {"checkpoint": scored_by}}
