@@ -27,7 +27,7 @@ from typing import Any
 from ..errors import HarnessError
 from ..files import replace_text
 from ..harness.internals.bases import LM
-from ..metrics.rouge import rouge
+from ..metrics.pairs import rouge
 
 #: Folders of the standard library that are no part of its documentation.
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}

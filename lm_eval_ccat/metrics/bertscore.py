@@ -66,22 +66,21 @@ class BertScoreSettings:
             If a number is none.
         """
         values = os.environ if environment is None else environment
-
-        def number(name: str) -> int | None:
-            text = values.get(name)
-            if not text:
-                return None
-            if not text.isdigit() or int(text) == 0:
-                raise MetricError(f"{name} must be a positive whole number, not {text!r}")
-            return int(text)
-
-        baseline = values.get("CCAT_BERTSCORE_BASELINE") or "none"
+        model, layers, baseline, batch, device = (
+            values.get(f"CCAT_BERTSCORE_{name}") or None
+            for name in ("MODEL", "LAYERS", "BASELINE", "BATCH", "DEVICE")
+        )
+        for name, text in (("LAYERS", layers), ("BATCH", batch)):
+            if text is not None and not (text.isdigit() and int(text)):
+                raise MetricError(
+                    f"CCAT_BERTSCORE_{name} must be a positive whole number, not {text!r}"
+                )
         return cls(
-            model=values.get("CCAT_BERTSCORE_MODEL") or DEFAULT_MODEL,
-            num_layers=number("CCAT_BERTSCORE_LAYERS"),
-            baseline=None if baseline == "none" else baseline,
-            batch_size=number("CCAT_BERTSCORE_BATCH") or 64,
-            device=values.get("CCAT_BERTSCORE_DEVICE") or None,
+            model or DEFAULT_MODEL,
+            int(layers) if layers else None,
+            None if baseline == "none" else baseline,
+            int(batch or 64),
+            device,
         )
 
     @property

@@ -17,18 +17,19 @@ Where the caller knows the model's answer, `order_pair` looks for it in the pair
 
 from __future__ import annotations
 
+import os
 import string
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from ..errors import MetricError
 from ..shown import short
-from .rouge import KINDS as ROUGE_METRICS
-from .rouge import rouge
 
 #: Task name patterns whose pairs are (prediction, reference). Of the tasks of lm-eval 0.4.13 that
 #: report a metric of this module as a pair only one does so: wmt2016/metrics.py returns
@@ -36,6 +37,7 @@ from .rouge import rouge
 REVERSED = ("wmt-ro-en-t5-prompt",)
 
 PAIR_METRICS = ("bleu", "chrf", "chrf++", "ter")
+ROUGE_METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 #: Tasks whose own ROUGE cleans or splits texts in another way, so that ours would be another score.
 #: (Others report ROUGE as pairs and aggregate by HF evaluate's rouge over all of them: the mean of
@@ -201,17 +203,14 @@ def order_pair(
             "document with several targets lm-eval turns it into 0 or 1. Give the task one target "
             f"per document, or {remedy}"
         )
-    if isinstance(value, str) or len(value) != 2:
+    halves = [[h] if isinstance(h, str) else h for h in ([] if isinstance(value, str) else value)]
+    texts = (isinstance(h, (list, tuple)) and all(isinstance(t, str) for t in h) for h in halves)
+    if len(halves) != 2 or not all(texts):
         raise MetricError(
-            f"{where} came as {shown}, not as a (reference, prediction) pair; give the "
+            f"{where} came as {shown}, not as a (reference, prediction) pair of texts; give the "
             f"task {remedy}"
         )
-    halves = [[half] if isinstance(half, str) else half for half in value]
-    if not all(isinstance(h, (list, tuple)) and all(isinstance(t, str) for t in h) for h in halves):
-        raise MetricError(
-            f"{where} came as {shown}, not as a pair of texts; give the task {remedy}"
-        )
-    first, second = (list(half) for half in halves)
+    first, second = map(list, halves)
     reverse = any(fnmatchcase(task, pattern) for pattern in REVERSED)
     if prediction is not None and first != second:
         if first == [prediction] and second != [prediction]:
@@ -226,6 +225,88 @@ def order_pair(
         raise MetricError(f"{where}: {shown} does not hold one prediction and its references")
     return predictions[0], references
 
+
+# -- ROUGE, by the rouge-score library ----------------------------------------------------------
+
+
+@cache
+def _rouge_scorer(
+    kinds: tuple[str, ...], use_stemmer: bool, split: Callable[[str], str] | None
+) -> Any:
+    if os.path.expanduser("~") == "~":
+        # rouge-score imports nltk, which wants a place for downloads even where it loads none.
+        os.environ.setdefault("NLTK_DATA", tempfile.gettempdir())
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenize import tokenize
+
+    stemmer: Any = None
+    if use_stemmer and split is None:
+        from nltk.stem.porter import PorterStemmer
+
+        # The stemmer takes longer than all else: each word is stemmed once.
+        stemmer = SimpleNamespace(stem=lru_cache(2**16)(PorterStemmer().stem))
+
+    def tokens(text: str) -> list[str]:
+        words: list[str] = tokenize(text, stemmer) if split is None else split(text).split()
+        return words
+
+    return RougeScorer(list(kinds), tokenizer=SimpleNamespace(tokenize=tokens))
+
+
+def rouge(
+    prediction: str,
+    references: str | Sequence[str],
+    kinds: Sequence[str] = ("rougeL",),
+    *,
+    use_stemmer: bool = True,
+    tokenizer: Callable[[str], str] | None = None,
+) -> dict[str, float]:
+    """ROUGE F-measures of one text (Lin 2004), the best over its references.
+
+    Parameters
+    ----------
+    prediction : str
+    references : str or sequence of str
+        At least one.
+    kinds : sequence of str
+        Of `ROUGE_METRICS`.
+    use_stemmer : bool
+        Porter stemming, as summarisation shared tasks use it.
+    tokenizer : callable, optional
+        A text to the same with spaces between its tokens; default rouge-score's, which knows
+        nothing but a to z and digits.
+
+    Returns
+    -------
+    dict of str to float
+        Each kind in [0, 1], higher is better; 0 for an empty text.
+
+    Raises
+    ------
+    MetricError
+        If the prediction or a reference is no string, or there is no reference.
+
+    Examples
+    --------
+    >>> round(rouge("a small cat", "the small cat")["rougeL"], 3)
+    0.667
+    """
+    if not isinstance(prediction, str):
+        raise MetricError(
+            f"metric rouge needs a text, not {prediction!r}; the answer was not extracted"
+        )
+    texts = [references] if isinstance(references, str) else list(references or ())
+    wrong = [text for text in texts if not isinstance(text, str)]
+    if wrong or not texts:
+        shown = repr(wrong[0]) if wrong else "none"
+        raise MetricError(
+            f"metric rouge needs reference texts, found {shown}; check doc_to_target of the task"
+        )
+    score = _rouge_scorer(tuple(kinds), use_stemmer, tokenizer).score_multi
+    return {kind: float(value.fmeasure) for kind, value in score(texts, prediction).items()}
+
+
+# -- scripts without spaces ---------------------------------------------------------------------
 
 #: Blocks of letters, by language, and the metric that sacrebleu has for it.
 _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {

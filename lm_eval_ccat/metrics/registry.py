@@ -23,7 +23,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,12 +34,12 @@ from ..shown import short
 from .pairs import (
     OWN_ROUGE,
     PAIR_METRICS,
+    ROUGE_METRICS,
     order_pair,
     parts_of,
     reports_word_f1,
     sentence_scorer,
 )
-from .rouge import KINDS as ROUGE_METRICS
 from .scale import Scale
 from .table import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, lookup, refusal
 
@@ -58,26 +58,12 @@ _OTHERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Declaration:
+class _Declared(NamedTuple):
     """What a task configuration says of one metric.
 
-    Parameters
-    ----------
-    aggregation : str or None
-        Name of the aggregation; "custom" for a function of the task's own; None if not stated.
-    higher_is_better : bool or None
-        Direction, if stated.
-    scale : Scale or None
-        Declared range or cap, if any.
-    hf_evaluate : bool
-        Whether the metric comes from the HF `evaluate` library.
-    source : str
-        Name of the metric whose function reports it, "" if not known.
-    own_results : bool
-        Whether the task has a `process_results` of its own.
-    output_type : str
-        Request type of the task, "" if not stated.
+    `aggregation` is "custom" for a function of the task's own and None if not stated; `source` the
+    name of the metric whose function reports it; `own_results` says whether the task has a
+    `process_results` of its own.
     """
 
     aggregation: str | None = None
@@ -89,48 +75,58 @@ class Declaration:
     output_type: str = ""
 
 
-def read_declaration(config: Mapping[str, Any] | None, metric: str) -> Declaration:
-    """Collect what a task configuration says of a metric.
-
-    Parameters
-    ----------
-    config : mapping or None
-        `task.dump_config()` or one entry of ``configs`` in a results file.
-    metric : str
-        Key of the metric in the task's results.
-
-    Raises
-    ------
-    ScaleError
-        If a declared range cannot be read.
-    """
+def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
+    """What `task.dump_config()`, or an entry of ``configs`` in a results file, says of a metric."""
     if not config:
-        return Declaration()
-    entries = [entry for entry in config.get("metric_list") or () if isinstance(entry, Mapping)]
-    named = [entry for entry in entries if metric_name(entry.get("metric")) == metric]
+        return _Declared()
+    entries = _entries(config)
+    names = [metric_name(entry.get("metric")) for entry in entries]
+    named = [entry for name, entry in zip(names, entries) if name == metric]
     # A metric function may return several keys (pass@1 ...); they inherit its entry.
-    sources = [e for e in entries if (metric_name(e.get("metric")), metric) in HF_SCALES]
+    sources = [entry for name, entry in zip(names, entries) if (name, metric) in HF_SCALES]
     entry = (named or sources or (entries if len(entries) == 1 else []) or [{}])[0]
-    direction = entry.get("higher_is_better")
-    direction = direction if isinstance(direction, bool) else None
-    scale = _scale_of(entry, direction, metric) if named else None
+    higher, aggregation = entry.get("higher_is_better"), entry.get("aggregation")
+    if callable(aggregation):
+        aggregation = getattr(aggregation, "__name__", "custom")
+    if aggregation is not None and aggregation not in (*MEANS, *_OTHERS):
+        aggregation = "custom"
     metadata = config.get("metadata")
     scales = metadata.get("ccat_scales") if isinstance(metadata, Mapping) else None
-    if isinstance(scales, Mapping) and metric in scales:
-        if not isinstance(scales[metric], Mapping):
-            raise ScaleError(
-                f"metadata.ccat_scales.{metric} must look like {{range: [0, 10]}}, "
-                f"not {scales[metric]!r}"
-            )
-        scale = _scale_of(scales[metric], direction, metric)
-    return Declaration(
-        aggregation=_aggregation(entry.get("aggregation")),
-        higher_is_better=direction,
-        scale=scale,
-        hf_evaluate=entry.get("hf_evaluate") is True,
-        source=metric_name(entry["metric"]) if "metric" in entry else "",
-        own_results=bool(config.get("process_results")),
-        output_type=str(config.get("output_type") or ""),
+    stated = entry if named else {}
+    if isinstance(scales, Mapping):
+        stated = scales.get(metric, stated)
+    higher = higher if isinstance(higher, bool) else None
+    return _Declared(
+        aggregation,
+        higher,
+        _scale_of(stated, higher, metric),
+        entry.get("hf_evaluate") is True,
+        metric_name(entry["metric"]) if "metric" in entry else "",
+        bool(config.get("process_results")),
+        str(config.get("output_type") or ""),
+    )
+
+
+def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    return [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
+
+
+def _scale_of(stated: Any, higher: bool | None, metric: str) -> Scale | None:
+    ends = stated.get("range") if isinstance(stated, Mapping) else stated
+    match stated:
+        case {"cap": cap} if cap is not None:
+            return Scale(cap=cap)
+        case Mapping() if ends is None:
+            return None
+        case Mapping() if isinstance(ends, (list, tuple)) and len(ends) == 2:
+            if stated.get("lower_is_better") is not None:
+                higher = not stated["lower_is_better"]
+            elif isinstance(stated.get("higher_is_better"), bool):
+                higher = stated["higher_is_better"]
+            return Scale(ends[0], ends[1], higher is None or higher)
+    raise ScaleError(
+        f"the range of metric {metric} (metadata.ccat_scales.{metric}, or beside it in "
+        f"metric_list) must look like {{range: [0, 10]}}, not {ends!r}"
     )
 
 
@@ -161,30 +157,6 @@ def metric_name(metric: Any) -> str:
         if match := re.search(pattern, text, re.MULTILINE):
             return match[1]
     return text.rstrip("/").rsplit("/", 1)[-1] if "/" in text else text
-
-
-def _aggregation(value: Any) -> str | None:
-    if value is None:
-        return None
-    text = str(getattr(value, "__name__", "custom") if callable(value) else value)
-    return text if text in (*MEANS, *_OTHERS) else "custom"
-
-
-def _scale_of(entry: Mapping[str, Any], direction: bool | None, metric: str) -> Scale | None:
-    if entry.get("lower_is_better") is not None:
-        direction = not entry["lower_is_better"]
-    elif isinstance(entry.get("higher_is_better"), bool):
-        direction = entry["higher_is_better"]
-    if entry.get("cap") is not None:
-        return Scale(cap=entry["cap"])
-    ends = entry.get("range")
-    if ends is None:
-        return None
-    if not isinstance(ends, (list, tuple)) or len(ends) != 2:
-        raise ScaleError(
-            f"the range of metric {metric} must be two numbers [low, high], not {ends!r}"
-        )
-    return Scale(ends[0], ends[1], True if direction is None else direction)
 
 
 @dataclass(frozen=True)
@@ -310,11 +282,12 @@ def find_metric(
     task: str = "",
     config: Mapping[str, Any] | None = None,
     multiple_targets: bool = False,
+    otherwise: Scale | None = None,
 ) -> Metric:
     """Find a metric by the name that the harness gives it.
 
     The scale is, in this order: `range` and `lower_is_better`; what the task YAML declares
-    (see above); the table (`lm_eval_ccat.metrics.table`).
+    (see above); the table (`lm_eval_ccat.metrics.table`); `otherwise`.
 
     Parameters
     ----------
@@ -332,6 +305,8 @@ def find_metric(
         The task's configuration, live (`task.dump_config()`) or from a results file.
     multiple_targets : bool
         Whether documents of the task have lists of targets.
+    otherwise : Scale, optional
+        That of a metric whose scale is not known.
 
     Raises
     ------
@@ -344,30 +319,46 @@ def find_metric(
     '0 to 100, higher is better'
     """
     base, tokenizer = parts_of(name)
-    where = _where(name, task)
-    declared = read_declaration(config, base)
-    if multiple_targets:
-        _refuse_multiple_targets(base, where, declared)
-    stated = _stated_scale(base, task, range, lower_is_better, declared)
+    where, declared, known = (
+        _where(name, task),
+        _declared(config, base),
+        known_scale(base, task=task),
+    )
+    averaged = declared.aggregation in (None, *MEANS)
+    if otherwise is not None and not (range or declared.scale or known):
+        if averaged and refusal(base) is None:
+            return Metric(name, otherwise)
+    stated = _stated_scale(known, range, lower_is_better, declared)
     # Tasks may report a number under the name of a corpus metric.
+    pairs = None
     if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
-        return _of_pairs(Metric(name, stated or PAIR_SCALES[base], True, "sentence_", True))
-    if stated is None and _reports_rouge_pairs(base, task, declared):
-        return _of_pairs(Metric(name, Scale(), True, "mean_", True))
-    if stated is None and reports_word_f1(base, task):
-        return Metric(name, Scale(), pairs=True)
+        pairs = Metric(name, stated or PAIR_SCALES[base], True, "sentence_", True)
+    elif stated is None and _reports_rouge_pairs(base, task, declared):
+        pairs = Metric(name, Scale(), True, "mean_", True)
+    elif stated is None and reports_word_f1(base, task):
+        pairs = Metric(name, Scale(), pairs=True)
+    # lm-eval scores several targets one by one and reports whether any score is not zero
+    # (ConfigurableTask.process_results); for 0/1 metrics that is what is meant.
+    graded = base not in ("exact_match", "acc") and not declared.own_results
+    if multiple_targets and graded and declared.output_type == "generate_until":
+        raise MetricError(
+            f"{where} is turned into 0 or 1 by lm-eval because its documents have several "
+            "targets; give the task a process_results of its own, or one target per document"
+        )
+    if pairs is not None:
+        sentence_scorer(name)  # a missing tokenizer is an error now, not at the first answer
+        return pairs
     if tokenizer is not None:
         raise MetricError(
             f"{where} cannot be computed: the task reports {base} as a number, tokenized in its "
             f"own way; leave @{tokenizer} out, or score its logs by `lm-eval-ccat score {name}`"
         )
-    if stated is None and (reason := refusal(base)):
-        raise MetricError(f"{where} cannot be used adaptively: {reason[0]}; {reason[1]}")
-    _refuse_corpus_statistic(base, where, declared, stated)
+    if why := _why_not(base, name, declared, stated):
+        raise MetricError(f"{where} cannot be used adaptively: {why}")
     scale = stated or lookup(base, task)
-    if stated is None and declared.hf_evaluate:
-        scale = HF_SCALES.get((declared.source, base), scale)
     if stated is None:
+        if declared.hf_evaluate:
+            scale = HF_SCALES.get((declared.source, base), scale)
         scale = _directed(scale, declared.higher_is_better)
     if scale is None:
         raise MetricError(
@@ -375,14 +366,8 @@ def find_metric(
             + _listed(name, config)
         )
     # Only with a declared scale does a metric of the task's own aggregation come this far.
-    by_task = declared.aggregation not in (None, *MEANS)
-    skips_nan = declared.aggregation == "nanmean"
-    return Metric(name, scale, by_task, "mean_" if by_task else "", skips_nan=skips_nan)
-
-
-def _of_pairs(metric: Metric) -> Metric:
-    sentence_scorer(metric.name)  # a missing tokenizer is an error now, not at the first answer
-    return metric
+    prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
+    return Metric(name, scale, not averaged, prefix, skips_nan=skips_nan)
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:
@@ -425,37 +410,28 @@ def _where(metric: str, task: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+    plain = isinstance(value, (int, float, np.generic, np.ndarray)) and np.ndim(value) == 0
+    if plain and np.asarray(value).dtype.kind in "biuf":
         return float(value)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
-        return float(value)
-    shown = short(repr(value))
+    remedy = "give the task a process_results that returns one number per document"
     if value is None:
         remedy = "the task gives no score for it; choose another metric"
-    else:
-        remedy = "give the task a process_results that returns one number per document"
+    shown = short(repr(value))
     raise MetricError(f"{where} came as {shown}, not as one number per document; {remedy}")
 
 
-def _reports_rouge_pairs(name: str, task: str, declared: Declaration) -> bool:
-    return (
-        name in ROUGE_METRICS
-        and declared.aggregation == "custom"
-        and not declared.own_results
-        and not declared.hf_evaluate
-        and task not in OWN_ROUGE
-    )
+def _reports_rouge_pairs(name: str, task: str, declared: _Declared) -> bool:
+    own = declared.own_results or declared.hf_evaluate or task in OWN_ROUGE
+    return name in ROUGE_METRICS and declared.aggregation == "custom" and not own
 
 
 def _stated_scale(
-    name: str,
-    task: str,
+    known: Scale | None,
     range: tuple[float, float] | None,
     lower_is_better: bool | None,
-    declared: Declaration,
+    declared: _Declared,
 ) -> Scale | None:
     """The scale that the user or the task's YAML states; None where neither does."""
-    known = known_scale(name, task=task)
     higher = None if lower_is_better is None else not lower_is_better
     if range is not None:
         of_table = None if known is None else known.higher_is_better
@@ -474,8 +450,7 @@ def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | Non
 
 def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     """What the task lists instead, and the nearest name, for one that is mistyped."""
-    entries = [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
-    names = [str(e["metric"]) for e in entries if "metric" in e]
+    names = [str(entry["metric"]) for entry in _entries(config) if "metric" in entry]
     if name in names:
         return ""
     if not names:
@@ -484,31 +459,20 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     return f"; the task itself lists {', '.join(names)}{did_you_mean(name, names, listing=False)}"
 
 
-def _refuse_multiple_targets(name: str, where: str, declared: Declaration) -> None:
-    # lm-eval scores the targets one by one and reports whether any score is not zero
-    # (ConfigurableTask.process_results); for 0/1 metrics that is what is meant.
-    graded = name not in ("exact_match", "acc")
-    if graded and declared.output_type == "generate_until" and not declared.own_results:
-        raise MetricError(
-            f"{where} is turned into 0 or 1 by lm-eval because its documents have several "
-            "targets; give the task a process_results of its own, or one target per document"
-        )
-
-
-def _refuse_corpus_statistic(
-    name: str, where: str, declared: Declaration, stated: Scale | None
-) -> None:
+def _why_not(base: str, name: str, declared: _Declared, stated: Scale | None) -> str:
+    """Why a metric that is reported as a number is no mean over documents; empty where it is."""
+    reason = refusal(base) if stated is None else None
     # The harness reports (gold, prediction) pairs of class labels for f1 of multiple_choice tasks.
-    if name == "f1" and (
-        declared.aggregation == "f1"
-        or (declared.output_type == "multiple_choice" and not declared.own_results)
-    ):
-        raise MetricError(f"{where} cannot be used adaptively: {CORPUS}; {USE_MEAN}")
-    if declared.aggregation in (None, *MEANS) or stated is not None:
-        return
-    raise MetricError(
-        f"{where} cannot be used adaptively: the task aggregates it by "
-        f"{'a function of its own' if declared.aggregation == 'custom' else declared.aggregation}, "
+    classes = declared.output_type == "multiple_choice" and not declared.own_results
+    if reason is None and base == "f1" and (declared.aggregation == "f1" or classes):
+        reason = CORPUS, USE_MEAN
+    if reason is not None:
+        return "; ".join(reason)
+    if stated is not None or declared.aggregation in (None, *MEANS):
+        return ""
+    by = "a function of its own" if declared.aggregation == "custom" else declared.aggregation
+    return (
+        f"the task aggregates it by {by}, "
         "not by the mean over documents; if it does report one number per document and their mean "
         f"is what you want, {_DECLARE.format(name=name)}"
     )

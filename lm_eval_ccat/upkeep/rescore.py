@@ -10,15 +10,14 @@ from typing import Any
 
 from ..errors import UsageError
 from ..metrics import known_scale
-from ..metrics.pairs import PAIR_METRICS, parts_of, sentence_scorer
-from ..metrics.rouge import KINDS, rouge
+from ..metrics.pairs import PAIR_METRICS, ROUGE_METRICS, parts_of, rouge, sentence_scorer
 from ..metrics.scale import Scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
 from ..scores.answers import Answer, read_answers
 
 #: What answers can be scored by.
-METRICS = ("comet", "judge", "bertscore", *PAIR_METRICS, *KINDS)
+METRICS = ("comet", "judge", "bertscore", *PAIR_METRICS, *ROUGE_METRICS)
 _SOURCES = ("source_text", "source", "src")
 
 
@@ -88,7 +87,7 @@ def rescore(
         from ..metrics.bertscore import bertscore_f1
 
         scores = bertscore_f1(texts, targets)
-    elif metric in KINDS:
+    elif metric in ROUGE_METRICS:
         scores = [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
     else:
         scores = list(map(sentence_scorer(metric), texts, ([target] for target in targets)))

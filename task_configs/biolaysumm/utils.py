@@ -9,7 +9,7 @@ from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.harness.scorers import record_scorers
 from lm_eval_ccat.metrics.bertscore import bertscore_f1
-from lm_eval_ccat.metrics.rouge import rouge
+from lm_eval_ccat.metrics.pairs import rouge
 from lm_eval_ccat.scores.item_scaling import SUFFIX, ItemScaling
 
 record_scorers()

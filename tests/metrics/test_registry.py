@@ -191,8 +191,8 @@ def test_scores_that_cannot_be_are_refused():
         ("rouge1", 43.2, ScaleError, r"rouge1 of task t gave 43.2, outside .*--range"),
         ("wer", float("inf"), ScaleError, "gave inf"),
         ("bleu", 1.0, MetricError, r"bleu of task t .* number 1\.0.*several targets"),
-        ("bleu", "text", MetricError, "not as a .reference, prediction. pair"),
-        ("bleu", (1, "x"), MetricError, "not as a pair of texts"),
+        ("bleu", "text", MetricError, "not as a .reference, prediction. pair of texts"),
+        ("bleu", (1, "x"), MetricError, "pair of texts"),
         ("bleu", ([], "x"), MetricError, "does not hold one prediction"),
     ):  # fmt: skip
         with pytest.raises(error, match=words):

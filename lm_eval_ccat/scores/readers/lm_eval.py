@@ -19,17 +19,15 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...errors import MetricError, ScoreTableError
-from ...metrics import Metric, Scale, find_metric, known_scale
+from ...metrics import Scale, find_metric
 from ...metrics.pairs import parts_of, script_warning
-from ...metrics.registry import MEANS, read_declaration
-from ...metrics.table import refusal
 from ...shown import plural, short, some
 from ..grid import Grid
 from ..reading import Logged, Progress, Wanted, files_at, json_value, one_of
@@ -456,7 +454,13 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     task = runs[0].task
     name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
-    metric = _metric(name, task, wanted, config)
+    ends, lower = wanted.range, wanted.lower_is_better
+    if wanted.scale is not None and wanted.scale.cap is None:
+        ends, lower = wanted.scale.ends, not wanted.scale.higher_is_better
+    # Where only its values can tell a metric's scale, any number is taken.
+    metric = find_metric(
+        name, range=ends, lower_is_better=lower, task=task, config=config, otherwise=_ANY_NUMBER
+    )
     unknown = metric.scale is _ANY_NUMBER
     labels = labels_of(runs)
     grid = Grid(labels)
@@ -523,18 +527,6 @@ def _choose_metric(
         one_of(path, "metric", metric, reported)
     filters = dict.fromkeys(f for m, f in keys if m == base)
     return name, one_of(path, "filter", None, filters) if filter is None and filters else filter
-
-
-def _metric(name: str, task: str, wanted: Wanted, config: Mapping[str, Any] | None) -> Metric:
-    """The metric of the logs; of any number where only its values can tell its scale."""
-    ends, lower = wanted.range, wanted.lower_is_better
-    if wanted.scale is not None and wanted.scale.cap is None:
-        ends, lower = wanted.scale.ends, not wanted.scale.higher_is_better
-    declared = read_declaration(config, parts_of(name)[0])
-    unknown = ends is None and declared.scale is None and known_scale(name, task=task) is None
-    if unknown and refusal(name) is None and declared.aggregation in (None, *MEANS):
-        return Metric(name, _ANY_NUMBER)
-    return find_metric(name, range=ends, lower_is_better=lower, task=task, config=config)
 
 
 READER = Reader(
