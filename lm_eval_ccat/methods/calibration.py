@@ -71,35 +71,29 @@ def calibrate(
     table = ScoreTable.of(table)
     chosen = method_named(method)
     chosen.check_options(options, chosen.calibration_options)
-    if not chosen.calibrates:
-        return ItemBank.blank(
-            table.doc_ids,
-            task=table.task,
-            metric=table.metric,
-            filter=table.filter,
-            scale=table.scale,
-            doc_hashes=table.doc_hashes,
-            settings=table.settings,
-            method=method,
-        )
-    if len(table.models) < MIN_MODELS:
+    if chosen.calibrates and len(table.models) < MIN_MODELS:
         raise BankError(
             f"calibration needs the scores of several models, the table has {len(table.models)}"
         )
-    fitted = chosen.calibrate(table, **options)
-    bank = ItemBank(
+    fitted = chosen.calibrate(table, **options) if chosen.calibrates else None
+    blank = ItemBank.blank(
+        table.doc_ids,
+        task=table.task,
+        metric=table.metric,
+        filter=table.filter,
+        scale=table.scale,
+        doc_hashes=table.doc_hashes,
+        settings=table.settings,
         method=method,
-        doc_ids=table.doc_ids,
+    )
+    if fitted is None:
+        return blank
+    bank = replace(
+        blank,
         kept=fitted.kept,
         parameters=fitted.parameters,
         constants=fitted.constants,
-        scale=table.scale,
-        metric=table.metric,
-        task=table.task,
-        filter=table.filter,
-        doc_hashes=table.doc_hashes,
         models=table.models,
-        settings=dict(table.settings),
         provenance={
             "package": __version__,
             "harness": table.settings.get("lm_eval_version"),

@@ -18,11 +18,10 @@ from ..curves import AbilityBasis
 from ..method import LARGEST, Fitted, require_parts, require_scores
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
-from .items import MANY, factors_for, fit_table, places
+from .items import FACTORS, FACTORS_OF_MANY, MANY, fit_table, places
 from .selfcheck import Judged, LeftOut, coverage, departures_of, groups, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
-MOST_FACTORS = 8
 _DIGITS = 7  # parameters are rounded: more digits are noise, and banks are text files
 #: Share of items on which all calibration models score alike, from which a warning is due.
 _CONSTANT = 0.1
@@ -71,9 +70,9 @@ def fit(
     """
     n_models = len(table.models)
     if factors is None:
-        factors = factors_for(n_models)
-    if not 0 <= factors <= MOST_FACTORS:
-        raise UsageError(f"factors {factors!r} is not in 0 to {MOST_FACTORS}")
+        factors = FACTORS if n_models < MANY else FACTORS_OF_MANY
+    if not 0 <= factors <= FACTORS_OF_MANY:
+        raise UsageError(f"factors {factors!r} is not in 0 to {FACTORS_OF_MANY}")
     require_scores(table)
     highest = float(table.overview.item_high.max())
     if not highest > float(table.overview.item_low.min()):

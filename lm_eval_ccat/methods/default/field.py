@@ -230,24 +230,11 @@ class Look(NamedTuple):
         after.flat[every], before.flat[every] = C.diagonal(), self.M.diagonal()
         variance = d.inflation_of_pairs * spread(V)
         variance.flat[every] = d.inflation * np.maximum(V.diagonal(), 0.0)
-        return Result(
-            np.minimum(np.maximum(estimate, 0.0, out=estimate), 1.0, out=estimate),
-            variance,
-            _freedom(after, before, d.df, self.carry),
-        )
-
-
-def _freedom(after: Floats, before: Floats, df: float, carry: Floats) -> Floats:
-    """Degrees of freedom of a variance of which the bank tells one part and the draws the other."""
-    bank = np.divide(after, before, out=after)
-    np.minimum(np.maximum(bank, 0.0, out=bank), 1.0, out=bank)
-    draws = 1.0 - bank
-    draws *= draws
-    draws /= NU0 + np.maximum(carry - 1.0, 0.0)
-    bank *= bank
-    bank /= df
-    bank += draws
-    return np.divide(1.0, bank, out=bank)
+        # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
+        bank = np.clip(after / before, 0.0, 1.0)
+        draws = (1.0 - bank) ** 2 / (NU0 + np.maximum(self.carry - 1.0, 0.0))
+        df = 1.0 / (bank**2 / d.df + draws)
+        return Result(np.clip(estimate, 0.0, 1.0), variance, df)
 
 
 class Joint:
@@ -280,15 +267,21 @@ class Joint:
         if len(self._columns) > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
-    def put(self, a: int, m: Member, d: Departures, anew: bool = False) -> None:
+    def put(self, a: int, m: Member, d: Departures) -> None:
         """Replace the state of model `a` by this member's; its draws all `fell`."""
-        m.refresh(d, anew)
-        p, sd = m.posterior, (d.noise * m.noise + d.floor * m.level) ** 0.5
+        m.refresh()
+        p, floor = m.posterior, d.floor * m.level
         one = m.t, m.v, m.level, m.left, len(m.drawn), m.rbar
-        self._of_model[:, a] = *one, p.z[0], p.covariance[0, 0], p.slope, sd
+        self._of_model[:, a] = (
+            *one,
+            p.z[0],
+            p.covariance[0, 0],
+            p.slope,
+            (d.noise * m.noise + floor) ** 0.5,
+        )
         at = [self._columns[i] for i in m.drawn.tolist()]
-        y = m.c * m.e
-        self._rows[:, a, at] = y, m.c * m.sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y
+        y, sd = m.c * m.e, np.sqrt(d.noise * m.noises + floor)
+        self._rows[:, a, at] = y, m.c * sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y
         products = np.einsum("khd,kd->kh", self._rows, self._rows[_OTHER, a])
         products[_CE3] += products[_AGAIN]
         self.sums[:, a] = products
@@ -355,9 +348,8 @@ class Field:
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
         self._joint = Joint()
-        # Models that it does not know as they are, in the order of their last scores: whether all
-        # that is known of one has changed.
-        self._changed: dict[int, bool] = {}
+        # Models that it does not know as they are, in the order of their last scores.
+        self._changed: dict[int, None] = {}
         self._per_draw = 1.0
         for _ in range(n_models):
             self.add_model()
@@ -367,7 +359,7 @@ class Field:
 
     def add_model(self) -> None:
         """One more model joins; it gets the sequence from its beginning."""
-        self._changed[len(self.members)] = True
+        self._changed[len(self.members)] = None
         self.members.append(Member(self.model))
         self._joint.add_model()
         self._forget()
@@ -387,13 +379,14 @@ class Field:
     def learn(self, a: int, items: Items, scores: list[float]) -> None:
         """Model `a` has scores on `items`, asked or known before."""
         self.members[a].learn(items, scores)
-        self._changed[a] = self._changed.pop(a, False)
+        self._changed.pop(a, None)
+        self._changed[a] = None
         self._forget()
 
     def use(self, departures: Departures) -> None:
         """Go on with another prior of departures."""
         self.model = replace(self.model, departures=departures)
-        self._changed = dict.fromkeys(range(len(self.members)), True)
+        self._changed = dict.fromkeys(range(len(self.members)))
         self._forget()
 
     def _forget(self) -> None:
@@ -478,7 +471,7 @@ class Field:
             return False
         if min(m.n_told for m in self.members) >= FIRST // 2:
             for a in self._changed:
-                self.members[a].refresh(self.model.departures)
+                self.members[a].refresh()
             position = sum(abs(m.position) for m in self.members) / len(self.members)
             edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
         fixed = self.model.share
@@ -532,8 +525,8 @@ class Field:
         """The current field."""
         if self._look is None:
             d = self.model.departures
-            for a, anew in self._changed.items():
-                self._joint.put(a, self.members[a], d, anew)
+            for a in self._changed:
+                self._joint.put(a, self.members[a], d)
             self._changed.clear()
             self._look = self._joint.look(d)
         return self._look

@@ -60,14 +60,10 @@ def logistic(eta: Floats) -> Floats:
     return np.asarray(mu)
 
 
-def weight(mu: Floats) -> Floats:
-    """``mu (1 - mu)``, bounded below; the slope of the logistic curve."""
-    return np.maximum(mu * (1.0 - mu), SMALLEST_WEIGHT)
-
-
-def weight_into(out: Floats, mu: Floats) -> Floats:
-    """`weight`, written into `out`."""
-    np.multiply(np.subtract(1.0, mu, out=out), mu, out=out)
+def weight(mu: Floats, out: Floats | None = None) -> Floats:
+    """``mu (1 - mu)``, bounded below, written into `out`; the slope of the logistic curve."""
+    out = np.subtract(1.0, mu, out=out)
+    out *= mu
     return np.maximum(out, SMALLEST_WEIGHT, out=out)
 
 
@@ -194,11 +190,6 @@ class FractionalItems:
     def n_dimensions(self) -> int:
         """Ability and residual factors."""
         return 1 + int(self.loadings.shape[1])
-
-    @property
-    def prior_precision(self) -> Floats:
-        """Diagonal of the prior precision of ability and factors."""
-        return np.concatenate([[self.prior_sd**-2], np.ones(self.loadings.shape[1])])
 
     def prior_precision_at(self, x: float) -> float:
         """Of an ability: ``-U'(x) / x`` for the log density ``U`` of a mixture of two normals."""

@@ -32,13 +32,13 @@ from scipy.special import logit
 from ...scores.table import Overview, Part, ScoreTable
 from ..belief import Floats, Places
 from ..curves import AbilityBasis
-from .fractional import FractionalItems, packed, weight_into
+from .fractional import FractionalItems, packed, weight
 
 ITERATIONS = 14
 BENDS_FROM = (8, 15, 30)  # models from which on there are one, two and three bends
 #: Models from which on a bank tells by itself how far new ones depart from it.
 MANY = 200
-_FACTORS, _FACTORS_OF_MANY = 2, 8  # of the residuals, at most
+FACTORS, FACTORS_OF_MANY = 2, 8  # of the residuals, at most
 _PRIOR_DF = 10.0  # models' worth of the noise that items of like difficulty have
 _PRIOR_WIDTH = 1.5  # standard deviation of a new model's ability, in those of calibration
 _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
@@ -70,11 +70,6 @@ class ItemFit:
     report: dict[str, Any]
 
 
-def factors_for(n_models: int) -> int:
-    """Residual factors that so many calibration models can carry at most."""
-    return _FACTORS if n_models < MANY else _FACTORS_OF_MANY
-
-
 def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     """`fit_items` for a table; of a large one memory beside it grows with its items only."""
     n_models = len(table.models)
@@ -88,7 +83,7 @@ def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     return _fit(lambda at: table.model_scores(models=at), table.overview, factors, extra, True)
 
 
-def fit_items(scores: Floats, factors: int = _FACTORS, extra: float = 0.0) -> ItemFit:
+def fit_items(scores: Floats, factors: int = FACTORS, extra: float = 0.0) -> ItemFit:
     """Fit the response model.
 
     Parameters
@@ -240,7 +235,7 @@ class Cells:
             mu = self._f[at] @ (0.5 * c.T)
             mu = np.add(np.tanh(mu, out=mu), 1.0, out=mu)
             mu *= 0.5
-            w, y, seen = weight_into(self._w[at], mu), self._read(rows), None
+            w, y, seen = weight(mu, self._w[at]), self._read(rows), None
             if self._grouped:
                 tilt = (self._slope[at] @ c.T) * (mu * (1.0 - mu))
                 mu = self._away[rows, None] * tilt + mu

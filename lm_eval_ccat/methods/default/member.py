@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from ..belief import Floats, Places
-from .departures import OUTSIDE, PER_DISTANCE, DefaultModel, Departures
+from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
 from .fractional import FractionalItems
 
 #: Draws that the residual covariance found by calibration counts as.
@@ -74,11 +74,10 @@ class Member:
         Items without a score.
     rbar : float
         Above.
-    drawn, c, e, sd : ndarray of shape (q,)
-        The draws with a score, their weights in `rbar`, residuals from it, and standard deviations
-        expected.
+    drawn, c, e, noises : ndarray of shape (q,)
+        The draws with a score, their weights in `rbar`, residuals from it, and variances.
     noise : float
-        Mean variance of the scores not seen, by the response model.
+        Mean variance of the scores not seen; this and `noises` are the response model's.
     """
 
     def __init__(self, model: DefaultModel) -> None:
@@ -95,7 +94,7 @@ class Member:
         self._known = -1
         self.drawn = self._chosen = np.empty(0, dtype=np.intp)
         self._unsure = self.rbar = 0.0
-        self.c = self.e = self.sd = np.empty(0)
+        self.c = self.e = self.noises = np.empty(0)
 
     @property
     def n_told(self) -> int:
@@ -142,10 +141,10 @@ class Member:
         """Items whose scores are on their way, or will be: asked, or in the shared sequence."""
         return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
-    def refresh(self, d: Departures, anew: bool = False) -> None:
+    def refresh(self) -> None:
         """Bring up to date what depends on the scores."""
         p = self.posterior
-        if self._known == len(p.seen) and not anew:
+        if self._known == len(p.seen):
             return
         self._known = len(p.seen)
         self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
@@ -160,13 +159,13 @@ class Member:
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
         self.v = left + self._unsure
         if len(at):
-            self._measure(d, scored, w, per, at)
+            self._measure(scored, w, per, at)
 
     def left_by_chosen(self, item: int) -> float:
         """`v` once another item is chosen."""
         return self.posterior.open_after(np.append(self._chosen, item)) + self._unsure
 
-    def _measure(self, d: Departures, scored: Places, w: Floats, per: Floats, at: Places) -> None:
+    def _measure(self, scored: Places, w: Floats, per: Floats, at: Places) -> None:
         """What the draws, at these places among the items scored, say of the departure."""
         p = self.posterior
         w /= sum(w.tolist())
@@ -179,10 +178,7 @@ class Member:
         self.c = kept / max(sum(kept.tolist()), 1e-12)
         residual, drawn = residual[at], scored[at]
         self.e = residual - float(self.c.dot(residual))
-        noise = p.kappa[drawn] * p.w[drawn]
-        noise *= d.noise
-        noise += d.floor * self.level
-        self.sd = np.sqrt(noise)
+        self.noises = p.kappa[drawn] * p.w[drawn]
 
     def sample(self) -> tuple[float, float, int]:
         """Estimate of the full-benchmark mean that does not depend on the bank's quality.
@@ -248,7 +244,8 @@ class ScorePosterior:
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
         self.score = np.zeros(items.n_items)
         self._rows = items.rows[:, :0]  # of the items seen
-        self._prior = items.prior_precision
+        self._prior = np.ones(items.n_dimensions)  # precisions
+        self._prior[0] = items.prior_sd**-2
         # Gradients of the linear predictors; only that in the ability ever changes.
         self._slopes = np.empty((items.n_dimensions, items.n_items))
         self._slopes[1:] = items.loadings.T

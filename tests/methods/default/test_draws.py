@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior
+from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, Departures, posterior
 from lm_eval_ccat.methods.default.field import Field, Joint, Sequence
 
 
@@ -151,7 +151,7 @@ def test_the_posterior_of_departures():
 
 
 ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0)
-REST = dict(refresh=lambda *_: None, t=0.5, v=0.1, level=1.0, left=9, rbar=0.0, noise=0.1)
+REST = dict(refresh=lambda: None, t=0.5, v=0.1, level=1.0, left=9, rbar=0.0, noise=0.1)
 
 
 @settings(max_examples=30, deadline=None)
@@ -160,7 +160,7 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(120).tolist()  # more draws than there is room for at first
     joint = Joint()
-    c, e, sd = np.zeros((3, n_models, 120))
+    c, e, noise = np.zeros((3, n_models, 120))
     for item in order:
         joint.fell(item)
     for a in range(n_models):
@@ -168,14 +168,13 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
         for q in sorted(rng.integers(1, 121, 2)):
             items = order[:q]
             now = rng.random(q), rng.normal(size=q), rng.random(q)
-            c[a, items], e[a, items], sd[a, items] = now
-            member = SimpleNamespace(
-                drawn=np.array(items), posterior=ABILITY, **dict(zip(("c", "e", "sd"), now)), **REST
-            )
-            joint.put(a, member, VAGUE)
+            c[a, items], e[a, items], noise[a, items] = now
+            drawn = dict(zip(("drawn", "c", "e", "noises"), (np.array(items), *now)))
+            member = SimpleNamespace(posterior=ABILITY, **drawn, **REST)
+            joint.put(a, member, Departures())
     x, sums = c * e, joint.sums
     assert sums[0] == pytest.approx(x @ x.T)
-    assert sums[1] == pytest.approx((c * sd) @ (c * sd).T)
+    assert sums[1] == pytest.approx((c * np.sqrt(noise)) @ (c * np.sqrt(noise)).T)
     assert sums[2] == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
