@@ -17,59 +17,38 @@ ROWS = [
     {"source": "eins zwei", "target": "one two", "targets": ["one two", "a b"], "label": 0},
     {"source": "drei", "target": "three", "targets": ["three"], "label": 1},
 ]
-
-COMMON = """\
-dataset_path: json
-dataset_kwargs: {data_files: {test: %s}}
-test_split: test
-doc_to_text: "{{source}}"
-"""
-
+#: By name the output type, the target, and the rest of a task.
 TASKS = {
-    "t_translate": """\
-output_type: generate_until
-doc_to_target: "{{target}}"
+    "t_translate": ("generate_until", '"{{target}}"', """
 metric_list:
   - {metric: bleu, aggregation: bleu, higher_is_better: true}
   - {metric: chrf++, aggregation: chrf++, higher_is_better: true}
   - {metric: ter, aggregation: ter, higher_is_better: false}
-""",
-    "t_two_filters": """\
-output_type: generate_until
-doc_to_target: "{{target}}"
+"""),
+    "t_two_filters": ("generate_until", '"{{target}}"', """
 filter_list:
   - {name: strict, filter: [{function: take_first}]}
   - {name: loose, filter: [{function: take_first}]}
-metric_list:
-  - {metric: exact_match, aggregation: mean, higher_is_better: true}
-""",
-    "t_several_targets": """\
-output_type: generate_until
-doc_to_target: targets
+metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
+"""),
+    "t_several_targets": ("generate_until", "targets", """
 metric_list:
   - {metric: exact_match, aggregation: mean, higher_is_better: true}
   - {metric: bleu, aggregation: bleu, higher_is_better: true}
-""",
-    "t_choice": """\
-output_type: multiple_choice
+"""),
+    "t_choice": ("multiple_choice", "label", """
 doc_to_choice: ["yes", "no"]
-doc_to_target: label
-metric_list:
-  - {metric: acc}
-  - {metric: f1}
-  - {metric: mcc}
-""",
-    "t_own": """\
-output_type: generate_until
-doc_to_target: "{{target}}"
+metric_list: [{metric: acc}, {metric: f1}, {metric: mcc}]
+"""),
+    "t_own": ("generate_until", '"{{target}}"', """
 process_results: !function own.process
 metric_list:
   - {metric: grade, aggregation: mean, higher_is_better: false}
   - {metric: broken, aggregation: mean, higher_is_better: true}
 metadata: {version: 1.0, ccat_scales: {grade: {range: [0, 20]}, broken: {range: [0, 1]}}}
-""",
-}
-
+"""),
+    "t_ppl": ("loglikelihood_rolling", '"{{target}}"', "metric_list: [{metric: word_perplexity}]"),
+}  # fmt: skip
 OWN = """\
 def process(doc, results):
     return {"grade": float(len(results[0])), "broken": [1.0]}
@@ -89,8 +68,12 @@ def folder(tmp_path_factory):
     data = folder / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     (folder / "own.py").write_text(OWN)
-    for name, text in TASKS.items():
-        (folder / f"{name}.yaml").write_text(f"task: {name}\n" + COMMON % data + text)
+    for name, (kind, target, rest) in TASKS.items():
+        (folder / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: json\ntest_split: test\noutput_type: {kind}\n"
+            f"dataset_kwargs: {{data_files: {{test: {data}}}}}\n"
+            f'doc_to_text: "{{{{source}}}}"\ndoc_to_target: {target}\n{rest.strip()}\n'
+        )
     return folder
 
 
@@ -161,24 +144,17 @@ def test_without_documents_the_yaml_is_judged(capsys):
     assert truthful["bleu_max"]["key"] == "bleu_max,none"
 
 
-def test_exit_codes_and_one_line_errors(folder, capsys):
-    include = ["--include_path", str(folder)]
-    assert main(["check", "t_choice", *include]) == 0
-    assert "acc,none" in capsys.readouterr().out
-    assert main(["check", "t_choice", "--metric", "mcc", *include]) == 3
-    assert "refused: metric mcc of task t_choice" in capsys.readouterr().out
-    assert main(["check", "t_choice", "--metric", "nope", *include]) == 3
-    assert "no metric nope; it has acc, f1, mcc" in " ".join(capsys.readouterr().out.split())
-    assert main(["check", "no_such_task", *include]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_perplexity_task_is_refused_whole(folder, capsys):
-    file = folder / "ppl.yaml"
-    data = COMMON % (folder / "rows.jsonl")
-    file.write_text(
-        f"task: t_ppl\n{data}output_type: loglikelihood_rolling\n"
-        'doc_to_target: "{{target}}"\nmetric_list: [{metric: word_perplexity}]\n'
-    )
-    assert main(["check", str(file)]) == 3
-    assert "cannot be run adaptively: task t_ppl" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("t_choice", 0, "acc,none"),
+        ("t_choice --metric mcc", 3, "refused: metric mcc of task t_choice"),
+        ("t_choice --metric nope", 3, "no metric nope; it has acc, f1, mcc"),
+        ("t_ppl", 3, "cannot be run adaptively: task t_ppl"),
+        ("no_such_task", 2, None),
+    ],
+)
+def test_exit_codes_and_one_line_errors(folder, capsys, arguments, code, said):
+    assert main(["check", *arguments.split(), "--include_path", str(folder)]) == code
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 if said is None else said in " ".join(out.split())

@@ -1,0 +1,114 @@
+"""`verify --full`: what was claimed and what held, from results as `rank` and `run` leave them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import Ranker, calibrate
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.scores import ScoreTable
+
+SCALE = Scale(0, 25, higher_is_better=False)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    eta = np.linspace(-1.2, 1.2, 14)[:, None] + rng.normal(size=200)[None]
+    unit = np.clip(1 / (1 + np.exp(-eta)) + 0.1 * rng.normal(size=eta.shape), 0, 1)
+    names = [f"m{n:02d}" for n in range(14)]
+    return ScoreTable.from_arrays(SCALE.restore(unit), names, scale=SCALE, metric="mqm")
+
+
+@pytest.fixture(scope="module")
+def content(table):
+    """The result of four models."""
+    names = ["m01", "m05", "m06", "m12"]
+    bank = calibrate(table.without(names), method="paper")
+    ranker = Ranker(bank, models={m: 1.0 for m in names}, budget=100)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, table.select([model]).scores[0, item])
+    return {"key": "mqm,none", "metric": "mqm", **ranker.result().to_dict()}
+
+
+@pytest.fixture
+def verified(content, table, tmp_path, capsys):
+    """Verifies the result by scores, of these models; exit code, output, errors."""
+
+    def verify(*more, raw=table.raw, models=table.models):
+        (tmp_path / "result.json").write_text(json.dumps(content))
+        full = ScoreTable.from_arrays(raw, models=list(models), scale=SCALE, metric="mqm")
+        full.write(tmp_path / "full.parquet")
+        code = main(["verify", str(tmp_path), "--full", str(tmp_path / "full.parquet"), *more])
+        return (code, *capsys.readouterr())
+
+    return verify
+
+
+def test_order_intervals_and_pairs_are_compared(verified, content, table, tmp_path):
+    out = tmp_path / "audit.json"
+    code, printed, _ = verified("--json", str(out))
+    assert code == 0 and printed.splitlines()[0].endswith(": 95% intervals against full results")
+    found = json.loads(out.read_text())
+    truth = dict(zip(table.models, table.raw.mean(axis=1)))
+    for name, one in found["models"].items():
+        claim = content["models"][name]
+        assert one["truth"] == pytest.approx(truth[name])
+        z = (claim["estimate"] - truth[name]) / claim["standard_error"]
+        assert one["z"] == pytest.approx(z)
+        assert one["held"] == (claim["interval"][0] <= truth[name] <= claim["interval"][1])
+    # Lower is better: the true order is by ascending mean.
+    assert found["true_order"] == sorted(content["order"], key=truth.__getitem__)
+    sure = [p for p in found["pairs"] if p["held"] is not None]
+    assert found["decided"] == {"held": sum(p["held"] for p in sure), "of": len(sure)}
+    assert f"{found['decided']['held']} of {len(sure)} in the full order" in printed
+    assert "claimed order" in printed and "m12 > " in printed
+    assert len(found["pairs"]) == 6 and found["items"]["full"] == 800
+
+
+def test_what_does_not_fit_is_named(verified, content, table):
+    best, worst = content["order"][0], content["order"][-1]
+    swap = {best: worst, worst: best}
+    code, printed, _ = verified(models=[swap.get(m, m) for m in table.models])
+    assert code == 0 and "NO" in printed
+    assert f"did not hold: {best} better ({best} against {worst}" in printed
+    code, _, error = verified(models=[f"org/{m}" for m in table.models])
+    assert code == 2 and "no full results of m" in error
+    raw = table.raw[:, :150].copy()
+    raw[1, :7] = np.nan
+    code, _, error = verified(raw=raw)
+    assert code == 0 and "benchmark has 200 items, the full results have 150" in error
+    assert "m01: 7 of 150 full scores are missing" in error
+
+
+def test_the_results_file_of_an_adaptive_run(table, tmp_path, capsys):
+    table.write(tmp_path / "full.parquet")
+    block = {
+        "metric": "mqm", "filter": "none", "key": "mqm,none", "estimate": 9.0,
+        "standard_error": 0.5, "interval": [8.02, 9.98], "confidence": 0.95, "items": 30,
+        "items_total": 200,
+    }  # fmt: skip
+    (tmp_path / "results_2026-01-01T00-00-00.json").write_text(
+        json.dumps({"model_name": "m07", "results": {"t": {}}, "adaptive": {"t": block}})
+    )
+    assert main(["verify", str(tmp_path), "--full", str(tmp_path / "full.parquet")]) == 0
+    assert f"{(9.0 - table.raw[7].mean()) / 0.5:+.2f}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "cannot be read as a result"),
+        ("{}", "neither a result of `rank`"),
+        ('{"models": {"a": {}}, "pairwise": []}', "not a complete result"),
+    ],
+)
+def test_what_is_no_result_is_refused(tmp_path, capsys, content, said):
+    (tmp_path / "result.json").write_text(content)
+    assert main(["verify", str(tmp_path), "--full", str(tmp_path)]) == 1
+    assert said in capsys.readouterr().err
