@@ -100,7 +100,8 @@ def complete(
         run.book, _ = rebuild(place)
         if not run.book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
-        run.book.count_all()
+        # Answers that the Ranker was not told are those of a full run too.
+        run.book.answers |= {p: r for p, r in run.book.waiting.items() if "responses" in r}
         return {model.name: _complete(run, model, place / FOLDER) for model in run.models}
 
 

@@ -380,10 +380,6 @@ class Book:
         """Whether a pair has an answer or was given up, told or not."""
         return pair in self._ended or pair in self.waiting
 
-    def count_all(self) -> None:
-        """Put answers that the Ranker was not told among `answers`: a full run has them too."""
-        self.answers |= {p: r for p, r in self.waiting.items() if "responses" in r}
-
     @property
     def done(self) -> bool:
         """Whether the journal says that the run is over."""
@@ -401,14 +397,21 @@ class Book:
         Raises
         ------
         RunError
-            The journal cannot be written; nothing of it counts then.
+            A score is not in [0, 1], a cost is below 0, or the journal cannot be written; nothing
+            of it counts then.
         """
         if not records:
             return
         now = round(self._clock(), 3)
-        for record in records:
-            if record["op"] in ("tell", "fail"):
-                answer_is_right(record)
+        for record in (r for r in records if r["op"] in ("tell", "fail")):
+            # What the Ranker would refuse is not written.
+            model, (_, doc_id) = record["model"], record["item"]
+            score, cost = record.get("score", 0.0), record.get("cost") or 0.0
+            for v in score.values() if isinstance(score, Mapping) else [score]:
+                if not (isinstance(v, int | float) and math.isfinite(v) and 0 <= v <= 1):
+                    raise RunError(f"score {v!r} of {model} on item {doc_id!r} is not in [0, 1]")
+            if not (math.isfinite(cost) and cost >= 0.0):
+                raise RunError(f"cost {cost!r} of {model} is not a number of at least 0")
         kept = [mask_values({**record, "time": now}) for record in records]
         self.journal.append(kept)
         if any("item" in record for record in kept):
@@ -608,21 +611,3 @@ class Book:
         if wanted.get("max_items") == NO_LIMIT:
             del wanted["max_items"]  # the rule that stands beside it has none
         self.ranker.change(**wanted)
-
-
-def answer_is_right(record: Mapping[str, Any]) -> None:
-    """Refuse an answer that the Ranker would refuse, before it is written.
-
-    Raises
-    ------
-    RunError
-        A score is not in [0, 1], or a cost is below 0.
-    """
-    score = record.get("score", 0.0)
-    for value in score.values() if isinstance(score, Mapping) else [score]:
-        if not (isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= 1):
-            model, (_, doc_id) = record["model"], record["item"]
-            raise RunError(f"score {value!r} of {model} on item {doc_id!r} is not in [0, 1]")
-    cost = record.get("cost") or 0.0
-    if not (math.isfinite(cost) and cost >= 0.0):
-        raise RunError(f"cost {cost!r} of {record['model']} is not a number of at least 0")

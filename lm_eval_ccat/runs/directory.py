@@ -38,8 +38,6 @@ from .store import is_stored
 _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
 
 _LOCK, _LOG = "run.lock", "run.log"
-#: What lies in a folder in which no run has begun.
-_OF_NO_RUN = (_LOCK, _LOG)
 
 
 class RunDirectory:
@@ -86,16 +84,16 @@ class RunDirectory:
         A folder that `take` made and in which no run began is removed.
         """
         self.journal.close()
-        begun = {path.name for path in self.path.iterdir()} - set(_OF_NO_RUN)
-        if self._made and not begun:
-            (self.path / _LOG).unlink(missing_ok=True)
+        begun = {path.name for path in self.path.iterdir()} - {_LOCK, _LOG}
+        if begun or not self._made:
+            self.tighten()
             self._sole_lock.release()
-            with contextlib.suppress(OSError):  # another process has taken it just now
-                (self.path / _LOCK).unlink(missing_ok=True)
-                self.path.rmdir()
             return
-        self.tighten()
+        (self.path / _LOG).unlink(missing_ok=True)
         self._sole_lock.release()
+        with contextlib.suppress(OSError):  # another process has taken it just now
+            (self.path / _LOCK).unlink(missing_ok=True)
+            self.path.rmdir()
 
     def make(self) -> None:
         """Create the folder, its owner's alone; the rights of one that is there stay."""

@@ -22,7 +22,6 @@ import hashlib
 import json
 import os
 import re
-import threading
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,6 +55,8 @@ class Lines:
     ----------
     count : int
         Lines so far.
+    chained : bool
+        Whether the last line seals all lines before it.
 
     Examples
     --------
@@ -70,12 +71,7 @@ class Lines:
         self._alone: str | None = ""  # the task whose items stand in lines by their doc_ids
         self._hash = hashlib.sha256()
         self._bare_allowed = False  # lines without checksum: a journal begun in version 1
-        self._sealed = False
-
-    @property
-    def chained(self) -> bool:
-        """Whether the last line seals all lines before it."""
-        return self._sealed
+        self.chained = False
 
     @property
     def digest(self) -> str:
@@ -105,7 +101,7 @@ class Lines:
         for line in lines:
             self._hash.update(line + b"\n")
             self.count += 1
-            self._bare_allowed, self._sealed = False, True
+            self._bare_allowed, self.chained = False, True
 
     def read(self, lines: Iterable[bytes]) -> list[Record]:
         """Records of the lines that follow those so far.
@@ -163,11 +159,11 @@ class Lines:
         if seal := _SEAL.search(line):
             hashed = self._hash.copy()
             hashed.update(line[: seal.start()])
-            self._sealed, self._bare_allowed = True, False
+            self.chained, self._bare_allowed = True, False
             del record["sha256"]
             right = hashed.hexdigest().encode() == seal[1]
             return "" if right else "does not fit its seal: it was changed, or one before it"
-        if self._sealed:
+        if self.chained:
             return "has no seal, and lines before it have: it was edited by hand"
         if checksum := _CHECKSUM.search(line):
             del record["sum"]
@@ -179,7 +175,7 @@ class Lines:
         return "" if self._bare_allowed else "has no checksum: it was edited by hand"
 
 
-class Journal:
+class Journal(Lines):
     """A journal that lives as long as the process: a run without a run directory.
 
     `JournalFile` keeps its records on disk; ``tests/runs/conformance.py`` holds what both must do.
@@ -205,26 +201,13 @@ class Journal:
     def __init__(
         self, lines: list[bytes] | None = None, name: str = "the journal in memory"
     ) -> None:
+        super().__init__(name)
         self.lines = [] if lines is None else lines
         self.torn: str | None = None
-        self._name, self._lines, self._closed = name, Lines(name), False
+        self._closed = False
 
     def __str__(self) -> str:
-        return self._name
-
-    def item(self, value: Any) -> Item:
-        """An item from its form in a line or as the Ranker hands it out."""
-        return self._lines.item(value)
-
-    @property
-    def count(self) -> int:
-        """Records read or written so far."""
-        return self._lines.count
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of everything read or written so far."""
-        return self._lines.digest
+        return self.where
 
     def exists(self) -> bool:
         """Whether it holds at least one record."""
@@ -232,7 +215,7 @@ class Journal:
 
     def read_new(self) -> list[Record]:
         """Return the records after the last one that this object read or appended."""
-        return self._lines.read(self.lines[self.count :])
+        return self.read(self.lines[self.count :])
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records, all or none; when this returns they survive the death of the process.
@@ -244,10 +227,9 @@ class Journal:
         """
         if self._closed:
             raise RunError(f"{self} is closed: the run has ended")
-        lines = self._lines.sealed(records)
-        del self.lines[self.count :]
-        self.lines.extend(lines)
-        self._lines.passed(lines)
+        lines = self.sealed(records)
+        self.lines[self.count :] = lines
+        self.passed(lines)
 
     def make_durable(self) -> None:
         """Make everything appended so far survive a power cut; memory ends with the process."""
@@ -282,7 +264,6 @@ class JournalFile(Journal):
         super().__init__(name=str(path))
         self.path, self.durable = Path(path), durable
         self._offset = self._synced = 0
-        self._sync_lock = threading.Lock()
         self._file: BinaryIO | None = None
 
     def exists(self) -> bool:
@@ -318,7 +299,7 @@ class JournalFile(Journal):
         self.torn = rest.decode("utf-8", "replace") if rest else None
         if not newline:
             return []
-        records = self._lines.read(complete.split(b"\n"))
+        records = self.read(complete.split(b"\n"))
         self._offset += len(complete) + 1
         return records
 
@@ -336,7 +317,7 @@ class JournalFile(Journal):
         """
         if self._closed:
             raise RunError(f"the journal {self.path} is closed: the run has ended")
-        lines = self._lines.sealed(records)
+        lines = self.sealed(records)
         data = b"".join(line + b"\n" for line in lines)
         try:
             stream = self._open()
@@ -355,31 +336,25 @@ class JournalFile(Journal):
                 "recorded before is kept, free the space or fix the rights and resume"
             ) from error
         self._offset += len(data)
-        self._lines.passed(lines)
+        self.passed(lines)
 
     def make_durable(self) -> None:
         """Force what was appended so far to the disk (``fsync``).
-
-        Threads that come while another is at it wait for one sync for all of them together, so
-        the cost per record falls as the rate of records grows.
 
         Raises
         ------
         RunError
             If the disk refuses.
         """
-        target = self._offset
-        with self._sync_lock:
-            if not self.durable or self._synced >= target or self._file is None:
-                return
-            reached = self._offset
-            try:
-                sync_file(self._file.fileno())
-            except OSError as error:
-                raise RunError(
-                    f"cannot write the journal {self.path}: {error.strerror or error}"
-                ) from error
-            self._synced = reached
+        if not self.durable or self._synced >= self._offset or self._file is None:
+            return
+        try:
+            sync_file(self._file.fileno())
+        except OSError as error:
+            raise RunError(
+                f"cannot write the journal {self.path}: {error.strerror or error}"
+            ) from error
+        self._synced = self._offset
 
     def _open(self) -> BinaryIO:
         if self._file is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 from lm_eval.tasks import TaskManager
-from worlds.bench import TASK, Bench
+from worlds.bench import TASK
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -19,9 +18,7 @@ def asked_of(server: CompletionsServer, model: str) -> int:
     return sum(n for (name, _), n in server.asked.items() if name == model)
 
 
-def test_the_same_answers_give_what_stock_lm_eval_gives(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path, capsys):
     models = ["m05", "m07"]
     config = bench.config(server.url, models, budget={"items": 40},
                           model_args={"num_concurrent": 2})  # fmt: skip
@@ -67,9 +64,7 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(
     assert main(["verify", str(config.with_suffix(".run"))]) == 0
 
 
-def test_credentials_that_the_run_does_not_keep_are_asked_for(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, capsys):
     config = bench.config(server.url, ["m05", "m07"], budget={"items": 40},
                           model_args={"auth_token": "sk-s3cret/0123+y"})  # fmt: skip
     main(["rank", str(config)])
@@ -80,9 +75,7 @@ def test_credentials_that_the_run_does_not_keep_are_asked_for(
     assert "no model named 'nobody'" in capsys.readouterr().err
 
 
-def test_what_run_adaptive_left_is_topped_up_too(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_what_run_adaptive_left_is_topped_up_too(bench, server, tmp_path, capsys):
     logs, tasks = tmp_path / "logs", str(tmp_path / "tasks")
     arguments = f"model=m05,base_url={server.url},tokenizer_backend=none,num_concurrent=2"
     model = ["--model", "local-completions", "--model_args", arguments]

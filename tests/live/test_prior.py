@@ -45,10 +45,7 @@ def asked_again(server: CompletionsServer, had: dict[str, set[int]]) -> set[tupl
     return before & set(server.asked)
 
 
-def test_a_ranking_takes_the_answers_of_another(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
-    had: dict[str, set[int]],
-) -> None:  # fmt: skip
+def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     content = bench.ranked(
         server, [*PAIR, "m09"], name="second", budget={"items": 90}, prior="first.run", **WHOLE
     )
@@ -71,9 +68,7 @@ def test_a_ranking_takes_the_answers_of_another(
     assert len(old) == sum(used.values()) and all("first.run" in r["prior"] for r in old)
 
 
-def test_logs_of_the_harness_are_taken_under_another_name(
-    bench: Bench, server: CompletionsServer, had: dict[str, set[int]]
-) -> None:
+def test_logs_of_the_harness_are_taken_under_another_name(bench, server, had):
     content = bench.ranked(
         server, ["m05", "x"], budget={"items": 20}, prior=["x=first.run/m07"], **WHOLE
     )
@@ -81,10 +76,7 @@ def test_logs_of_the_harness_are_taken_under_another_name(
     assert sum(server.asked.values()) == content["cost"] <= 20
 
 
-def test_what_of_earlier_answers_is_damaged_is_named(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
-    had: dict[str, set[int]],
-) -> None:  # fmt: skip
+def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had):
     [torn], [unreadable] = (list((bench.folder / "first.run" / m).glob("samples_*")) for m in PAIR)
     lines = torn.read_text().splitlines()
     torn.write_text("\n".join([lines[0][:40], *lines[1:]]))
@@ -100,9 +92,7 @@ def test_what_of_earlier_answers_is_damaged_is_named(
     assert "no answer to task loopback_task" in error
 
 
-def test_an_answer_to_another_prompt_does_not_count(
-    bench: Bench, server: CompletionsServer, had: dict[str, set[int]]
-) -> None:
+def test_an_answer_to_another_prompt_does_not_count(bench, server, had):
     lines = (bench.folder / "first.run" / "journal.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     changed = [r | {"prompt_sha256": "0" * 64} if "prompt_sha256" in r else r for r in records]

@@ -11,9 +11,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat.cli.main import main
 
 
-def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(
-    bench: Bench, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, capsys):
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("say", 401, '{"error": "no such key\\u001b[2J"}') if model == "m05" else None
 
@@ -29,9 +27,7 @@ def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(
     assert main(["rank", str(config), "--probe"]) == 2
 
 
-def test_without_a_budget_it_says_what_it_takes_at_most(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, capsys):
     config = bench.config(
         server.url, ["m01", "m11"], bank="default.bank.json", entry={"price": {"item": 0.5}}
     )
@@ -64,9 +60,7 @@ def test_on_a_terminal_it_asks_before_money_without_a_limit(
     assert ("not started" in said) == (code == 2)
 
 
-def test_a_limit_or_small_change_is_not_asked_about(
-    bench: Bench, server: CompletionsServer
-) -> None:
+def test_a_limit_or_small_change_is_not_asked_about(bench, server):
     for name, entry, limit in (
         ("limit", {"price": {"item": 0.5}}, {"max_items": 15}),
         ("change", {"price": {"item": 0.001}}, {}),
@@ -75,9 +69,7 @@ def test_a_limit_or_small_change_is_not_asked_about(
         assert main(["rank", str(config)]) == 0
 
 
-def test_without_a_bank_it_says_what_differences_take(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_without_a_bank_it_says_what_differences_take(bench, server, capsys):
     config = bench.config(server.url, ["m01", "m11"], bank=None, budget={"items": 40})
     assert main(["rank", str(config)]) == 0
     said = " ".join(capsys.readouterr().err.split())

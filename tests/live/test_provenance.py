@@ -23,9 +23,7 @@ def swapped(model: str, n: int) -> Mapping[str, Any]:
     return {"model": name, "system_fingerprint": "fp", "id": f"r{n}"}
 
 
-def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(
-    bench: Bench,
-) -> None:
+def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(bench):
     with CompletionsServer(bench.outputs, says=swapped) as server:
         config = bench.config(server.url, THREE, entry={"price": {"item": 1.0}})
         run = bench.folder / "rank.run"
@@ -45,9 +43,7 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
 
 
-def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(
-    bench: Bench,
-) -> None:
+def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(bench):
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("truncate",) if model == "m11" else None
 

@@ -13,9 +13,7 @@ from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
 
 
-def test_a_bank_grows_from_ranking_to_ranking(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
     kept = str(tmp_path / "kept.bank.json")
     first = bench.config(server.url, ["m05", "m07"], name="first", bank=None, budget={"items": 60})
     main(["rank", str(first), "--save_bank", kept])
@@ -54,9 +52,7 @@ def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
     assert not server.asked
 
 
-def test_strata_are_a_field_of_the_documents(
-    bench: Bench, server: CompletionsServer, tmp_path: Path
-) -> None:
+def test_strata_are_a_field_of_the_documents(bench, server, tmp_path):
     data = tmp_path / "tasks" / "docs.jsonl"
     fields = [json.loads(line)["numbers"] for line in data.read_text().splitlines()]
     config = bench.config(server.url, ["m05", "m07"], bank=None, strata="numbers", name="grouped",

@@ -60,9 +60,7 @@ def answered(path: Path, model: str) -> list[int]:
     return [item[1] for name, item in book.answers if name == model]
 
 
-def test_every_metric_is_estimated_and_those_with_weight_steer(
-    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, capsys):
     path = config(several, server, {"share": 1, "errors": 0, "judged": 0}, budget={"items": 120})
     assert main(["rank", str(path)]) in (0, 3)
     shown = capsys.readouterr().out
@@ -98,9 +96,7 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(
     assert main([*asked, "--metric", "bleu"]) == 2
 
 
-def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(
-    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(several, server, capsys):
     path = config(several, server, ["share"], budget={"items": 120})
     assert main(["rank", str(path)]) in (0, 3)
     shown = capsys.readouterr().out
@@ -126,9 +122,7 @@ def picked(asked: list[str], metric: str, capsys: pytest.CaptureFixture) -> dict
     return found
 
 
-def test_the_harness_files_hold_an_estimate_of_every_metric(
-    several: Bench, server: CompletionsServer
-) -> None:
+def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
     path = config(several, server, ["share", "errors"], budget={"items": 90})
     assert main(["rank", str(path)]) in (0, 3)
     content = content_of(path)
@@ -155,9 +149,7 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
     assert [c.higher_is_better for c in claims] == [True, True, False]
 
 
-def test_each_metric_has_a_bank_or_none_has(
-    several: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, capsys):
     bank = ItemBank.load(tmp_path / "default.bank.json")
     replace(bank, metric="judged").save(tmp_path / "judged.bank.json")
     banks = {"share": "default.bank.json"}
@@ -248,9 +240,7 @@ class _Refusing(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(
-    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(several, server, capsys):
     """The weighted mean is never taken for one of its metrics, nor compared with one."""
     both = config(several, server, ["share", "errors"], budget={"items": 60})
     assert main(["rank", str(both)]) in (0, 3)

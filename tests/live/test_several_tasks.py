@@ -56,9 +56,7 @@ def config(suite: Bench, server: CompletionsServer, **settings: object) -> Path:
     return suite.config(server.url, MODELS, **{**of_suite, **settings, "harness": harness})
 
 
-def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
-    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
     path = config(suite, server, task="all_three")
     assert main(["rank", str(path)]) in (0, 3)
     shown = capsys.readouterr().out
@@ -95,9 +93,7 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
     assert content["order"][0] == "m11"
 
 
-def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
-    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server, capsys):
     settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 3}}
     settings |= {"warmup": 2, "stop": "limits"}
     path = config(suite, server, **settings, budget={"items": 45})
@@ -122,9 +118,7 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
         assert list((path.with_suffix(".run") / "m05").glob(f"samples_{name}_*.jsonl"))
 
 
-def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
-    suite: Bench, server: CompletionsServer
-) -> None:
+def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(suite, server):
     path = config(
         suite, server, tasks=["first", "second"], bank=None, budget={"items": 24}, warmup=4
     )
@@ -135,9 +129,7 @@ def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
     assert "method:sample" in found["signature"]
 
 
-def test_known_models_count_where_they_have_every_task(
-    suite: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, capsys):
     table = ScoreTable.read(tmp_path / "known.parquet")
     lines = ["model,task,doc_id,metric,score"]
     for name in NAMES:
@@ -159,9 +151,7 @@ def test_known_models_count_where_they_have_every_task(
 
 
 @pytest.mark.slow
-def test_actors_of_ray_are_asked_for_several_tasks(
-    suite: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_actors_of_ray_are_asked_for_several_tasks(suite, server, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, whatever else runs here
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
     ray.shutdown()
@@ -199,17 +189,13 @@ def test_actors_of_ray_are_asked_for_several_tasks(
         ({"task": "all_three", "bank": {"first": "default.bank.json"}}, "no bank of task second"),
     ],
 )
-def test_mistakes_are_named_before_anything_is_asked(
-    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, settings, says
-) -> None:
+def test_mistakes_are_named_before_anything_is_asked(suite, server, capsys, settings, says):
     path = config(suite, server, **settings)
     assert main(["rank", str(path)]) == 2
     assert says in capsys.readouterr().err and not sum(server.asked.values())
 
 
-def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(
-    suite: Bench, server: CompletionsServer, tmp_path: Path
-) -> None:
+def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server, tmp_path):
     known = ScoreTable.read(tmp_path / "known.parquet").models[0]
     given = Spec.read(config(suite, server, task="all_three"))
     given = replace(given, models=(replace(given.models[0], name=known), *given.models[1:]))
@@ -231,9 +217,7 @@ def test_weights_are_written_on_a_command_line_as_in_yaml(text, found) -> None:
     assert Spec.read({"weights": text}).weights == found
 
 
-def test_earlier_answers_to_some_of_the_tasks_are_taken(
-    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_earlier_answers_to_some_of_the_tasks_are_taken(suite, server, capsys):
     one = config(suite, server, task="first", budget={"items": 30})
     earlier = str(one.with_name("earlier.run"))
     assert main(["rank", str(one), "--run_dir", earlier]) in (0, 3)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from worlds.bench import Bench
-from worlds.server import CompletionsServer
 
 from lm_eval_ccat import rank
 from lm_eval_ccat.errors import RunError, UsageError
@@ -70,9 +68,7 @@ def journals() -> tuple[str, str]:
     )
 
 
-def test_a_run_goes_on_from_the_store_on_another_machine(
-    bench: Bench, server: CompletionsServer
-) -> None:
+def test_a_run_goes_on_from_the_store_on_another_machine(bench, server):
     config = bench.config(server.url, TWO, max_items=20, stop="limits")
     assert rank(config, run_dir=URL, observer=Stopping(True)).interrupted
     shutil.rmtree("models.run")  # the machine is gone
@@ -88,9 +84,7 @@ def test_a_run_goes_on_from_the_store_on_another_machine(
     assert {name.split("models.run/")[1]: MEMORY.cat(name) for name in far} == here
 
 
-def test_a_store_that_fails_stops_no_run(
-    bench: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_fails_stops_no_run(bench, server, monkeypatch):
     def refuse(*args: object, **known: object) -> None:
         raise RuntimeError("no such bucket")
 
@@ -142,9 +136,7 @@ def test_the_longer_journal_of_a_run_goes_on(far: str, here: str, fetched: str) 
         ("1\n", "2\n", False, r"memory://bucket/models\.run holds a run"),
     ],
 )
-def test_a_folder_of_another_run_never_reaches_the_store(
-    far: str, here: str, resume: bool, said: str
-) -> None:
+def test_a_folder_of_another_run_never_reaches_the_store(far, here, resume, said):
     lay(far, here)
     with pytest.raises(RunError, match=said), store.stored(URL, resume, print):
         pass

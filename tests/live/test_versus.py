@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from worlds.bench import TASK, Bench
+from worlds.bench import TASK
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import compare
@@ -24,10 +24,7 @@ def live(server: CompletionsServer, name: str) -> dict:
     ("baseline", "candidate", "margin", "verdict"),
     [("m01", "m09", 0.0, "better"), ("m09", "m01", 0.05, "worse"), ("m07", "m07", 0.1, None)],
 )
-def test_two_live_models(
-    bench: Bench, server: CompletionsServer, baseline: str, candidate: str, margin: float,
-    verdict: str | None,
-) -> None:  # fmt: skip
+def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     found = compare(
         live(server, baseline), {**live(server, candidate), "name": "new"}, "share", margin,
         task=TASK, settings={"harness": {"include_path": str(bench.folder / "tasks")}},
@@ -40,9 +37,7 @@ def test_two_live_models(
     assert (found.baseline, found.candidate) == (baseline, "new")
 
 
-def test_a_stored_run_and_a_live_model(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_stored_run_and_a_live_model(bench, server, tmp_path, capsys):
     config = bench.config(server.url, ["m03", "m05"], name="old", bank=None, budget={"items": 120},
                           stop="limits")  # fmt: skip
     main(["rank", str(config)])

@@ -23,9 +23,7 @@ RECORDS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(records=RECORDS, more=RECORDS, data=st.data())
-def test_cut_at_any_byte_it_goes_on(
-    tmp_path_factory: pytest.TempPathFactory, records: list, more: list, data: st.DataObject
-) -> None:
+def test_cut_at_any_byte_it_goes_on(tmp_path_factory, records, more, data):
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     first = JournalFile(path)
     first.append(records)
@@ -64,9 +62,7 @@ def test_journals_keep_what_the_rest_relies_on(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(records=RECORDS, data=st.data())
-def test_one_changed_byte_is_noticed(
-    tmp_path_factory: pytest.TempPathFactory, records: list, data: st.DataObject
-) -> None:
+def test_one_changed_byte_is_noticed(tmp_path_factory, records, data):
     path = tmp_path_factory.mktemp("journal") / "j"
     JournalFile(path).append(records)
     whole = bytearray(path.read_bytes())
@@ -83,9 +79,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
 
-def test_records_are_forced_to_the_disk_before_they_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_forced_to_the_disk_before_they_count(tmp_path, monkeypatch):
     synced: list[int] = []
     really = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), really(fd)))
@@ -98,9 +92,7 @@ def test_records_are_forced_to_the_disk_before_they_count(
     assert len(synced) == before  # nothing new to force
 
 
-def test_a_disk_that_fills_up_leaves_what_was_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     journal = JournalFile(tmp_path / "j")
     journal.append([{"op": "note", "n": 1}])
     whole = (tmp_path / "j").read_bytes()
@@ -118,9 +110,7 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(
     assert [r["n"] for r in JournalFile(tmp_path / "j").read_new()] == [1, 3]
 
 
-def test_a_disk_that_refuses_to_sync_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_refuses_to_sync_is_asked_again(tmp_path, monkeypatch):
     journal = JournalFile(tmp_path / "journal.jsonl")
     journal.append([{"op": "header"}])
     asked = []

@@ -34,9 +34,7 @@ def damage(run: Path, number: int) -> bytes:
     return journal.read_bytes()
 
 
-def test_a_sound_journal_is_called_sound_and_left_alone(
-    run: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_sound_journal_is_called_sound_and_left_alone(run, capsys):
     before = (run / "journal.jsonl").read_bytes()
     n = before.count(b"\n")
     assert main(["verify", str(run)]) == 0
@@ -55,9 +53,7 @@ def test_a_torn_last_line_is_no_damage(run: Path, capsys: pytest.CaptureFixture)
     assert found["journal"]["lost"] == 1 and found["journal"]["damage"] is None
 
 
-def test_the_longest_sound_prefix_is_kept_and_the_original_too(
-    run: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_longest_sound_prefix_is_kept_and_the_original_too(run, capsys):
     n = (run / "journal.jsonl").read_bytes().count(b"\n")
     original = damage(run, n)
     (run / "result.json").write_text("{}")
@@ -77,9 +73,7 @@ def test_the_longest_sound_prefix_is_kept_and_the_original_too(
     assert rebuild(run)[0].journal.count == n - 3
 
 
-def test_without_a_sound_header_nothing_is_touched(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_without_a_sound_header_nothing_is_touched(run, tmp_path, capsys):
     journal = run / "journal.jsonl"
     journal.write_bytes(b"x" + journal.read_bytes())
     before = journal.read_bytes()
@@ -90,9 +84,7 @@ def test_without_a_sound_header_nothing_is_touched(
     assert "holds no ranking" in capsys.readouterr().err
 
 
-def test_a_result_that_is_not_what_the_journal_says_is_refused(
-    run: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_result_that_is_not_what_the_journal_says_is_refused(run, capsys):
     from lm_eval_ccat.live.result import state
 
     content = state(run).content
