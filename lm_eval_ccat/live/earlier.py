@@ -25,7 +25,7 @@ from ..ranker.references import KnownMean, means_of_known
 from ..runs.journal import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.readers.lm_eval import Run, find_runs, tasks_of
+from ..scores.readers.lm_eval import LoggedRun, find_runs, tasks_of
 from .fields import ANY, Values
 from .spec import Spec
 
@@ -118,7 +118,7 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
     UsageError
         There is no adaptive run in it, or its models were not run alike.
     """
-    latest: dict[str, dict[str, Run]] = {}
+    latest: dict[str, dict[str, LoggedRun]] = {}
     for run in sorted(_adaptive_runs(folder), key=lambda run: run.date):
         latest.setdefault(run.model, {})[run.task] = run
     if not latest:
@@ -148,24 +148,24 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
     )
 
 
-def _adaptive_runs(folder: Path) -> list[Run]:
+def _adaptive_runs(folder: Path) -> list[LoggedRun]:
     runs = [_named(run) for task in tasks_of(folder) for run in find_runs(folder, task)[0]]
     return [run for run in runs if run.adaptive]
 
 
-def _named(run: Run) -> Run:
+def _named(run: LoggedRun) -> LoggedRun:
     """A run with its task's own name, some letters of which cannot stand in that of a file."""
     names = [n for n in run.results.get("configs") or () if re.sub(r"\W", "_", n) == run.task]
     return replace(run, task=names[0]) if names else run
 
 
-def _entry(name: str, run: Run) -> Values:
+def _entry(name: str, run: LoggedRun) -> Values:
     config = run.results.get("config") or {}
     entry = {key: config.get(key) for key in ("model", "model_args", "batch_size", "device")}
     return {"name": name, **{key: value for key, value in entry.items() if value is not None}}
 
 
-def _harness(runs: Mapping[str, Run]) -> Values:
+def _harness(runs: Mapping[str, LoggedRun]) -> Values:
     """Return the harness's settings of a model's tasks as a ranking's ``harness:`` block."""
     run = next(iter(runs.values()))
     known, config = run.settings, run.results.get("config") or {}

@@ -12,14 +12,14 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from .grid import Grid
 from .readers import journal
-from .readers.lm_eval import Run, find_runs, full_runs, labels_of, shared_settings
+from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
 from .readers.samples import filter_of, rows_of
 from .reading import Wanted, one_of
 from .table import ScoreTable
 
 
 @dataclass(frozen=True)
-class Answer:
+class LoggedAnswer:
     """One model's answer to one document.
 
     Attributes
@@ -51,7 +51,7 @@ class Answers:
 
     Attributes
     ----------
-    answers : tuple of Answer
+    answers : tuple of LoggedAnswer
         One per model, config and document; of several runs the latest.
     task, filter : str
     settings : dict
@@ -60,7 +60,7 @@ class Answers:
         What was left out, and why.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[LoggedAnswer, ...]
     task: str
     filter: str
     settings: dict[str, object]
@@ -124,7 +124,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     runs, warnings = find_runs(Path(path), task)
     usable, left_out = full_runs(runs)
     warnings += left_out
-    answers: dict[tuple[str, str, Any, str], Answer] = {}
+    answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
     # Of the same (model, config, document) the latest run counts.
     for run, (model, config) in sorted(zip(usable, labels_of(usable)), key=lambda of: of[0].date):
         skipped = Counter[str]()
@@ -139,7 +139,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
                     target, doc, doc_id = row.get("target"), row.get("doc"), row["doc_id"]
                     if isinstance(target, list):
                         target = target[0] if target else ""
-                    answers[model, config, doc_id, name] = Answer(
+                    answers[model, config, doc_id, name] = LoggedAnswer(
                         model, config, doc_id, row.get("doc_hash"),
                         doc if isinstance(doc, dict) else {},
                         "" if target is None else str(target).strip(),
@@ -234,7 +234,7 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
                 yield EarlierAnswer(str(record["model"]), doc_id, prompt, responses, str(file))
 
 
-def _of_samples(run: Run, troubles: list[str]) -> Iterator[EarlierAnswer]:
+def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
     damaged = 0
     for _, row in rows_of(run.samples):
         match row:

@@ -14,7 +14,7 @@ from ..metrics.pairs import PAIR_METRICS, ROUGE_METRICS, parts_of, rouge, senten
 from ..metrics.scale import Scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
-from ..scores.answers import Answer, read_answers
+from ..scores.answers import LoggedAnswer, read_answers
 
 #: What answers can be scored by.
 METRICS = ("comet", "judge", "bertscore", *PAIR_METRICS, *ROUGE_METRICS)
@@ -101,7 +101,7 @@ def rescore(
     return replace(table, settings=settings)
 
 
-def _source(answer: Answer, field: str | None) -> str:
+def _source(answer: LoggedAnswer, field: str | None) -> str:
     for name in [field] if field else _SOURCES:
         value: Any = answer.doc
         for part in name.split("."):
@@ -116,7 +116,10 @@ def _source(answer: Answer, field: str | None) -> str:
 
 
 def _rated(
-    answers: Sequence[Answer], models: Sequence[str], file: str | Path, note: Callable[[str], None]
+    answers: Sequence[LoggedAnswer],
+    models: Sequence[str],
+    file: str | Path,
+    note: Callable[[str], None],
 ) -> tuple[list[float], Any]:
     """Ratings, and the judge's identity."""
     from ..harness.judge import Judge, JudgeSettings

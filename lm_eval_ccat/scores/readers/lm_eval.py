@@ -9,8 +9,8 @@ Leaderboard published sample files that end in ``.json`` (data sets
 Of the same (model, config, document) the latest run counts. Generation settings tell the configs of
 a model apart. Runs with other few-shot examples or another version of a task measure something
 else: they are left out of a table, and so are runs that are not of every document (see
-`Run.why_not_full`). Chat templates and system instructions belong to how a model is run and may
-differ from model to model; a reader is told.
+`LoggedRun.why_not_full`). Chat templates and system instructions belong to how a model is run and
+may differ from model to model; a reader is told.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LOOKED_AT = 20  # rows, for what the targets look like
 
 
 @dataclass(frozen=True)
-class Run:
+class LoggedRun:
     """One sample file and what the results file beside it says of the run that wrote it.
 
     Attributes
@@ -236,7 +236,7 @@ def groups_of(path: Path) -> dict[str, list[str]]:
     return groups
 
 
-def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
+def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]:
     """Find the runs of one task at or below a path.
 
     Parameters
@@ -248,7 +248,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
 
     Returns
     -------
-    runs : list of Run
+    runs : list of LoggedRun
         In order of path.
     warnings : list of str
         What was passed over and why.
@@ -281,7 +281,9 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
                 alone.append(samples)
         except ScoreTableError as error:
             warnings.append(f"{error}; the model is named after its directory")
-        runs.append(Run(samples, task or name, date, _model_name(results, samples.parent), results))
+        runs.append(
+            LoggedRun(samples, task or name, date, _model_name(results, samples.parent), results)
+        )
     if alone:
         warnings.append(
             f"no results_<date>.json beside {some(alone, 3)}: the model is "
@@ -314,7 +316,9 @@ def _model_name(results: dict[str, Any], folder: Path) -> str:
 # -- which runs are of one benchmark --------------------------------------------------------------
 
 
-def full_runs(runs: Sequence[Run], partial: bool = False) -> tuple[list[Run], list[str]]:
+def full_runs(
+    runs: Sequence[LoggedRun], partial: bool = False
+) -> tuple[list[LoggedRun], list[str]]:
     """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
     kept, warnings = [], []
     for run in runs:
@@ -330,7 +334,7 @@ def full_runs(runs: Sequence[Run], partial: bool = False) -> tuple[list[Run], li
     return kept, warnings
 
 
-def _comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+def _comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     """Leave out the runs with another task version or number of examples than most models.
 
     Beside them, a warning for every setting in which the runs differ, naming runs.
@@ -362,7 +366,7 @@ def _comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     return kept, warnings
 
 
-def labels_of(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def labels_of(runs: Sequence[LoggedRun]) -> list[tuple[str, str]]:
     """Model and config of each run: the generation settings that differ within any one model.
 
     A config is such as ``"temperature=0.7"``, and empty where every model was run in one way.
@@ -384,7 +388,7 @@ def labels_of(runs: Sequence[Run]) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def shared_settings(runs: Sequence[Run]) -> dict[str, object]:
+def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
     """Return the settings all runs have in common.
 
     A setting in which they differ is left out, and named under ``"differing"``. For
@@ -510,7 +514,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
 
 
 def _choose_metric(
-    path: Path, runs: Sequence[Run], metric: str | None, filter: str | None
+    path: Path, runs: Sequence[LoggedRun], metric: str | None, filter: str | None
 ) -> tuple[str, str | None]:
     """Name metric and filter: the given ones, else the only ones; the filter may stay unknown."""
     keys = list(dict.fromkeys(key for run in runs for key in run.metric_keys))
