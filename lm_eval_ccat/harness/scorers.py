@@ -17,7 +17,7 @@ from ..metrics.bertscore import BertScoreSettings
 from ..metrics.pairs import PAIR_METRICS, parts_of, sacrebleu_signature
 from . import internals
 from .comet import checkpoint
-from .judge.judge import VARIABLE, active_judge
+from .judge import VARIABLE, active_judge
 
 #: Key of a task's metadata in results files.
 KEY = "ccat_scorer"

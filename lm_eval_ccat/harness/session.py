@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import CcatError, HarnessError
 from . import internals
-from .judge.judge import announce
+from .judge import announce
 from .scorers import scorers
 from .served import Served, Tokens, estimate_tokens, noting
 from .transport import Transport, server_calls

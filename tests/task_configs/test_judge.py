@@ -12,8 +12,8 @@ import yaml
 from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
-from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement, parse_rating
-from lm_eval_ccat.harness.judge.settings import kin
+from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement
+from lm_eval_ccat.harness.judge.settings import kin, parse_rating
 from lm_eval_ccat.harness.served import Price, noting
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}

@@ -1,28 +1,635 @@
-"""Language models as judges: ratings from 1 to 10, cached, their cost counted."""
+"""Language models as judges: ratings from 1 to 10, cached, their cost counted.
 
-from ..served import unscored
-from .judge import (
-    Agreement,
-    Judge,
-    Rating,
-    Usage,
-    active_judge,
-    agreement,
-    announce,
-    watch_judged_models,
+A judge is any model of the harness; an OpenAI-compatible endpoint is the harness's model of one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import logging
+import math
+import os
+import random
+import secrets
+import statistics
+import string
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ...errors import HarnessError, UsageError
+from .. import internals
+from ..served import Tokens, estimate_tokens, spend, unscored
+from ..transport import ServerError, Transport, pooled, server_calls
+from .settings import JudgeSettings, grade, kin
+
+__all__ = ["Judge", "JudgeSettings", "active_judge", "unscored", "watch_judged_models"]
+
+#: The environment variable that names the judge's file.
+VARIABLE = "CCAT_JUDGE"
+#: Answers of a server that a later try may not repeat.
+_PASSING = {None, 408, 409, 425, 429, 500, 502, 503, 504, 529}
+#: Answers that are about this one question.
+_REFUSED = {400, 413, 422, 451}
+_LONGEST_PAUSE = 30.0
+_LONGEST_REPLY = 2048
+_REMINDER = (
+    "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
+    "from 1 to 10, in the form Rating: [[N]]"
 )
-from .settings import JudgeSettings, parse_rating
+_OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
 
-__all__ = [
-    "Agreement",
-    "Judge",
-    "JudgeSettings",
-    "Rating",
-    "Usage",
-    "active_judge",
-    "agreement",
-    "announce",
-    "parse_rating",
-    "unscored",
-    "watch_judged_models",
-]
+log = logging.getLogger("lm_eval.ccat")
+
+Messages = list[dict[str, str]]
+#: A judge's reply, the tokens it took, and its cost where the server says it.
+Reply = tuple[str, Tokens, float | None]
+
+
+@dataclass
+class Usage:
+    """Requests to judges, and their cost.
+
+    Attributes
+    ----------
+    calls : int
+        Requests that brought a reply, repeated ones included.
+    cached : int
+        Ratings known before.
+    unrated : int
+        Ratings that never came.
+    refused : int
+        Questions that a judge's server refused.
+    tokens : Tokens
+    usd : float or None
+        As the server says, else by the judge's price; None where some reply has neither.
+    lock : threading.Lock
+        Held while replies are counted: several sessions may ask at once.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    unrated: int = 0
+    refused: int = 0
+    tokens: Tokens = field(default_factory=lambda: Tokens(0, 0, "usage"))
+    usd: float | None = 0.0
+    lock: Any = field(default_factory=Lock, repr=False, compare=False)
+
+    def describe(self) -> str:
+        """One line for people."""
+        about = "" if self.tokens.source == "usage" else "about "
+        cost = "cost unknown (no price stated)" if self.usd is None else f"{about}${self.usd:.4f}"
+        refused = f"; {self.refused} answers refused" if self.refused else ""
+        return (
+            f"{self.calls} requests, {self.cached} answers from the cache, "
+            f"{about}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
+            f"{self.unrated} answers without a rating{refused}"
+        )
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One answer's rating.
+
+    Attributes
+    ----------
+    score : float
+        From 1 to 10; NaN if there is none.
+    reply : str
+        What the (first) judge said last.
+    cached : bool
+        Whether it was known before and cost nothing.
+    ratings : tuple of float
+        Of each judge and repeat; NaN where one gave none.
+    error : str
+        Why the answer could not be judged; "" where it could.
+    """
+
+    score: float
+    reply: str
+    cached: bool
+    ratings: tuple[float, ...] = ()
+    error: str = ""
+
+
+class Judge:
+    """Rates answers from 1 to 10.
+
+    Parameters
+    ----------
+    settings : JudgeSettings
+        One judge or several, asked once or repeatedly.
+    sleep : callable, optional
+        Waits between tries.
+
+    Raises
+    ------
+    UsageError
+        If the judge is one of ``settings.judged`` and may not be, or its prompt cannot be read.
+    """
+
+    def __init__(
+        self, settings: JudgeSettings, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.settings = settings
+        self.usage = Usage()
+        self._members = [_Member(member, self.usage, sleep) for member in settings.members]
+        self._rated: list[tuple[float, ...]] = []
+        self._known: set[str] = set()
+        self.judges(settings.judged)
+
+    def judges(self, models: Iterable[str]) -> None:
+        """Say which models are under test.
+
+        Raises
+        ------
+        UsageError
+            If the judge is one of them, unless its settings allow that.
+        """
+        new = [name for name in dict.fromkeys(models) if name not in self._known]
+        for member in self.settings.members:
+            itself, related = kin(member.model, new)
+            if itself and not member.allow_self:
+                raise UsageError(
+                    f"judge {member.model} is one of the judged models ({itself[0]}): a model that "
+                    "rates itself is no judge; take another, or set `allow_self: true` in its file"
+                )
+            if related:
+                log.warning(
+                    "judge %s is of the same family as %s, and judges tend to prefer their own "
+                    "family",
+                    member.model,
+                    ", ".join(related),
+                )
+        self._known.update(new)
+
+    def rate(self, **fields: str) -> Rating:
+        """Rate one answer.
+
+        While a session scores, a rating that cannot be had is NaN with its error, so that the
+        answer keeps its other scores; elsewhere it raises.
+
+        Parameters
+        ----------
+        **fields : str
+            What the prompt has to be filled in with (``question``, ``answer`` ...).
+
+        Raises
+        ------
+        HarnessError
+            If the answer cannot be judged.
+        """
+        try:
+            [rating] = self.rate_all([fields])
+        except HarnessError as error:
+            return Rating(unscored(error), "", False, (), str(error))
+        if rating.error:
+            unscored(HarnessError(rating.error))
+        return rating
+
+    def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
+        """Rate several answers, as many at a time as the judges take.
+
+        What was paid for is kept, also where some requests fail: a refused answer has a NaN
+        rating with the reason, the others theirs.
+
+        Raises
+        ------
+        UsageError
+            If the prompt asks for a field that is not given.
+        HarnessError
+            If a judge does not answer; ratings that came in are in the cache, and cost nothing
+            when they are asked for again.
+        """
+        repeats = range(self.settings.repeats)
+        columns = [member.rate(answers, n) for member in self._members for n in repeats]
+        ratings = []
+        for votes in zip(*columns):
+            scores = tuple(vote.score for vote in votes)
+            self._rated.append(scores)
+            score, cached = reduced(scores, self.settings.reducer), all(v.cached for v in votes)
+            error = votes[0].error if all(vote.error for vote in votes) else ""
+            ratings.append(Rating(score, votes[0].reply, cached, scores, error))
+        return ratings
+
+    def agreement(self) -> Agreement | None:
+        """Return the agreement of judges and repeats so far; None with one rating per answer."""
+        return agreement(self._rated)
+
+    def describe(self) -> str:
+        """One line for people: requests, cost, agreement."""
+        agreed = self.agreement()
+        return self.usage.describe() + (f"; {agreed.describe()}" if agreed else "")
+
+
+class _Refusal(HarnessError):
+    """The judge's server refuses one question (too long, filtered); others may do."""
+
+
+class _Member:
+    """One judge of a panel: its prompt filled in, its model asked, its replies read and kept."""
+
+    def __init__(
+        self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
+    ) -> None:
+        self._settings, self._usage, self._sleep = settings, usage, sleep
+        try:
+            self._prompt = string.Template(settings.prompt.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(
+                f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
+            ) from error
+        self._replies: dict[str, str] = {}  # by the hash of their question
+        path = settings.cache
+        lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+        for number, line in enumerate(lines):
+            try:
+                entry = json.loads(line)
+                self._replies[entry["key"]] = entry["reply"]
+            except (json.JSONDecodeError, KeyError, TypeError):
+                # The last line of a run that was killed; a new one is asked for.
+                if number == 0:
+                    raise UsageError(f"{path} is not a judge's cache; name another") from None
+        self._lock = Lock()  # a local model takes one call
+        self._lm: Any = None
+        self._transport: Transport | None = None
+        self._untaken: set[str] = set()  # settings that the server does not take
+
+    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
+        """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
+        settings, usage = self._settings, self._usage
+        keys = [self._key(fields, repeat) for fields in answers]
+        # The same question twice in one call is put once.
+        asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
+        rated: dict[str, Rating] = {}
+        failures: list[HarnessError] = []
+        for key in asked:
+            past = self._replies.get(key)
+            if past is not None and (score := self._grade(past)) is not None:
+                rated[key] = Rating(score, past, True)
+        for left in reversed(range(settings.attempts)):
+            unrated = [key for key in asked if key not in rated]
+            for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
+                if isinstance(reply, HarnessError):
+                    rated[key] = Rating(math.nan, "", False, error=str(reply))
+                    failures += [] if isinstance(reply, _Refusal) else [reply]
+                    continue
+                text = reply[0]
+                self._count(reply)
+                if (score := self._grade(text)) is not None:
+                    self._keep(key, text)
+                    rated[key] = Rating(score, text, False)
+                elif not left:
+                    rated[key] = Rating(math.nan, text, False)
+                else:
+                    reminder = _REMINDER if settings.grade_pattern is None else _OWN_REMINDER
+                    asked[key] = [
+                        *asked[key],
+                        {"role": "assistant", "content": text},
+                        {"role": "user", "content": reminder},
+                    ]
+        ratings = [rated[key] for key in keys]
+        with usage.lock:
+            usage.cached += sum(one.cached for one in ratings)
+            usage.refused += sum(bool(one.error) for one in ratings)
+            usage.unrated += sum(math.isnan(one.score) and not one.error for one in ratings)
+        for failure in failures:
+            raise failure
+        return ratings
+
+    def _keep(self, key: str, reply: str) -> None:
+        settings = self._settings
+        with self._lock:
+            self._replies[key] = reply
+            if settings.cache is not None:
+                settings.cache.parent.mkdir(parents=True, exist_ok=True)
+                entry = {"key": key, "model": settings.model, "reply": reply}
+                with settings.cache.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def _grade(self, reply: str) -> float | None:
+        return grade(reply, self._settings.grade_pattern, self._settings.grades)
+
+    def _count(self, reply: Reply) -> None:
+        usage, price = self._usage, self._settings.price
+        _, tokens, usd = reply
+        if usd is None and price.known:
+            usd = price.cost(tokens, 0.0)
+        with usage.lock:
+            usage.calls += 1
+            usage.tokens = usage.tokens + tokens
+            # A sum with gaps is no sum; what is known counts in the budget all the same.
+            usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
+            if usd is not None:
+                spend(usd)
+
+    # -- the question ----------------------------------------------------------------------
+
+    def _key(self, fields: Mapping[str, str], repeat: int) -> str:
+        """Hash of what a reply depends on; the random mark is left out."""
+        settings = self._settings
+        asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
+        asked_as = [settings.temperature, settings.max_tokens, settings.extra]
+        parts = (asked_of, asked_as, self._prompt.template, dict(fields), repeat)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _messages(self, fields: Mapping[str, str]) -> Messages:
+        # A mark that the answer cannot know, so that no answer can close what it stands in.
+        mark, filled = secrets.token_hex(8), dict(fields)
+        names = self._prompt.pattern.findall(self._prompt.template)
+        if "answer" in filled and not any("mark" in found for found in names):
+            filled["answer"] = f"[begin {mark}]\n{filled['answer']}\n[end {mark}]"
+        try:
+            content = self._prompt.substitute(filled, mark=mark)
+        except (KeyError, ValueError) as error:
+            raise UsageError(
+                f"the prompt {self._settings.prompt} asks for {error}, which the task does not "
+                f"give; it gives {', '.join(fields)} (a dollar sign is written $$)"
+            ) from error
+        return [{"role": "user", "content": content}]
+
+    # -- the model -------------------------------------------------------------------------
+
+    def _ask(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
+        """Answer each conversation, in order: a server's several at a time, a local model's in one
+        call. An error stands where a reply would."""
+        if not conversations:
+            return []
+        with self._lock:
+            if self._lm is None:
+                self._lm = internals.make_lm(*_model_of(self._settings))
+                if pooled(self._lm):
+                    self._transport = Transport(self._lm, self._settings.concurrency)
+            if self._transport is None:
+                return self._generate(conversations)
+        with ThreadPoolExecutor(self._settings.concurrency) as pool:
+            return list(pool.map(self._over_http, conversations))
+
+    def _requests(self, conversations: Sequence[Messages]) -> list[Any]:
+        settings = self._settings
+        if settings.base_url is not None or settings.apply_chat_template:
+            prompts = [self._lm.apply_chat_template(messages) for messages in conversations]
+        else:
+            prompts = ["\n\n".join(m["content"] for m in messages) for messages in conversations]
+        sampling = {
+            "until": [],
+            "max_gen_toks": settings.max_tokens or _LONGEST_REPLY,
+            "do_sample": bool(settings.temperature),
+            "temperature": settings.temperature or 0.0,
+        }
+        return internals.requests_for(prompts, sampling)
+
+    def _generate(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
+        requests = self._requests(conversations)
+        internals.send(self._lm, requests)
+        count = internals.token_counter(self._lm) or estimate_tokens
+        source = "estimate" if count is estimate_tokens else "tokenizer"
+        return [
+            (text, Tokens(count(internals.prompt(request)), count(text), source), None)
+            for request in requests
+            for text in internals.answers(request)
+        ]
+
+    def _over_http(self, messages: Messages) -> Reply | HarnessError:
+        assert self._transport is not None
+        settings = self._settings
+        [call] = server_calls(self._lm, self._requests([messages]))
+        where = f"judge {settings.model} at {settings.base_url or settings.lm}"
+        attempt = 0
+        while True:
+            body = self._body(call.payload)
+            try:
+                [(answer, served)] = self._transport.submit([replace(call, payload=body)])
+                text = _content(answer)
+                if text is None:
+                    [text] = self._transport.read(call, answer)
+                read = sum(estimate_tokens(message["content"]) for message in messages)
+                guessed = Tokens(read, estimate_tokens(text), "estimate")
+                return text, served.usage or guessed, served.usd
+            except ServerError as error:
+                if error.status == 400 and self._adapt(error.words, body):
+                    continue
+                if error.status in _REFUSED:
+                    return _Refusal(f"{where} refused: {error}")
+                if error.final or error.status not in _PASSING:
+                    return HarnessError(f"{where} refused: {error}")
+                if attempt == settings.retries:
+                    return HarnessError(
+                        f"{where} gave no answer in {attempt + 1} tries ({error}); see that it "
+                        "runs, or raise `retries`"
+                    )
+                # Doubling pauses, spread so that several callers do not come back together.
+                pause = min(2.0**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+                self._sleep(max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)))
+                attempt += 1
+
+    def _body(self, payload: Mapping[str, Any]) -> dict[str, object]:
+        settings, body = self._settings, dict(payload)
+        if settings.temperature is None or "temperature" in self._untaken:
+            body.pop("temperature", None)
+        if settings.max_tokens is None:
+            body.pop("max_tokens", None)
+        elif "max_tokens" in self._untaken:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        body.pop("seed", None)  # repeated ratings would all be the first
+        if not body.get("stop"):
+            body.pop("stop", None)
+        return {**body, **settings.extra}
+
+    def _adapt(self, detail: str, sent: Mapping[str, Any]) -> bool:
+        """Leave out what the server says it does not take; whether anything is left to try."""
+        instead = {"max_tokens": "asked for max_completion_tokens instead",
+                   "temperature": "left to the server"}  # fmt: skip
+        for name, how in instead.items():
+            if name in detail and name in sent and name not in self._settings.extra:
+                with self._lock:
+                    if name not in self._untaken:
+                        self._untaken.add(name)
+                        log.warning("judge %s takes no %s: %s", self._settings.model, name, how)
+                return True
+        return False
+
+
+def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
+    """Type and arguments of the harness's model that a judge's settings ask for."""
+    if settings.base_url is None:
+        return str(settings.lm), dict(settings.lm_args)
+    headers = {"Accept": "application/json"}  # without any the harness sends a key
+    if settings.api_key_env:
+        key = os.environ.get(settings.api_key_env)
+        if not key:
+            raise UsageError(
+                f"judge {settings.model}: the environment variable {settings.api_key_env} with "
+                "its key is not set"
+            )
+        headers = {"Authorization": f"Bearer {key}"}
+    return "local-chat-completions", {
+        "model": settings.model,
+        "base_url": f"{settings.base_url.rstrip('/')}/chat/completions",
+        "header": headers,
+        "timeout": max(1, round(settings.timeout)),
+        "num_concurrent": 2,  # one alone would send the end-of-text string as a stop
+    }
+
+
+def _content(answer: Any) -> str | None:
+    """A chat's reply, without parts such as reasoning; None where the answer is no chat's.
+
+    The harness's own reading takes a choice without an index for an empty one.
+    """
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        return None
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        texts = [p.get("text") for p in parts if p.get("type") in ("text", "output_text", None)]
+        return "".join(str(text or "") for text in texts)
+    return "" if content is None else content if isinstance(content, str) else None
+
+
+# -- several ratings ------------------------------------------------------------------------------
+
+
+def reduced(scores: Sequence[float], how: str) -> float:
+    """One rating of several; NaN where there is none.
+
+    A judge without a rating withholds its vote from a majority, and is left out of the others.
+
+    >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
+    (8, 8.0)
+    >>> reduced([8, float("nan"), 3], "majority")
+    nan
+    """
+    rated = [score for score in scores if not math.isnan(score)]
+    if not rated:
+        return math.nan
+    if how in ("majority", "mode"):
+        score, votes = Counter(rated).most_common(1)[0]  # of equally many the one met first
+        return score if how == "mode" or 2 * votes > len(scores) else math.nan
+    return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of the raters over the answers that at least two of them rated.
+
+    Attributes
+    ----------
+    answers : int
+        How many those are.
+    alpha : float
+        Krippendorff's alpha for interval data (Hayes and Krippendorff 2007): 1 is perfect, 0 what
+        chance gives; NaN where all ratings are the same.
+    spread : float
+        Mean absolute difference of two ratings of one answer, on the scale of 1 to 10.
+    same : float
+        Share of pairs of ratings of one answer that are equal.
+    """
+
+    answers: int
+    alpha: float
+    spread: float
+    same: float
+
+    def describe(self) -> str:
+        """One line for people."""
+        alpha = "not defined" if math.isnan(self.alpha) else f"{self.alpha:.2f}"
+        return (
+            f"agreement over {self.answers} answers: Krippendorff's alpha {alpha}, "
+            f"{self.same:.0%} equal, mean difference {self.spread:.2f}"
+        )
+
+
+def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
+    """Agreement of ratings, one row for each answer, NaN where a rater gave none.
+
+    Returns
+    -------
+    Agreement or None
+        None where no answer has two ratings.
+
+    Examples
+    --------
+    >>> round(agreement([[1, 1], [10, 10], [5, 6]]).alpha, 6)
+    0.989775
+    """
+    rows = [row[~np.isnan(row)] for row in np.asarray(ratings, float)]
+    rows = [row for row in rows if len(row) > 1]
+    if not rows:
+        return None
+    values = np.concatenate(rows)
+    gaps = np.concatenate(
+        [abs(np.subtract.outer(row, row))[np.triu_indices(len(row), 1)] for row in rows]
+    )
+    # Mean squared difference within answers (each pair of a row of m counts 2/(m - 1)), and of all.
+    within = sum(len(row) * row.var(ddof=1) for row in rows) / len(values)
+    alpha = 1 - within / values.var(ddof=1) if np.ptp(values) > 0 else math.nan
+    return Agreement(len(rows), float(alpha), float(gaps.mean()), float(np.mean(gaps == 0)))
+
+
+# -- the judge of a process -----------------------------------------------------------------------
+
+
+_LOCK = Lock()
+_JUDGES: dict[str, Judge] = {}
+_WATCHING = False
+
+
+def active_judge() -> Judge:
+    """The judge that ``CCAT_JUDGE`` names, one per process and file.
+
+    A task's ``process_results`` is given the document and the answer and nothing else, so the
+    judge's file is named by the environment.
+
+    Raises
+    ------
+    UsageError
+        If the variable is not set, or its file cannot be used.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        raise UsageError(
+            f"this task is scored by a judge: set {VARIABLE} to the path of the judge's file "
+            "(task_configs/README.md shows one)"
+        )
+    with _LOCK:
+        if path not in _JUDGES:
+            _JUDGES[path] = Judge(JudgeSettings.read(path))
+            if len(_JUDGES) == 1:
+                atexit.register(_report)
+        return _JUDGES[path]
+
+
+def watch_judged_models() -> None:
+    """Announce every model that the harness or a session runs to the active judge from now on."""
+    global _WATCHING
+    _WATCHING = True
+    internals.hook("before", announce)
+
+
+def announce(lm: Any) -> None:
+    """Tell the active judge that a model is under test; nothing happens without judged tasks.
+
+    Raises
+    ------
+    UsageError
+        If the judge is that model.
+    """
+    if _WATCHING and os.environ.get(VARIABLE):
+        active_judge().judges([internals.model_name(lm)])
+
+
+def _report() -> None:
+    for judge in _JUDGES.values():
+        if judge.usage.calls or judge.usage.cached:
+            print(f"judge {judge.settings.model}: {judge.describe()}", file=sys.stderr)
