@@ -29,6 +29,7 @@ REMOVED: dict[str, str] = {
     "calibrate --rescale": "calibrate(..., 'paper', rescale=) in Python",
     "check --lower_is_better": "metadata: ccat_scales: in the task's YAML file",
     "check --metadata": "check FILE.yaml, whose metadata: holds them",
+    "check --probe": "rank CONFIG --dry_run --probe",
     "check --range": "metadata: ccat_scales: in the task's YAML file",
     "compare --html": "compare -o FILE.html",
     "compare --items": "compare(..., items=) of lm_eval_ccat in Python",

@@ -32,7 +32,6 @@ CHECK: Options = {
     **INCLUDE_PATH,
     "--metric M": "look at this metric only",
     "--download": "fetch documents that are not on this machine",
-    "--probe": "try the metric on the first document's target; this may load models or ask a judge",
     "--write_variants DIR": "write YAML files there by which the plain lm_eval command runs the "
     "tasks adaptively",
     **JSON,
@@ -62,7 +61,7 @@ def check(args: argparse.Namespace) -> int:
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])
-    checks = check_tasks(names, include_path=folders, metric=args.metric, probe=args.probe)
+    checks = check_tasks(names, include_path=folders, metric=args.metric)
     emit(args.json, [check.to_dict() for check in checks], [_in_words(checks)])
     if args.write_variants:
         variants = write_variants(Path(args.write_variants), names, folders)

@@ -1,8 +1,7 @@
 """Find out which metrics of a task can be used adaptively, and write variants that are run so.
 
 No model is called. A task is loaded if its documents are on this machine; otherwise its YAML is all
-that is checked. With `probe` the task also scores the target of its first document as if it were an
-answer, which runs the metrics' code.
+that is checked.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from ..plugins import did_you_mean
 from ..shown import short
 from . import internals
 from .outcomes import metric_config, script_note
-from .session import TaskSession
 
 #: Metrics of HF evaluate that report under other names than their own.
 EXPANSIONS = {
@@ -116,7 +114,6 @@ def check_tasks(
     include_path: Any = None,
     metadata: Mapping[str, Any] | None = None,
     metric: str | None = None,
-    probe: bool = False,
 ) -> list[TaskCheck]:
     """Check tasks, groups, tags or task files.
 
@@ -128,8 +125,6 @@ def check_tasks(
         As the harness takes them.
     metric : str, optional
         Look at this metric only.
-    probe : bool
-        Let each task score the first document's own target.
 
     Raises
     ------
@@ -163,7 +158,7 @@ def check_tasks(
             for task in of_name:
                 load(task, [task])
     return [
-        _check_loaded(loaded[name], metric, probe)
+        _check_loaded(loaded[name], metric)
         if name in loaded
         else check_config(name, config, metric, troubles.get(name, ""))
         for name, config in configs.items()
@@ -207,22 +202,22 @@ def check_config(
     return _checked(TaskCheck(name, None, (), "", tuple(notes)), config, names, filters, metric)
 
 
-def _check_loaded(task: Any, wanted: str | None, probe: bool) -> TaskCheck:
+def _check_loaded(task: Any, wanted: str | None) -> TaskCheck:
     config = metric_config(task)
     names = _reported_names(config, list(map(metric_name, internals.metric_names(task))))
-    values, notes = _probe(task) if probe else ({}, [])
     check = _checked(
         TaskCheck(internals.task_name(task), len(task.eval_docs), ()),
         config,
-        list(values) or names,
+        names,
         internals.filter_names(task),
         wanted,
-        values,
         task,
     )
-    if internals.output_type(task) == "generate_until":
-        notes += [n for one in check.metrics if (n := script_note(task, one.metric))]
-    return replace(check, notes=tuple(notes))
+    if internals.output_type(task) != "generate_until":
+        return check
+    return replace(
+        check, notes=tuple(n for one in check.metrics if (n := script_note(task, one.metric)))
+    )
 
 
 def _checked(
@@ -231,7 +226,6 @@ def _checked(
     names: Sequence[str],
     filters: Sequence[str],
     wanted: str | None,
-    values: Mapping[str, Any] | None = None,
     loaded: Any = None,
 ) -> TaskCheck:
     """Check the metrics that a task reports, or the one that is wanted."""
@@ -251,8 +245,6 @@ def _checked(
                     "installed HF evaluate has it; install or download it, or correct its name"
                 )
             metric = find_metric(name, task=task, config=config, multiple_targets=several)
-            if values and metric.source in values:
-                metric.score(values[metric.source], task=task)
         except CcatError as error:
             checks += [MetricCheck(name, filter, False, reason=str(error)) for filter in filters]
             continue
@@ -307,35 +299,6 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             logging.disable(level)
-
-
-def _probe(task: Any) -> tuple[dict[str, object], list[str]]:
-    """Score the first document with its own target as the answer; return what the task reports."""
-    if internals.runs_written_code(task):
-        return {}, ["not probed: the task runs code that a model writes"]
-    if internals.output_type(task) != "generate_until":
-        return {}, ["not probed: only generated text can be probed"]
-    target = internals.target(task, task.eval_docs[0])
-    answer = target[0] if isinstance(target, (list, tuple)) and target else target
-    try:
-        with _quiet():
-            [one] = TaskSession(task, _Echo(str(answer))).administer([0])
-            return {metric: value for (metric, _), value in one.values.items()}, []
-    except Exception as error:
-        return {}, [f"probing failed: {type(error).__name__}: {short(error, 160)}"]
-
-
-class _Echo:
-    """A model for the harness that gives the same answer to every prompt."""
-
-    world_size = 1
-
-    def __init__(self, answer: str) -> None:
-        self._answer = answer
-
-    def generate_until(self, requests: Sequence[Any]) -> list[str]:
-        """One answer for each request."""
-        return [self._answer] * len(requests)
 
 
 # -- variants by which the plain `lm_eval` command runs tasks adaptively --------------------------

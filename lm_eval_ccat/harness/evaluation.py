@@ -1,28 +1,21 @@
-"""What an adaptive run needs of an evaluation: four calls, and results in the harness's shape.
+"""An evaluation of the harness whose documents are chosen one by one, and its results.
 
-Whoever decides which documents are run is a `Selector`. An evaluation starts it, asks it again and
-again which documents come next and tells it their scores, and has it finish with an estimate for
-each task. Nothing else of an adaptive run depends on how a release of the harness evaluates, and a
-harness that makes these four calls itself needs no hook.
-
-The results never pass an estimate off as a full score.
-
-Where every document was run, the values are computed by the harness's own aggregation. Otherwise
-no mean of the chosen documents is formed at all (it would be biased): the estimate and its standard
-error stand under the metric's key, the task's other metrics are left out and named in the
-``adaptive`` block, ``n-samples`` shows fewer effective than original documents, and the task's
-printed name says that it is an estimate.
+The results never pass an estimate off as a full score. Where every document was run, the values are
+computed by the harness's own aggregation. Otherwise no mean of the chosen documents is formed at
+all (it would be biased): the estimate and its standard error stand under the metric's key, the
+task's other metrics are left out and named in the ``adaptive`` block, ``n-samples`` shows fewer
+effective than original documents, and the task's printed name says that it is an estimate.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -497,35 +490,13 @@ def save_results(
         raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble
 
 
-# -- the calls ------------------------------------------------------------------------------------
+# -- one call ------------------------------------------------------------------------------------
 
-#: A document: its task and its number there.
-Item = tuple[str, int]
-
-_SESSION_OPTIONS = (
-    "system_instruction",
-    "apply_chat_template",
-    "fewshot_as_multiturn",
-    "cache_requests",
-    "rewrite_requests_cache",
-    "write_out",
-)
-
-
-class Selector(Protocol):
-    """Decides which documents of an evaluation are run, and says what their scores amount to."""
-
-    def start(self, evaluation: Evaluation) -> None:
-        """Take note of model, tasks and documents; refuse what cannot be, before any request."""
-
-    def next(self) -> Sequence[Item]:
-        """Documents to be run now, each once in an evaluation; none ends it."""
-
-    def scored(self, answers: Mapping[Item, Administered]) -> None:
-        """Learn what the documents that were asked for gave."""
-
-    def finish(self) -> Mapping[str, TaskRun]:
-        """Return the result of each selected task."""
+#: Arguments of the harness's `evaluate` that a session takes.
+_HOW = (
+    "system_instruction apply_chat_template fewshot_as_multiturn cache_requests "
+    "rewrite_requests_cache write_out"
+).split()
 
 
 @dataclass
@@ -571,18 +542,9 @@ class Evaluation:
         """
         task = self.tasks[name]
         refuse_unsafe(task, self.arguments["confirm_run_unsafe_code"])
-        options = {key: self.arguments[key] for key in _SESSION_OPTIONS}
+        options = {key: self.arguments[key] for key in _HOW}
         self.sessions[name] = TaskSession(task, self.lm, options, count_tokens=count_tokens)
         return self.sessions[name]
-
-    def administer(self, items: Sequence[Item]) -> dict[Item, Administered]:
-        """Run documents of opened tasks, those of one task in one call of the model."""
-        answers: dict[Item, Administered] = {}
-        for name in dict.fromkeys(task for task, _ in items):
-            docs = [doc for task, doc in items if task == name]
-            for one in self.sessions[name].administer(docs):
-                answers[name, one.doc_id] = one
-        return {item: answers[item] for item in items}
 
     def results(self, runs: Mapping[str, TaskRun]) -> Results:
         """The harness's results: estimates of these tasks, and the others as it runs them itself.
@@ -607,13 +569,6 @@ class Evaluation:
             log_samples=self.arguments["log_samples"],
         )
 
-    def conduct(self, selector: Selector) -> dict[str, object]:
-        """Make the four calls; the harness's results."""
-        selector.start(self)
-        while items := selector.next():
-            selector.scored(self.administer(items))
-        return self.results(selector.finish())
-
 
 def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> None:
     """Route the harness's evaluations through a function; a second call changes nothing.
@@ -621,8 +576,7 @@ def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> No
     Parameters
     ----------
     evaluate : callable
-        Returns an evaluation's results (those of `Evaluation.conduct` with a selector of its own,
-        say), or None where the harness is to run it as ever.
+        Returns an evaluation's results, or None where the harness is to run it as ever.
     """
     internals.require_supported_version()
 

@@ -118,13 +118,6 @@ def test_each_filter_has_its_key(checks):
     assert keys == ["exact_match,strict", "exact_match,loose"]
 
 
-def test_probing_runs_the_metric_on_the_first_target(folder):
-    [check] = check_tasks(["t_own"], include_path=str(folder), probe=True)
-    found = _by_metric(check)
-    assert found["grade"].usable
-    assert not found["broken"].usable and "[1.0], not as one number" in found["broken"].reason
-
-
 def test_a_loaded_task_scores_pairs_in_the_harness_order(folder):
     task = _loaded(folder, "t_translate")
     doc = task.eval_docs[0]

@@ -34,6 +34,9 @@ class Drawn:
             for _, item in ranker.ask(self.batch, model="model")
         ]
 
+    def administer(self, documents):
+        return {(name, doc): self.sessions[name].administer([doc])[0] for name, doc in documents}
+
     def scored(self, answers):
         self.answers |= answers
         order = list(answers)
@@ -69,7 +72,12 @@ def evaluate(bench, tasks, selector, lm, **arguments):
     bound = inspect.signature(stock).bind(**named)
     bound.apply_defaults()
     evaluation = Evaluation(stock, bound.arguments)
-    return stock(**named) if selector is None else evaluation.conduct(selector)
+    if selector is None:
+        return stock(**named)
+    selector.start(evaluation)
+    while documents := selector.next():
+        selector.scored(selector.administer(documents))
+    return evaluation.results(selector.finish())
 
 
 def test_all_documents_in_any_order_are_the_harness_s_own_results(bench):
