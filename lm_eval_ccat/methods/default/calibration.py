@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, stdtrit
 
 from ...bank.bank import ItemBank, family_of
 from ...errors import BankError, UsageError
@@ -19,7 +19,7 @@ from ..method import LARGEST, Fitted, require_parts, require_scores
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
 from .items import FACTORS, FACTORS_OF_MANY, MANY, fit_table, places
-from .selfcheck import Judged, LeftOut, coverage, departures_of, groups, replay, some_items
+from .selfcheck import Judged, LeftOut, departures_of, groups, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
 _DIGITS = 7  # parameters are rounded: more digits are noise, and banks are text files
@@ -193,7 +193,7 @@ def summary(
         "mean_error": float(error.mean()),
         "rms_standard_error": float(np.sqrt(np.mean(se**2))),
         "z_rms": float(np.sqrt(np.mean((error / se) ** 2))),
-        "coverage_95": coverage(error, se, judged.df[at]),
+        "coverage_95": float(np.mean(np.abs(error) < stdtrit(judged.df[at], 0.975) * se)),
         "inflation": departures.inflation,
         "inflation_of_pairs": departures.inflation_of_pairs,
         "noise_of_residuals": departures.noise,

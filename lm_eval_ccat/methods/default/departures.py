@@ -23,7 +23,7 @@ with many the sample does: ``M`` drops out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,13 +49,13 @@ PER_DISTANCE, OUTSIDE = 1.0, 0.003
 _LEAST = 1e-12
 UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
-USUAL = (2.0, 0.0, 0.0)
+USUAL = 2.0  # ``c``
 LEAST_SCALE = 1.4  # ``c`` with many models, of which replays show 0.6 to 1.1
 
 
 @dataclass(frozen=True)
 class Departures:
-    """Prior of departures; the default is what is usual, where nothing was measured.
+    """Prior of departures.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ class Departures:
         Degrees of freedom of all this.
     """
 
-    single: Floats = field(default_factory=lambda: np.array(USUAL))
-    pair: Floats = field(default_factory=lambda: np.array(USUAL))
+    single: Floats
+    pair: Floats
     centre: float = 0.5
     noise: float = 1.0
     floor: float = 0.0
@@ -91,17 +91,13 @@ class Departures:
         v, t, level : ndarray of shape (n_models,)
             As above.
         """
-        single, (c, m, g) = self.alone(v, t), self.pair.tolist()
-        pair = c * (v[:, None] + v) + m + g * (t[:, None] - t) ** 2
+        (c, m, g), (c2, m2, g2) = self.single.tolist(), self.pair.tolist()
+        single = c * v + m + g * (t - self.centre) ** 2 + _LEAST
+        pair = c2 * (v[:, None] + v) + m2 + g2 * (t[:, None] - t) ** 2
         M = single[:, None] + single
         M = 0.5 * (M - np.clip(pair, _LEAST, M)) * np.minimum(level[:, None], level)
         np.fill_diagonal(M, single * level)
         return positive(M, float(single.max()))
-
-    def alone(self, v: Floats, t: Floats) -> Floats:
-        """``V_a``; shape (n_models,)."""
-        c, m, g = self.single.tolist()
-        return np.asarray(c * v + m + g * (t - self.centre) ** 2 + _LEAST)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -252,12 +248,12 @@ def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
     weight, widened = n_models / len(count) / count[at], 1.0 + 2.0 / n_models
     if many:
         ratio = widened * e2 / np.maximum(level * v, _LEAST)
-        c = float(weight @ ratio + 2.0 * USUAL[0]) / float(weight.sum() + 2.0)
+        c = float(weight @ ratio + 2.0 * USUAL) / float(weight.sum() + 2.0)
         return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
     X = np.column_stack([v, np.ones_like(v), distance])
     X = np.vstack([X, np.diag(X.mean(0))[[0, 2]]])
-    e2 = np.append(np.maximum(e2, 0.0) * widened / level, [2.0 * X[-2, 0], 0.01 * X[-1, 2]])
-    start = np.array([2.0, max(e2[:-2].mean(), 1e-9), 0.01])
+    e2 = np.append(np.maximum(e2, 0.0) * widened / level, [USUAL * X[-2, 0], 0.01 * X[-1, 2]])
+    start = np.array([USUAL, max(e2[:-2].mean(), 1e-9), 0.01])
     return _quasi_fit(X, e2, np.append(weight, [2.0, 1.0]), start)
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..belief import Floats
+from ..belief import Belief, Floats
 from ..policy import Items, Mask, largest
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved
@@ -67,12 +67,9 @@ class Sequence:
     Attributes
     ----------
     items : list of int
-    probabilities : list of float or None
-        None for chosen items.
-    weights : list of float
-        Of the draws; 0 for chosen items.
-    where : dict of int to int
-        The place of each item.
+    of : dict of int to (float or None, float)
+        The probability with which each of them was drawn and the weight of the draw; None and 0 for
+        chosen items.
     left : ndarray of bool, shape (n_items,)
         Items that may be in the sequence and are not.
     n_drawn : int
@@ -87,9 +84,7 @@ class Sequence:
         self._seed = seed
         self.left = np.ones(n_items, dtype=bool) if kept is None else kept.copy()
         self.items: list[int] = []
-        self.probabilities: list[float | None] = []
-        self.weights: list[float] = []
-        self.where: dict[int, int] = {}
+        self.of: dict[int, tuple[float | None, float]] = {}
         self.n_drawn = 0
 
     def __len__(self) -> int:
@@ -120,43 +115,10 @@ class Sequence:
 
     def append(self, item: int, probability: float | None, weight: float) -> None:
         """Put an item at the end."""
-        self.where[item] = len(self.items)
         self.items.append(item)
-        self.probabilities.append(probability)
-        self.weights.append(weight)
+        self.of[item] = probability, weight
         self.left[item] = False
         self.n_drawn += probability is not None
-
-
-class Result(NamedTuple):
-    """What is known of the full-benchmark means.
-
-    Attributes
-    ----------
-    estimate : ndarray of shape (n_models,)
-    variance, df : ndarray of shape (n_models, n_models)
-        Variances of all differences, and their degrees of freedom; on the diagonals those of the
-        models themselves.
-    """
-
-    estimate: Floats
-    variance: Floats
-    df: Floats
-
-    @classmethod
-    def apart(cls, of: list[Result]) -> Result:
-        """The joint look at several fields, whose models' errors are independent."""
-        if len(of) == 1:
-            return of[0]
-        alone = np.concatenate([r.variance.diagonal() for r in of])
-        df = np.concatenate([r.df.diagonal() for r in of])
-        variance = alone[:, None] + alone
-        share = alone**2 / df
-        both, welch = share[:, None] + share, np.full(variance.shape, np.inf)
-        np.divide(variance**2, both, out=welch, where=both > 0.0)
-        every = slice(None, None, len(alone) + 1)
-        variance.flat[every], welch.flat[every] = alone, df
-        return cls(np.concatenate([r.estimate for r in of]), variance, welch)
 
 
 class Look(NamedTuple):
@@ -213,7 +175,7 @@ class Look(NamedTuple):
         share = after * explained * whole / np.maximum(variance, 1e-300)
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
-    def result(self, d: Departures, n_items: float) -> Result:
+    def result(self, d: Departures, n_items: float) -> Belief:
         """Weigh the draws against the bank: estimates, and their errors after both."""
         u = self.left / n_items
         if any(self.q.tolist()):
@@ -234,7 +196,9 @@ class Look(NamedTuple):
         bank = np.clip(after / before, 0.0, 1.0)
         draws = (1.0 - bank) ** 2 / (NU0 + np.maximum(self.carry - 1.0, 0.0))
         df = 1.0 / (bank**2 / d.df + draws)
-        return Result(np.clip(estimate, 0.0, 1.0), variance, df)
+        n = n_items - self.left
+        n = np.minimum(n[:, None], n)
+        return Belief(np.clip(estimate, 0.0, 1.0), variance, df, n, float(n_items))
 
 
 class Joint:
@@ -367,10 +331,10 @@ class Field:
     def place(self, a: int, item: int, probability: float | None) -> None:
         """Model `a` has been asked `item`; see `Policy.place`."""
         member, sequence = self.members[a], self.sequence
-        at, weight = sequence.where.get(item), 0.0
+        new, weight = item not in sequence.of, 0.0
         if probability is not None:
-            weight = sequence.weight(self.sizes()) if at is None else sequence.weights[at]
-        if at is None and self._next_shared(member) is None:
+            weight = sequence.weight(self.sizes()) if new else sequence.of[item][1]
+        if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
             self._joint.fell(item)
@@ -391,7 +355,7 @@ class Field:
 
     def _forget(self) -> None:
         self._look: Look | None = None
-        self._result: Result | None = None
+        self._result: Belief | None = None
         self._size: Floats | None = None
 
     # -- what next ------------------------------------------------------------------------------
@@ -419,7 +383,7 @@ class Field:
         member, sequence = self.members[a], self.sequence
         item = self._next_shared(member, available)
         if item is not None:
-            return [item], sequence.probabilities[sequence.where[item]]
+            return [item], sequence.of[item][0]
         # A draw is one among all that is left, or none: not one among what happens to fit a budget.
         whole = not (sequence.left & ~available & member.unasked).any()
         wanted = self._draw_wanted() if self._draws and whole and sequence.left.any() else False
@@ -531,7 +495,7 @@ class Field:
             self._look = self._joint.look(d)
         return self._look
 
-    def result(self) -> Result:
+    def result(self) -> Belief:
         """Estimates and their errors."""
         if self._result is None:
             self._result = self.look().result(self.model.departures, self.model.items.n_items)

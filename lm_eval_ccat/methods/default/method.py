@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..method import Method
 from ..policy import Choice, Description, Drawn, Items, Levers, Mask, Policy, check_score
 from .calibration import fit, model_of
 from .departures import spread
-from .field import Field, Result
+from .field import Field
 from .member import Member
 
 #: Calibration models from which on newcomers among reference models get items of their own: with 20
@@ -128,12 +129,12 @@ class DefaultPolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        r = Result.apart([f.result() for f in self.fields])
-        n = np.array([m.n_told for m in self._members], dtype=np.float64)
-        n_items, variance = float(self._bank.n_items), r.variance
+        of = [f.result() for f in self.fields]
+        belief = of[0] if len(of) == 1 else _apart(of)
         if question == POPULATION:
-            n_items, variance = math.inf, variance + self._sampling()
-        return Belief(r.estimate, variance, r.df, np.minimum(n[:, None], n), n_items, question)
+            variance = belief.variance + self._sampling()
+            belief = replace(belief, variance=variance, n_items=math.inf, question=question)
+        return belief
 
     def _sampling(self) -> Floats:
         """Sampling variance of the benchmark's items; shape (n_models, n_models).
@@ -231,6 +232,21 @@ class DefaultPolicy(Policy):
         if self._by_variance or len(belief.location) == 1:
             return np.asarray(fall)
         return np.asarray(fall * (belief.loss[of] + 1e-12))
+
+
+def _apart(of: list[Belief]) -> Belief:
+    """The belief about the models of several fields, whose errors are independent."""
+    at = np.concatenate([b.location for b in of])
+    alone, df, n = (
+        np.concatenate([m.diagonal() for m in part])
+        for part in zip(*((b.variance, b.df, b.n) for b in of))
+    )
+    variance, share = alone[:, None] + alone, alone**2 / df
+    both, welch = share[:, None] + share, np.full(variance.shape, np.inf)
+    np.divide(variance**2, both, out=welch, where=both > 0.0)
+    every = slice(None, None, len(alone) + 1)
+    variance.flat[every], welch.flat[every] = alone, df
+    return Belief(at, variance, welch, np.minimum(n[:, None], n), of[0].n_items)
 
 
 def item_curves(bank: ItemBank) -> Curves:

@@ -16,13 +16,12 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
-from scipy.special import stdtrit
 
-from ..belief import Floats, Places
+from ..belief import Belief, Floats, Places
 from ..calibration import FEW_MODELS
 from ..policy import Mask
 from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
-from .field import Field, Look, Result
+from .field import Field, Look
 from .items import fit_items
 from .member import ScorePosterior
 
@@ -311,11 +310,11 @@ class Judged(NamedTuple):
         """
         single, pair = [], []
         for s in stops:
-            _, (estimate, variance, df) = _result(s, priors[s.group])
-            e, n = estimate - s.truth, np.full(len(estimate), s.n)
-            single.append((s.models, n, e, np.sqrt(variance.diagonal()), df.diagonal()))
+            b = _result(s, priors[s.group])[1]
+            e, n = b.location - s.truth, np.full(len(s.truth), s.n)
+            single.append((s.models, n, e, np.sqrt(b.variance.diagonal()), b.df.diagonal()))
             i, j = np.tril_indices(len(e), -1)
-            z2 = (e[i] - e[j]) ** 2 / variance[i, j] * (1.0 - 2.0 / df[i, j])
+            z2 = (e[i] - e[j]) ** 2 / b.variance[i, j] * (1.0 - 2.0 / b.df[i, j])
             pair.append((_key(s.models, i, j), n[i], z2))
         return cls(*(np.hstack(x) for part in (single, pair) for x in zip(*part)))
 
@@ -371,7 +370,7 @@ def departures_of(
     return whole, judged, left_out(stops, priors, names)
 
 
-def _result(s: Stop, prior: Departures) -> tuple[Look, Result]:
+def _result(s: Stop, prior: Departures) -> tuple[Look, Belief]:
     prior = replace(prior, centre=s.centre)
     look = s.look._replace(M=prior.prior(s.look.v, s.look.t, s.look.level))
     return look, look.result(prior, float(look.left[0] + s.n))
@@ -385,11 +384,11 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
     """
     kept: LeftOut = {}
     for s in (s for s in stops if s.n in KEPT):
-        look, (estimate, variance, df) = _result(s, priors[s.group])
-        alone = variance.diagonal()
+        look, b = _result(s, priors[s.group])
+        alone = b.variance.diagonal()
         slope, share = look.levers(priors[s.group], alone, int(look.left[0]) + s.n)
         of_ability = look.ability, look.ability_variance, slope, share
-        rows = (estimate - s.truth, alone, df.diagonal(), *of_ability)
+        rows = (b.location - s.truth, alone, b.df.diagonal(), *of_ability)
         for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
             of_model = kept.setdefault(names[model], {})
             of_model.setdefault(str(s.n), [float(f"{x:.5g}") for x in row])
@@ -406,8 +405,3 @@ def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
     _, at, count = np.unique(key, return_inverse=True, return_counts=True)
     mean = float(np.mean(np.bincount(at, z2) / count))
     return max((n * mean + PRIOR_DF * usual) / (n + PRIOR_DF), _LEAST_INFLATION)
-
-
-def coverage(error: Floats, standard_error: Floats, df: Floats, confidence: float = 0.95) -> float:
-    """Share of errors within Student's intervals."""
-    return float(np.mean(np.abs(error) < stdtrit(df, 0.5 + confidence / 2.0) * standard_error))

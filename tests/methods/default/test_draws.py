@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, Departures, posterior
+from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import Field, Joint, Sequence
 
 
@@ -171,7 +171,7 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
             c[a, items], e[a, items], noise[a, items] = now
             drawn = dict(zip(("drawn", "c", "e", "noises"), (np.array(items), *now)))
             member = SimpleNamespace(posterior=ABILITY, **drawn, **REST)
-            joint.put(a, member, Departures())
+            joint.put(a, member, replace(VAGUE, floor=0.0))
     x, sums = c * e, joint.sums
     assert sums[0] == pytest.approx(x @ x.T)
     assert sums[1] == pytest.approx((c * np.sqrt(noise)) @ (c * np.sqrt(noise)).T)
