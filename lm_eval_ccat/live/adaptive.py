@@ -21,17 +21,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import CcatError, UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.evaluation import Evaluation, TaskRun, in_words, install
 from ..harness.internals.bases import ConfigurableTask, stock_class
-from ..harness.outcomes import leading
 from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession, ignored_fewshot
-from ..ranker.references import KnownMean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from ..shown import visible_line
@@ -41,7 +38,7 @@ from .forecast import target_in_words
 from .keep import refuse_file
 from .models import HarnessModel, check_session
 from .observer import Observer, ProgressBar
-from .plan import measure, plan_of, weights_in
+from .plan import Plan, measure, plan_of, weights_in
 from .run import Run
 from .spec import OLD, ModelSpec, Spec
 from .surfaces import takes_options
@@ -182,23 +179,11 @@ class Adaptive:
         )
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A task that is loaded and checked, with its bank and options, ready to run."""
-
-    session: TaskSession
-    measured: dict[str, Outcome]
-    options: Adaptive
-    warnings: tuple[str, ...]
-    known: dict[str, KnownMean] | None
-
-    @property
-    def outcome(self) -> Outcome:
-        """The one that counts most."""
-        return leading(self.measured)
+#: What of a task is loaded and checked, and its options.
+Ready = tuple[Adaptive, Plan]
 
 
-def prepare(session: TaskSession, options: Adaptive, only: bool) -> Prepared:
+def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     """Check that bank, task, metric and settings fit; sends nothing to the model.
 
     Without a bank documents will be drawn at random; `only` says that there is no other task.
@@ -216,11 +201,12 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Prepared:
     for warning in warnings:
         log.warning("%s: %s", name, warning)
     known = known_means(spec, {name: measured}, [MODEL], {}, options.model)
-    return Prepared(session, measured, options, tuple(warnings), known)
+    about: dict[str, Any] = {"known": known, "warnings": tuple(warnings)}
+    return options, Plan(spec, {name: measured}, {name: session}, {}, None, {}, "items", **about)
 
 
 def run_tasks(
-    tasks: Mapping[str, Prepared], groups: Mapping[str, Any], observer: Observer
+    tasks: Mapping[str, Ready], groups: Mapping[str, Any], observer: Observer
 ) -> dict[str, TaskRun]:
     """Run tasks of one model, together or one after the other.
 
@@ -231,12 +217,12 @@ def run_tasks(
     """
     finished: dict[str, TaskRun] = {}
     units, left = _units(tasks, groups), len(tasks)
-    for kept in {Path(file) for one in tasks.values() if (file := one.options.spec.save_bank)}:
+    for kept in {Path(file) for _, one in tasks.values() if (file := one.spec.save_bank)}:
         if len(units) > 1:  # each adds its own bank to one folder
             refuse_file(kept)
             kept.mkdir(parents=True, exist_ok=True)
     for name, members, weights in units:
-        options, n, share = members[0].options, len(members), {}
+        options, n, share = tasks[members[0].title][0], len(members), {}
         for kind, amount in options.spec.budget.items():
             amount -= sum(_spent(kind, run) for run in finished.values())
             if kind != "items":
@@ -251,7 +237,7 @@ def run_tasks(
         folder = options.run_dir
         if folder is not None and len(units) > 1:
             folder = Path(folder) / safe_name(name)
-        finished.update(_run(members, share, weights, folder, observer))
+        finished.update(_run(options, members, share, weights, folder, observer))
         left -= n
     return {name: finished[name] for name in tasks}
 
@@ -263,49 +249,49 @@ def _spent(kind: str, run: TaskRun) -> float:
 
 
 def _units(
-    tasks: Mapping[str, Prepared], groups: Mapping[str, Any]
-) -> list[tuple[str, list[Prepared], Mapping[str, float]]]:
+    tasks: Mapping[str, Ready], groups: Mapping[str, Any]
+) -> list[tuple[str, list[Plan], Mapping[str, float]]]:
     """Divide tasks into units: those of a group by its own weights, each other task alone.
 
     A group is run together where its tasks are run for the same metric, it aggregates that
     metric, and a budget or a standard error of its score is asked for. Of nested groups the outer
     one counts: its subgroups' scores come of the same documents.
     """
-    units: dict[str, tuple[str, list[Prepared], Mapping[str, float]]] = {}
+    units: dict[str, tuple[str, list[Plan], Mapping[str, float]]] = {}
     taken: set[str] = set()
     for group in sorted(groups.values(), key=lambda g: -len(g.get_all_tasks())):
         names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
         if len(names) < 2 or taken & set(names) or not set(names) <= set(tasks):
             continue
-        members = [tasks[name] for name in names]
-        options, metric = members[0].options, members[0].outcome.metric
-        bounded = options.spec.budget or options.spec.target_se is not None
+        members = [tasks[name][1] for name in names]
+        spec, metric = members[0].spec, members[0].outcome.metric
+        bounded = spec.budget or spec.target_se is not None
         alike = {
-            (id(one.options), o.metric.name, o.metric.scale, o.bank.method, *one.measured)
+            (id(one.spec), o.metric.name, o.metric.scale, o.bank.method, *one.measured[o.task])
             for one in members
             for o in [one.outcome]
         }
-        if not bounded or options.spec.known is not None or len(alike) > 1:
+        if not bounded or spec.known is not None or len(alike) > 1:
             continue
-        sizes = {name: float(len(tasks[name].session.doc_ids)) for name in names}
+        sizes = {name: float(len(tasks[name][1].documents())) for name in names}
         if (weights := weights_in(group, [metric.name], sizes)) is not None:
             taken |= set(names)
             units[min(names, key=list(tasks).index)] = group.name, members, weights
-    units |= {name: (name, [one], {}) for name, one in tasks.items() if name not in taken}
+    units |= {name: (name, [one], {}) for name, (_, one) in tasks.items() if name not in taken}
     return [units[name] for name in tasks if name in units]
 
 
 def _run(
-    tasks: list[Prepared],
+    options: Adaptive,
+    tasks: list[Plan],
     budget: dict[str, float],
     weights: Mapping[str, float],
     folder: str | Path | None,
     observer: Observer,
 ) -> dict[str, TaskRun]:
     """One ranking: of one task, or of several with a common score."""
-    options = tasks[0].options
-    outcomes = {one.outcome.task: one.measured for one in tasks}
-    sessions = {one.outcome.task: one.session for one in tasks}
+    outcomes = {task: of for one in tasks for task, of in one.measured.items()}
+    sessions = {task: session for one in tasks for task, session in one.sessions.items()}
     plan = plan_of(
         options.of_tasks(list(outcomes), budget),
         outcomes, sessions, tasks[0].known, weights,
@@ -326,16 +312,14 @@ def _run(
         if run.ended and limit is not None and limit >= len(every) and had >= set(plan.offered):
             # A bank may have removed documents, or not know some; a full run has them too.
             run.ask_beyond(MODEL, [item for item in every if item not in had])
-        result = run.finish({MODEL: internals.model_name(tasks[0].session.lm)})
+        result = run.finish({MODEL: internals.model_name(sessions[plan.outcome.task].lm)})
         if not run.ended:
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)
             raise KeyboardInterrupt
         by_task = task_runs(plan, run.book, model)
     return {
-        one.outcome.task: replace(
-            by_task[one.outcome.task], warnings=(*one.warnings, *result.warnings)
-        )
+        one.title: replace(by_task[one.title], warnings=(*one.warnings, *result.warnings))
         for one in tasks
     }
 

@@ -218,7 +218,7 @@ class Lane:
         for answer in answers:
             lost = answer.score is None and bool(answer.unscored)
             self.in_a_row = self.in_a_row + 1 if lost else 0
-            reason, (_, doc) = "; ".join(answer.unscored), answer.item
+            reason, doc = "; ".join(answer.unscored), self.book.journal.filed(answer.item)
             if lost and self.name not in self.book.tally.set_aside:
                 logger.warning("%s failed on document %r: %s", self.name, doc, reason)
                 self._set_aside_if(self.in_a_row >= self.rule.in_a_row, reason)
@@ -289,9 +289,10 @@ class Lane:
     def _again(self, sending: Sending, failure: Failure, now: float) -> None:
         if sending.asks:
             wait = failure.pause(self.rule, sending.attempt - 1)
+            item = self.book.journal.filed(sending.asks[0].item)
             logger.info(
-                "%s, item %r: %s; attempt %d of %d in %.1f s", self.name, sending.asks[0].item[1],
-                failure.text, sending.attempt, self.rule.attempts, wait,
+                "%s, item %r: %s; attempt %d of %d in %.1f s", self.name, item, failure.text,
+                sending.attempt, self.rule.attempts, wait,
             )  # fmt: skip
             self.again.append((now + wait, sending))
 
@@ -317,12 +318,11 @@ class Lane:
                 self.rule.outage_minutes,
             )  # fmt: skip
 
-    @staticmethod
-    def _refuse_beyond(asks: Sequence[Ask], failure: Failure) -> None:
+    def _refuse_beyond(self, asks: Sequence[Ask], failure: Failure) -> None:
         """Refuse to complete a full run without one of its documents."""
         for ask in asks:
             if ask.number < 0:
-                document = f"document {ask.item[1]!r}, which a full run needs"
+                document = f"document {self.book.journal.filed(ask.item)!r}, which a full run needs"
                 raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
 
     def _give_up(
@@ -331,7 +331,8 @@ class Lane:
         """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
         self._refuse_beyond([ask], failure)
         reason, name = failure.text, self.name
-        logger.warning("%s failed on document %r: %s", name, ask.item[1], reason)
+        document = self.book.journal.filed(ask.item)
+        logger.warning("%s failed on document %r: %s", name, document, reason)
         number = {} if self.line.arrival else {"n": ask.number}
         facts = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
         self.line.arrive([{"op": "fail", **number, "model": name, "item": ask.item, **facts}])

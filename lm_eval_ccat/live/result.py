@@ -21,7 +21,7 @@ from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
-from ..runs.book import CUT, Ask, Book, Tally
+from ..runs.book import CUT, Book, Tally
 from ..runs.directory import rebuild
 from ..runs.journal import Record
 from ..shown import Grid, Shown
@@ -55,8 +55,8 @@ class Result(Shown):
     interrupted : bool
     finished : bool or None
         Of a run that is read from its directory: whether it is over.
-    in_flight : list of Ask
-        Its asks without an answer.
+    in_flight : list of dict
+        Its asks without an answer, ``model`` and ``doc_id``.
     changes, warnings : list of str
         What changed during the run, and what a reader should know.
     exit_code : int
@@ -86,7 +86,7 @@ class Result(Shown):
     seconds: float = 0.0
     interrupted: bool = False
     finished: bool | None = None
-    in_flight: list[Ask] = field(default_factory=list)
+    in_flight: list[Record] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     exit_code: int = MET
@@ -160,11 +160,7 @@ class Result(Shown):
             content["board"] = board_of(self.ranking)
         if self.finished is not None:
             content["finished"] = self.finished
-            several = "outcomes" in report
-            content["in_flight"] = [
-                {"model": a.model, "doc_id": a.item if several else a.item[1]}
-                for a in self.in_flight
-            ]
+            content["in_flight"] = self.in_flight
         return content
 
 
@@ -276,7 +272,9 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     return replace(
         result,
         finished=book.done,
-        in_flight=book.unanswered,
+        in_flight=[
+            {"model": ask.model, "doc_id": book.journal.filed(ask.item)} for ask in book.unanswered
+        ],
         # Pairs that are decided so far need not stay so.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
         further=_further(place, result.last_line),

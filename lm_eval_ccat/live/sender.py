@@ -292,7 +292,7 @@ class Sender:
         waits = lane.gate.state is State.WAITING
         if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
             what = "%s, item %r holds up the others and is sent again"
-            logger.info(what, lane.name, head.item[1])
+            logger.info(what, lane.name, self.book.journal.filed(head.item))
             self.feed(lane, Sending([head], under_way[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:

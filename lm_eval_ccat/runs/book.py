@@ -405,11 +405,11 @@ class Book:
         now = round(self._clock(), 3)
         for record in (r for r in records if r["op"] in ("tell", "fail")):
             # What the Ranker would refuse is not written.
-            model, (_, doc_id) = record["model"], record["item"]
+            model, item = record["model"], self.journal.filed(record["item"])
             score, cost = record.get("score", 0.0), record.get("cost") or 0.0
             for v in score.values() if isinstance(score, Mapping) else [score]:
                 if not (isinstance(v, int | float) and math.isfinite(v) and 0 <= v <= 1):
-                    raise RunError(f"score {v!r} of {model} on item {doc_id!r} is not in [0, 1]")
+                    raise RunError(f"score {v!r} of {model} on item {item!r} is not in [0, 1]")
             if not (math.isfinite(cost) and cost >= 0.0):
                 raise RunError(f"cost {cost!r} of {model} is not a number of at least 0")
         kept = [mask_values({**record, "time": now}) for record in records]

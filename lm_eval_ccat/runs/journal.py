@@ -85,9 +85,9 @@ class Lines:
             self._take_header(record)
             filed = {"seq": number, **record}
             if "item" in record:
-                filed["item"] = self._filed(record["item"])
+                filed["item"] = self.filed(record["item"])
             if "pairs" in record:
-                filed["pairs"] = [(model, self._filed(item)) for model, item in record["pairs"]]
+                filed["pairs"] = [(model, self.filed(item)) for model, item in record["pairs"]]
             text = json.dumps(filed, ensure_ascii=False, allow_nan=False)
             body = text[:-1].encode("utf-8", "surrogatepass")
             hashed.update(body)
@@ -151,7 +151,8 @@ class Lines:
             task = self._alone
         return str(task), value if isinstance(value, str) else int(value)
 
-    def _filed(self, item: Item) -> Any:
+    def filed(self, item: Item) -> Any:
+        """An item as it stands in a line, and in messages."""
         return item[1] if item[0] == self._alone else item
 
     def _trouble(self, line: bytes, record: Record) -> str:
