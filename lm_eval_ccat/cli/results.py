@@ -231,7 +231,7 @@ def _against_full_results(args: argparse.Namespace) -> int:
         )
     outcome = audit(claims, table)
     emit(args.json, outcome.to_dict(), [outcome.to_text()])
-    warn(*outcome.warnings)
+    warn(*outcome.content["warnings"])
     return 0
 
 

@@ -7,6 +7,7 @@ quantity, the ranking as text, and the whole result as a file where the tracker 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import Any
 
 from ..errors import UsageError
 
+TRACKERS = ("wandb", "mlflow", "trackio")
 #: Quantities of each model that become numbers in a tracker.
 NUMBERS = ("rank", "estimate", "standard_error", "n_items", "cost")
 #: Longest text that MLflow takes as a parameter.
@@ -83,8 +85,27 @@ def log_result(
     >>> import json
     >>> log_result(json.load(open("run1/result.json")), "wandb")       # doctest: +SKIP
     """
-    module = package(tracker)
-    TRACKERS[tracker](module, result, project, name, options)
+    module, described = package(tracker), settings(result)
+    if tracker != "mlflow":
+        run = module.init(project=project, name=name, config=described, **options)
+        module.log(numbers(result))
+        if tracker == "wandb":
+            table = module.Table(columns=["model", *NUMBERS])
+            for model, block in result["models"].items():
+                table.add_data(model, *(block.get(quantity) for quantity in NUMBERS))
+            run.log({"ranking": table})
+            run.summary["headline"] = result.get("headline")
+        module.finish()
+        return
+    module.set_experiment(project)
+    with module.start_run(run_name=name, **options), tempfile.TemporaryDirectory() as folder:
+        module.log_params({k: v[:_LONGEST_PARAMETER] for k, v in described.items()})
+        # MLflow allows fewer characters in a metric's name than models have in theirs.
+        flat = numbers(result).items()
+        module.log_metrics({re.sub(r"[^\w\-./ ]", "_", key): value for key, value in flat})
+        file = Path(folder, "result.json")
+        file.write_text(json.dumps(result, indent=1, default=str), encoding="utf-8")
+        module.log_artifact(str(file))
 
 
 def package(tracker: str) -> Any:
@@ -104,52 +125,6 @@ def package(tracker: str) -> Any:
             f"tracker {tracker!r} needs its package: pip install 'lm-eval-ccat[{tracker}]'"
         ) from error
 
-
-def _wandb(
-    wandb: Any, result: Mapping[str, Any], project: str, name: str | None, options: dict[str, Any]
-) -> None:
-    run = wandb.init(project=project, name=name, config=settings(result), **options)
-    run.log(numbers(result))
-    table = wandb.Table(columns=["model", *NUMBERS])
-    for model, block in result["models"].items():
-        table.add_data(model, *(block.get(quantity) for quantity in NUMBERS))
-    run.log({"ranking": table})
-    run.summary["headline"] = result.get("headline")
-    run.finish()
-
-
-def _mlflow(
-    mlflow: Any, result: Mapping[str, Any], project: str, name: str | None, options: dict[str, Any]
-) -> None:
-    mlflow.set_experiment(project)
-    with mlflow.start_run(run_name=name, **options):
-        mlflow.log_params({k: v[:_LONGEST_PARAMETER] for k, v in settings(result).items()})
-        # MLflow allows fewer characters in a metric's name than models have in theirs.
-        mlflow.log_metrics({_plain(key): value for key, value in numbers(result).items()})
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "result.json")
-            file.write_text(json.dumps(result, indent=1, default=str), encoding="utf-8")
-            mlflow.log_artifact(str(file))
-
-
-def _trackio(
-    trackio: Any, result: Mapping[str, Any], project: str, name: str | None, options: dict[str, Any]
-) -> None:
-    trackio.init(project=project, name=name, config=settings(result), **options)
-    trackio.log(numbers(result))
-    trackio.finish()
-
-
-def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "_-./ " else "_" for c in name)
-
-
-#: How each tracker takes a result; another is one function and one line here.
-TRACKERS: dict[str, Callable[..., None]] = {
-    "wandb": _wandb,
-    "mlflow": _mlflow,
-    "trackio": _trackio,
-}
 
 #: Settings of a run's ``harness:`` that ask for a tracker, named as the harness names its own, and
 #: the tracker. Each holds ``project`` and ``name`` of the run, and what else the tracker takes.

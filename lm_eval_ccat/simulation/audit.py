@@ -18,12 +18,12 @@ from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
+from .folds import mean_of_seen
 from .judging import (
     Claim,
     Floats,
     Truth,
     bootstrap_intervals,
-    full_means,
     kendall_tau,
     true_ties,
     z_scores,
@@ -254,84 +254,44 @@ class Audit(Shown):
     Attributes
     ----------
     claims : Claims
-    scale : str
-        In words.
-    models : dict of str to dict
-        Of each its claim, ``truth``, ``error``, ``z`` and whether the interval ``held``.
-    true_order : list of str
-    tau : float or None
-    pairs : list of dict
-        Of each its claim and whether it held.
-    n_items : int
-        Of the full results.
-    warnings : list of str
+    content : dict
+        JSON values: ``models`` (of each its claim, ``truth``, ``error``, ``z`` and whether the
+        interval ``held``), ``true_order``, ``tau``, ``pairs`` (of each its claim and whether it
+        held), sums of these, and ``warnings``.
     """
 
     claims: Claims
-    scale: str
-    models: dict[str, Facts]
-    true_order: list[str]
-    tau: float | None
-    pairs: list[Facts]
-    n_items: int
-    warnings: list[str]
+    content: Facts
 
     def to_dict(self) -> Facts:
         """JSON values."""
-        held = [one["held"] for one in self.models.values()]
-        decided = [pair["held"] for pair in self.pairs if pair["held"] is not None]
-        tied = [pair["truly_tied"] for pair in self.pairs if pair["held"] is None]
-        z = [one["z"] for one in self.models.values()]
-        asked = sum(one["n_items"] for one in self.models.values())
-        return {
-            "run": self.claims.source,
-            "task": self.claims.task,
-            "metric": self.claims.metric,
-            "scale": self.scale,
-            "confidence": self.claims.confidence,
-            "models": self.models,
-            "order": self.claims.order,
-            "true_order": self.true_order,
-            "tau": self.tau,
-            "pairs": self.pairs,
-            "intervals": {
-                "held": sum(held),
-                "of": len(held),
-                "z_rms": float(np.sqrt(np.mean(np.square(z)))),
-            },
-            "decided": {"held": sum(decided), "of": len(decided)},
-            "ties": {"truly_tied": sum(tied), "of": len(tied)},
-            "items": {"administered": asked, "full": len(self.models) * self.n_items},
-            "warnings": self.warnings,
-        }
+        return self.content
 
     def _grid(self) -> Grid:
-        claims, sums = self.claims, self.to_dict()
+        claims, of = self.claims, self.content
         title = (
-            f"{claims.metric} ({self.scale}): {claims.confidence:.0%} intervals against full "
+            f"{claims.metric} ({of['scale']}): {claims.confidence:.0%} intervals against full "
             "results"
         )
         columns = ("model", "estimate", "interval", "full", "z", "held")
         rows = [
             [name, one["estimate"], "{:.4g} to {:.4g}".format(*one["interval"]), one["truth"],
              f"{one['z']:+.2f}", "yes" if one["held"] else "NO"]
-            for name, one in self.models.items()
+            for name, one in of["models"].items()
         ]  # fmt: skip
         notes = []
         if len(claims.order) > 1:
             notes += [f"claimed order  {' > '.join(claims.order)}"]
-            notes += [f"full order     {' > '.join(self.true_order)}"]
-            notes += [f"Kendall's tau  {self.tau:.3f}"] if self.tau is not None else []
-        decided, ties, intervals, items = (
-            sums[k] for k in ("decided", "ties", "intervals", "items")
-        )
+            notes += [f"full order     {' > '.join(of['true_order'])}"]
+            notes += [f"Kendall's tau  {of['tau']:.3f}"] if of["tau"] is not None else []
+        decided, ties, intervals, items = (of[k] for k in ("decided", "ties", "intervals", "items"))
         if decided["of"]:
             notes.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
         notes += [
             f"  did not hold: {pair['claim']} ({pair['a']} against {pair['b']}, P = "
-            f"{pair['p']:.3f}; full {self.models[pair['a']]['truth']:.4g} and "
-            f"{self.models[pair['b']]['truth']:.4g})"
-            for pair in self.pairs
+            f"{pair['p']:.3f}; full {of['models'][pair['a']]['truth']:.4g} and "
+            f"{of['models'][pair['b']]['truth']:.4g})"
+            for pair in of["pairs"]
             if pair["held"] is False
         ]
         if ties["of"]:
@@ -380,7 +340,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
         )
     full = table.select(called.values())
     scores = full.model_scores()
-    means = full_means(scores)
+    means = mean_of_seen(scores, np.isfinite(scores))
     tied, truth = true_ties(*bootstrap_intervals(scores)), np.asarray(full.scale.restore(means))
     ahead = np.zeros(tied.shape, dtype=np.int8)
     pairs: dict[tuple[int, int], PairContent] = {}
@@ -402,35 +362,49 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     placed = means[: len(claims.order)]
     tau = kendall_tau(-np.arange(len(placed)), placed)
     z = z_scores(errors, np.array([claims.models[name]["standard_error"] for name in ranked]))
-    return Audit(
-        claims,
-        full.scale.describe(),
+    models: dict[str, Facts] = {
+        name: {
+            **claims.models[name],
+            "truth": float(truth[i]),
+            "error": float(errors[i]),
+            "z": float(z[i]),
+            "held": bool(covered[i]),
+        }
+        for i, name in enumerate(ranked)
+    }
+    compared: list[Facts] = [
         {
-            name: {
-                **claims.models[name],
-                "truth": float(truth[i]),
-                "error": float(errors[i]),
-                "z": float(z[i]),
-                "held": bool(covered[i]),
-            }
-            for i, name in enumerate(ranked)
-        },
-        [ranked[i] for i in np.argsort(-placed, kind="stable")],
-        None if np.isnan(tau) else tau,
-        [
-            {
-                "a": ranked[at[0]],
-                "b": ranked[at[1]],
-                "p": one["p"],
-                "claim": f"{ranked[at[int(ahead[at] < 0)]]} better" if ahead[at] else "tied",
-                "truly_tied": bool(tied[at]),
-                "held": bool(right[at] > 0) if ahead[at] else None,
-            }
-            for at, one in pairs.items()
-        ],
-        full.n_items,
-        [*table.warnings, *_doubts(claims, ranked, scores)],
-    )
+            "a": ranked[at[0]],
+            "b": ranked[at[1]],
+            "p": one["p"],
+            "claim": f"{ranked[at[int(ahead[at] < 0)]]} better" if ahead[at] else "tied",
+            "truly_tied": bool(tied[at]),
+            "held": bool(right[at] > 0) if ahead[at] else None,
+        }
+        for at, one in pairs.items()
+    ]
+    decided = [pair["held"] for pair in compared if pair["held"] is not None]
+    left = [pair["truly_tied"] for pair in compared if pair["held"] is None]
+    asked = sum(one["n_items"] for one in models.values())
+    z_rms = float(np.sqrt(np.mean(np.square(z))))
+    content = {
+        "run": claims.source,
+        "task": claims.task,
+        "metric": claims.metric,
+        "scale": full.scale.describe(),
+        "confidence": claims.confidence,
+        "models": models,
+        "order": claims.order,
+        "true_order": [ranked[i] for i in np.argsort(-placed, kind="stable")],
+        "tau": None if np.isnan(tau) else tau,
+        "pairs": compared,
+        "intervals": {"held": int(covered.sum()), "of": len(covered), "z_rms": z_rms},
+        "decided": {"held": sum(decided), "of": len(decided)},
+        "ties": {"truly_tied": sum(left), "of": len(left)},
+        "items": {"administered": asked, "full": len(models) * full.n_items},
+        "warnings": [*table.warnings, *_doubts(claims, ranked, scores)],
+    }
+    return Audit(claims, content)
 
 
 def _doubts(claims: Claims, ranked: list[str], scores: Floats) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from ..ranker import Ranker, Ranking
-from .folds import Benchmark
+from .folds import Benchmark, mean_of_seen
 
 Floats = NDArray[np.float64]
 
@@ -34,22 +34,6 @@ RESAMPLES = 1000
 BOOTSTRAP_SEED = 0
 INTERVAL = 0.95
 _BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn piece by piece
-
-
-def full_means(scores: Floats) -> Floats:
-    """Mean score of each model over the items it has.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models, n_items)
-        NaN where missing.
-
-    Returns
-    -------
-    ndarray of shape (n_models,)
-    """
-    seen = np.isfinite(scores)
-    return np.asarray(np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1))
 
 
 def bootstrap_intervals(
@@ -280,7 +264,8 @@ class Truth:
         """Compute the truth from the full scores of the held-out models."""
         tied = true_ties(*bootstrap_intervals(held.signed))
         means = held.mean(held.scores, np.isfinite(held.scores))
-        return cls(full_means(held.signed) if len(held.tables) == 1 else means, means, tied)
+        signed = mean_of_seen(held.signed, np.isfinite(held.signed))
+        return cls(signed if len(held.tables) == 1 else means, means, tied)
 
 
 def replay_of(truth: Truth, since: float, claim: Claim, *, cost: float, **run: Any) -> Replay:

@@ -105,58 +105,53 @@ def _borrowed(
     These are the task's own, and those of donors, moved, whose models are named ``task: model``.
     """
     _require_enough(list(donors))
-    pattern = own or _shared(donors)
-    for name, table in donors.items():
-        if (table.metric, table.scale) != (pattern.metric, pattern.scale):
+    own = own or _shared(donors)
+    runs = len(own.row_model)
+    for name, lender in donors.items():
+        if (lender.metric, lender.scale) != (own.metric, own.scale):
             raise UsageError(
-                f"donor {name} is scored by {table.metric} ({table.scale.describe()}), not by "
-                f"{pattern.metric} ({pattern.scale.describe()}): intervals of banks that are "
+                f"donor {name} is scored by {lender.metric} ({lender.scale.describe()}), not by "
+                f"{own.metric} ({own.scale.describe()}): intervals of banks that are "
                 "borrowed across metrics do not hold"
             )
-    rows = {name: _on(pattern, name, table) for name, table in donors.items()}
-    mine = None if own is None else own.scores
-    dropped = [] if mine is None else _misleading(rows, mine)
+    rows = {name: _on(own, name, lender) for name, lender in donors.items()}
+    dropped = _misleading(rows, own.scores) if runs else []
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
     _require_enough(list(rows), dropped)
-    scores, weights = _moved(rows, mine)
+    moved, weights = _moved(rows, own.scores)
     warnings = [
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
     ]
-    lenders = {f"{name}: {m}": name for name in rows for m in donors[name].models}
-    models = [f"{name}: {m}" for name in rows for m in donors[name].row_model]
-    configs = [config for name in rows for config in donors[name].row_config]
-    if own is None:
+    if not runs:
         warnings.append(
             f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
             "documents at random, and the estimates alone use what was borrowed, in so far as the "
             "draws bear it out; one or two full runs are worth most"
         )
-    else:
-        scores.append(own.scores)
-        models, configs = [*models, *own.row_model], [*configs, *own.row_config]
-        lenders |= dict.fromkeys(own.models, own.task or "own")
-    unseen = int((~np.isfinite(np.vstack(list(rows.values()))).any(axis=0)).sum())
-    if unseen:
+    if unseen := int((~np.isfinite(np.vstack(list(rows.values()))).any(axis=0)).sum()):
         warnings.append(f"no donor has {unseen} of the documents: they are treated as average")
+    models = [f"{name}: {m}" for name in rows for m in donors[name].row_model]
+    configs = [config for name in rows for config in donors[name].row_config]
     table = replace(
-        pattern,
-        raw=pattern.scale.restore(np.vstack(scores)),
-        row_model=tuple(models),
-        row_config=tuple(configs),
+        own,
+        raw=own.scale.restore(np.vstack([*moved, own.scores])),
+        row_model=(*models, *own.row_model),
+        row_config=(*configs, *own.row_config),
         chosen=(),
-        task=pattern.task or task,
-        warnings=(*pattern.warnings, *warnings),
+        task=own.task or task,
+        warnings=(*own.warnings, *warnings),
     )
-    runs = 0 if own is None else len(own.row_model)
     facts = {
         "donors": list(rows),
         "dropped": dropped,
         "own_runs": runs,
         "weight_of_donors": round(float(weights[0]), 3),
-        "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
+        "weight_of_own": round(float(weights[-1]), 3) if runs else 0.0,
     }
     if runs:
+        lenders = {f"{name}: {m}": name for name in rows for m in donors[name].models}
+        lenders |= dict.fromkeys(own.models, own.task or "own")
         bank = make_bank(table, families=tuple(lenders.values()), hash_names=hash_names)
         opinion = trust(bank)
     else:
@@ -284,19 +279,14 @@ def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
         yield name, table_of(bank, bank.observations)
 
 
-def _require_enough(names: list[str], dropped: list[str] | None = None) -> None:
-    if len(names) >= LEAST_DONORS:
-        return
-    without = (
-        f" after {', '.join(dropped)} (the documents that are hard there are not hard here)"
-        if dropped
-        else ""
-    )
-    raise UsageError(
-        f"{plural(len(names), 'donor')} left{without}: borrowing needs "
-        f"{LEAST_DONORS} tasks on the same documents, for their differences to show how far a "
-        "borrowed bank goes wrong"
-    )
+def _require_enough(names: Sequence[str], dropped: Sequence[str] = ()) -> None:
+    if len(names) < LEAST_DONORS:
+        why = "the documents that are hard there are not hard here"
+        without = f" after {', '.join(dropped)} ({why})" if dropped else ""
+        raise UsageError(
+            f"{plural(len(names), 'donor')} left{without}: borrowing needs {LEAST_DONORS} tasks on "
+            "the same documents, for their differences to show how far a borrowed bank goes wrong"
+        )
 
 
 def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
@@ -355,15 +345,15 @@ def _profile(scores: Floats) -> Floats:
     return np.nan_to_num(values - np.nanmean(values))
 
 
-def _sources(profiles: list[Floats], runs: Floats | None) -> Floats:
+def _sources(profiles: list[Floats], runs: Floats) -> Floats:
     mean = np.mean(profiles, axis=0)
-    return np.column_stack([mean] if runs is None else [mean, _profile(runs)])
+    return np.column_stack([mean, _profile(runs)] if len(runs) else [mean])
 
 
-def _moved(rows: Mapping[str, Floats], target: Floats | None) -> tuple[list[Floats], Floats]:
+def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Floats]:
     """Scores of each donor as if it were the new task, and the weights of the guess."""
     rng = np.random.default_rng(0)
-    k = 0 if target is None else len(target)
+    k = len(target)
     profiles = {name: _profile(scores) for name, scores in rows.items()}
     x, y, last = [], [], {}
     for name, scores in rows.items():
@@ -371,7 +361,7 @@ def _moved(rows: Mapping[str, Floats], target: Floats | None) -> tuple[list[Floa
         for _ in range(_SPLITS):
             order = rng.permutation(len(scores))
             runs = min(k, len(scores) - 1)
-            last[name] = _sources(others, scores[order[:runs]] if runs else None)
+            last[name] = _sources(others, scores[order[:runs]])
             if k and not runs:  # a donor of one run
                 last[name] = np.column_stack([last[name], last[name]])
             x.append(last[name])
@@ -381,7 +371,7 @@ def _moved(rows: Mapping[str, Floats], target: Floats | None) -> tuple[list[Floa
     error = {name: profiles[name] - last[name] @ weights for name in rows}
     common, n = np.mean(list(error.values()), axis=0), len(rows)
     level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in rows.values()]))
-    if target is not None:
+    if k:
         level = (k * float(np.nanmean(_mean_logits(target))) + _LEVEL * level) / (k + _LEVEL)
     moved = []
     for name, scores in rows.items():
