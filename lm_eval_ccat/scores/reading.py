@@ -100,7 +100,7 @@ class Wanted:
             lower = lower if direction is None else direction
         if self.range is not None:
             try:
-                low, high = self.range
+                low, high = map(float, self.range)
             except (TypeError, ValueError):
                 raise ScaleError(
                     f"range {self.range!r:.60} is not (lowest, highest), such as (0, 100)"
