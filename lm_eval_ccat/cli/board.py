@@ -26,7 +26,7 @@ from pathlib import Path
 from .. import board as boards
 from ..board.adding import Added
 from ..live.result import Result
-from .asking import Display
+from .live import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
 
 

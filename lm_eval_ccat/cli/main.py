@@ -50,9 +50,9 @@ GROUPS: dict[str, dict[str, str]] = {
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 #: Modules that hold several commands; any other is a module of its own.
 _MODULES = {
-    **dict.fromkeys(("rank", "compare", "complete", "demo"), "asking"),
+    **dict.fromkeys(("rank", "compare", "complete", "demo"), "live"),
     **dict.fromkeys(("score", "calibrate", "simulate"), "scores"),
-    **dict.fromkeys(("check", "report", "verify"), "results"),
+    **dict.fromkeys(("report", "verify"), "runs"),
 }
 #: Commands whose arguments are the harness's.
 RAW = {"run"}

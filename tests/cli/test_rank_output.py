@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from lm_eval_ccat.cli.asking import Display, show
+from lm_eval_ccat.cli.live import Display, show
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result
 from lm_eval_ccat.shown import safe_streams, to_draw

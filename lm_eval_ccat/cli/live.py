@@ -1,4 +1,4 @@
-"""The commands that ask models: rank, compare, complete, demo."""
+"""The commands that run live: rank, compare, complete, demo."""
 
 from __future__ import annotations
 

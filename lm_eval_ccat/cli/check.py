@@ -1,0 +1,112 @@
+"""`check`: which metrics of a task can be used adaptively."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from ..harness.check import TaskCheck, check_tasks, write_variants
+from ..harness.session import with_shipped_tasks
+from ..shown import plural
+from .parsing import INCLUDE_PATH, JSON, Options, Run, emit, prints_json
+
+CHECK: Options = {
+    "tasks=TASK...": "tasks, groups, tags or files; commas allowed",
+    **INCLUDE_PATH,
+    "--metric M": "look at this metric only",
+    "--download": "fetch documents that are not on this machine",
+    "--write_variants DIR": "write YAML files there by which the plain lm_eval command runs the "
+    "tasks adaptively",
+    **JSON,
+}
+
+
+def check(args: argparse.Namespace) -> int:
+    r"""Say which metrics of a task can be used adaptively: their scale, direction, and the key of
+    the estimate. For the others, say why not and what to do.
+
+    examples:
+      lm-eval-ccat check truthfulqa_gen
+      lm-eval-ccat check my_task --include_path my_tasks --metric my_score
+      lm-eval-ccat check mmlu,wmt16-de-en --json
+      lm-eval-ccat check hellaswag --write_variants mine
+      lm_eval --model hf --model_args pretrained=gpt2 --include_path mine \
+          --tasks hellaswag_adaptive
+
+    No model is called, and nothing is fetched without --download: of a task whose
+    documents are not on this machine only the YAML is checked.  Exit codes: 0 every
+    task has a metric that can be used (the one named by --metric, if given), 3 some
+    task has none, 2 no such task, 1 error.
+    """
+    if not args.download:
+        # Read when the hub's client is imported; the harness imports it.
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+    names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
+    folders = with_shipped_tasks([args.include_path] if args.include_path else [])
+    checks = check_tasks(names, include_path=folders, metric=args.metric)
+    emit(args.json, [check.to_dict() for check in checks], [_in_words(checks)])
+    if args.write_variants:
+        variants = write_variants(Path(args.write_variants), names, folders)
+        for task, reason in variants.in_full.items():
+            print(f"{task} is run in full: {reason}", file=sys.stderr)
+        print(
+            f"\nWrote {plural(len(variants.files), 'file')} to {variants.folder}. Run:\n  lm_eval "
+            f"--include_path {variants.folder} --tasks {','.join(variants.names)} ...",
+            file=sys.stderr if prints_json(args.json) else sys.stdout,
+        )
+    return 0 if all(check.usable for check in checks) else 3
+
+
+def _in_words(checks: list[TaskCheck]) -> str:
+    """Tasks and their metrics as text; tasks that differ in name only stand together."""
+    grouped: dict[Any, list[TaskCheck]] = {}
+    for check in checks:
+        same = (_but_for_names(check.metrics, check.task), check.reason.replace(check.task, ""))
+        grouped.setdefault(same, []).append(check)
+    blocks = []
+    for members in grouped.values():
+        first = members[0]
+        lines = [_title(members)]
+        if first.reason:
+            lines += _wrapped(f"cannot be run adaptively: {first.reason}", "  ")
+        usable = [m for m in first.metrics if m.usable]
+        if usable and not first.reason:
+            rows = [("metric", "scale", "key of the estimate")]
+            rows += [(m.metric, m.words, str(m.key)) for m in usable]
+            widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+            lines += [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+        if not first.reason:
+            for reason in dict.fromkeys(m.reason for m in first.metrics if not m.usable):
+                lines += _wrapped(f"refused: {reason}", "  ")
+        for note in dict.fromkeys(note for check in members for note in check.notes):
+            lines += _wrapped(f"note: {note}", "  ")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _but_for_names(metrics: Any, task: str) -> tuple[Any, ...]:
+    return tuple((m.metric, m.key, m.words, m.reason.replace(task, "")) for m in metrics)
+
+
+def _title(members: list[TaskCheck]) -> str:
+    known = [check.documents for check in members if check.documents is not None]
+    count = f"{sum(known)} documents" if len(known) == len(members) else "documents not downloaded"
+    if len(members) == 1:
+        return f"{members[0].task} ({count})"
+    names = ", ".join(check.task for check in members[:3])
+    more = f" and {len(members) - 3} more" if len(members) > 3 else ""
+    return f"{names}{more} ({len(members)} tasks, {count})"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, 100, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+    )
+
+
+COMMANDS: dict[str, tuple[Run, Options]] = {"check": (check, CHECK)}
