@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..content import ModelContent, OpenPairContent, RankingContent
 from ..ranker.headline import order_parts
-from .chart import between, decimals_for
+from .chart import Axis, between, decimals_for
 
 #: Models of the order that the head of the page names.
 IN_WORDS = 16
@@ -153,26 +153,18 @@ def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
     return parts
 
 
-class RankRows(NamedTuple):
-    """The models whose rank ranges are drawn, how many ranks there are, and marks among these."""
+def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
+    """Every model that was asked, and an axis of ranks, on which rank 1 goes from 0 to 1.
 
-    rows: list[ModelCells]
-    size: int
-    marks: list[int]
-
-    def place(self, rank: float) -> float:
-        """Where a rank lies, in per cent of the axis; rank 1 begins at 0."""
-        return round(100.0 * rank / self.size, 3)
-
-
-def rank_rows(result: RankingContent) -> RankRows | None:
-    """Every model that was asked; None for one model, and where no rank ranges are known."""
+    None for one model, and where no rank ranges are known.
+    """
     cells = [r for r in model_cells(result) if r.best and r.rank and not r.known]
     size = max([len(result["order"]), *(r.worst for r in cells)], default=0)
     if not cells or size < 2:
         return None
     round_ranks = (round(t) for t in between(1, size, 8).ticks if 1 < t < 0.94 * size)
-    return RankRows(cells, size, sorted({1, size, *round_ranks}))
+    marks = sorted({1, size, *round_ranks})
+    return cells, Axis(0, size, tuple(t - 0.5 for t in marks), tuple(f"{t:,}" for t in marks))
 
 
 # -- pairs ------------------------------------------------------------------------------------
@@ -262,50 +254,39 @@ class PartCell(NamedTuple):
 
 
 class PartColumn(NamedTuple):
-    """One metric or task ("metric", "task"), its weight as a text, and the order by it."""
+    """One metric or task ("metric", "task"), its weight as a text, the order by it, and its cells.
+
+    A model that was not asked has no cell.
+    """
 
     kind: str
     name: str
     weight: str
     ranking: str
+    cells: dict[str, PartCell]
 
 
-class PartTable(NamedTuple):
-    """Every part beside each other; a row a model, in the order of the whole.
-
-    A model has a cell per column; None where it was not asked.
-    """
-
-    columns: list[PartColumn]
-    rows: dict[str, list[PartCell | None]]
-
-
-def parts(result: RankingContent) -> PartTable | None:
-    """Return the table of each metric and task by itself; None for one metric of one task."""
+def parts(result: RankingContent) -> list[PartColumn]:
+    """Each metric and each task by itself; none for one metric of one task."""
     kinds = {"task": result.get("tasks"), "metric": result.get("outcomes")}
     blocks = [(kind, *one) for kind, of in kinds.items() for one in (of or {}).items()]
     blocks += [("metric", *one) for one in (result.get("further") or {}).items()]
-    if not blocks:
-        return None
-    weights = result.get("weights") or {}
-    columns = [
-        PartColumn(
-            kind, name, f"{block.get('weight', weights.get(name, 0.0)):.3g}", block["ranking"]
-        )
-        for kind, name, block in blocks
-    ]
-    rows: dict[str, list[PartCell | None]] = {m: [] for m in result["order"]}
-    rows |= {m: [] for m in result["models"] if m not in rows}
-    for *_, block in blocks:
+    weights, columns = result.get("weights") or {}, []
+    for kind, name, block in blocks:
         number = numbers(block)
-        for model, cells in rows.items():
-            one = block["models"].get(model)
-            if one is None or not one["n_items"]:
-                cells.append(None)
-                continue
-            value, rank = one["estimate"], str(one["rank"] or "")
-            cells.append(PartCell(number(value), number(one["standard_error"]), rank, value))
-    return PartTable(columns, rows)
+        cells = {
+            model: PartCell(
+                number(one["estimate"]),
+                number(one["standard_error"]),
+                str(one["rank"] or ""),
+                one["estimate"],
+            )
+            for model, one in block["models"].items()
+            if one["n_items"]
+        }
+        weight = f"{block.get('weight', weights.get(name, 0.0)):.3g}"
+        columns.append(PartColumn(kind, name, weight, block["ranking"], cells))
+    return columns
 
 
 # -- numbers as the page writes them --------------------------------------------------------------

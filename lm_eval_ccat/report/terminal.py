@@ -182,19 +182,18 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 
 def _outcomes(content: RankingContent) -> Table:
     """Every outcome's estimates beside each other, and the rank by each of them."""
-    outcomes = parts({**content, "tasks": {}})
-    assert outcomes is not None
-    table = _new_table()
+    columns, table = parts({**content, "tasks": {}}), _new_table()
     table.add_column("model", overflow="fold")
-    for column in outcomes.columns:
+    for column in columns:
         weight = "reported" if column.weight == "0" else f"weight {column.weight}"
         table.add_column(Text(f"{column.name}\n({weight})"), justify="right")
-    for name, cells in outcomes.rows.items():
+    for row in model_cells(content):
+        cells = (column.cells.get(row.name) for column in columns)
         texts = (
             f"{c.estimate} ± {c.error}" + (f" ({c.rank})" if c.rank else "") if c else "-"
             for c in cells
         )
-        table.add_row(Text(name), *texts)
+        table.add_row(Text(row.name), *texts)
     return table
 
 

@@ -21,8 +21,8 @@ from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render, view
 from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.run import course
-from lm_eval_ccat.report.tables import PartTable, whole_percent
 from lm_eval_ccat.report.tables import parts as parts_of
+from lm_eval_ccat.report.tables import whole_percent
 from lm_eval_ccat.report.terminal import print_result
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -212,9 +212,9 @@ def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
 
     result = run.result
     drawn = rank_rows(result)
-    for row in drawn.rows if drawn else ():
+    for row in drawn[0] if drawn else ():
         best, worst = result["models"][row.name]["rank_range"]
-        x, width = 100 * (best - 1) / drawn.size, 100 * (worst - best + 1) / drawn.size
+        x, width = 100 * (best - 1) / drawn[1].high, 100 * (worst - best + 1) / drawn[1].high
         assert f'<rect x="{round(x, 3)}%" width="{round(width, 3)}%"' in html
     found = outlook(result, run.currency)
     if found:
@@ -255,10 +255,10 @@ def test_the_terminal_says_what_the_result_says(run, now) -> None:
 def test_every_part_of_the_result_is_on_the_page(run, html) -> None:
     result = run.result
     found = {**(result.get("tasks") or {}), **(result.get("outcomes") or {})}
-    parts = parts_of(result) or PartTable([], {})
-    assert [c.name for c in parts.columns] == list(found)
-    for name, cells in parts.rows.items():
-        for cell, block in zip(cells, found.values()):
+    parts = parts_of(result)
+    assert [c.name for c in parts] == list(found)
+    for column, block in zip(parts, found.values()):
+        for name, cell in column.cells.items():
             one = block["models"][name]
             assert cell.value == one["estimate"]
             assert float(cell.estimate) == pytest.approx(one["estimate"], rel=0.05, abs=0.01)
