@@ -228,19 +228,23 @@ def _drift(
     if not flagged.any():
         return trend, []
     far = np.flatnonzero(flagged)[np.argsort(-np.abs(rest[flagged]))]
-    ids = tuple(bank.doc_ids[i] for i in np.flatnonzero(use)[far])
     easier = int((rest[far] > 0).sum())
-    return trend, [
-        Finding(
-            "drifted_items",
-            "warning",
-            f"{plural(len(ids), 'item')} drifted: {easier} became easier, {len(ids) - easier} "
-            f"harder than the other items suggest (doc_id {some(ids)}); calibrate on models of "
-            "today",
-            ids,
-            {"shift_in_logits": dict(zip(map(str, ids), rest[far].tolist()))},
-        )
-    ]
+    words = (
+        f"{{}} drifted: {easier} became easier, {len(far) - easier} harder than the other items "
+        "suggest (doc_id {}); calibrate on models of today"
+    )
+    places = np.flatnonzero(use)[far]
+    return trend, [_about(bank, "drifted_items", words, places, shift_in_logits=rest[far].tolist())]
+
+
+def _about(
+    bank: ItemBank, kind: str, words: str, at: NDArray[np.intp], **figures: Sequence[Any]
+) -> Finding:
+    """A warning about items at these places; `words` have room for their number and names."""
+    ids = tuple(bank.doc_ids[i] for i in at.tolist())
+    of_items: dict[str, object] = {k: dict(zip(map(str, ids), v)) for k, v in figures.items()}
+    text = words.format(plural(len(ids), "item"), some(ids))
+    return Finding(kind, "warning", text, ids, of_items)
 
 
 def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding]:
@@ -259,18 +263,13 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding
         return
     z = np.arctanh(np.clip(r[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
     flagged = np.flatnonzero(tested)[discoveries(ndtr(z))]
-    if not len(flagged):
-        return
-    flagged = flagged[np.argsort(r[flagged])]
-    ids = tuple(bank.doc_ids[i] for i in flagged)
-    yield Finding(
-        "negative_items",
-        "warning",
-        f"{plural(len(ids), 'item')} now discriminate negatively: better models score lower "
-        f"(doc_id {some(ids)}); look at them, their reference may be wrong",
-        ids,
-        {"correlation": dict(zip(map(str, ids), r[flagged].tolist()))},
-    )
+    if len(flagged):
+        flagged = flagged[np.argsort(r[flagged])]
+        words = (
+            "{} now discriminate negatively: better models score lower (doc_id {}); look at them, "
+            "their reference may be wrong"
+        )
+        yield _about(bank, "negative_items", words, flagged, correlation=r[flagged].tolist())
 
 
 def _contamination(
@@ -289,22 +288,17 @@ def _contamination(
     flagged = np.zeros_like(far)
     flagged[seen] = discoveries(tail[seen], FALSE_ALARMS)
     if flagged.any():
-        items = np.flatnonzero(flagged.any(axis=0)).tolist()
-        ids = tuple(bank.doc_ids[i] for i in items)
-        who = {
-            str(bank.doc_ids[i]): [names[j] for j in np.flatnonzero(flagged[:, i]).tolist()]
-            for i in items
-        }
-        models = list(dict.fromkeys(m for ms in who.values() for m in ms))
-        yield Finding(
-            "contamination",
-            "warning",
-            f"{plural(len(ids), 'item')} on which a weak model scores far above its "
-            f"expectation (doc_id {some(ids)}; {some(models)}): the document may have been "
-            "in its training data, or leak its answer",
-            ids,
-            {"models": who},
+        items = np.flatnonzero(flagged.any(axis=0))
+        who = [
+            [names[j] for j in np.flatnonzero(column).tolist()] for column in flagged[:, items].T
+        ]
+        models = some(list(dict.fromkeys(m for ms in who for m in ms)))
+        words = (
+            "{} on which a weak model scores far above its expectation (doc_id {}; "
+            f"{models.replace('{', '{{').replace('}', '}}')}): the document may have been in its "
+            "training data, or leak its answer"
         )
+        yield _about(bank, "contamination", words, items, models=who)
     # A model that knows some answers does better on hard items than its other scores allow.
     hard = np.isfinite(scores) & (mu < HARD)
     variance = np.where(hard, noise * mu * (1.0 - mu), 0.0).sum(axis=1)

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from pathlib import Path
@@ -28,6 +28,7 @@ from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs import journal as journal_module
+from lm_eval_ccat.runs.directory import rebuild
 from lm_eval_ccat.runs.journal import JournalFile
 
 from .server import CompletionsServer
@@ -45,51 +46,24 @@ PRELOADED = [
     __name__, "lm_eval_ccat.live.models", "lm_eval_ccat.harness.evaluation", "lm_eval.evaluator",
     "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests",
 ]  # fmt: skip
-SERVER_FAULTS = (
-    "outage",
-    "long outage",
-    "dropped connection",
-    "rate limit",
-    "rate limit with a date",
-    "hang",
-    "slow drip",
-    "garbage",
-    "server error",
-    "refused document",
-    "cut after generation",
-    "slow",
-    "token bucket",
-    "truncation",
-    "swapped model",
-)
-#: Those that go on until the session ends, once they have begun.
+#: Those that go on until the session ends, once they have begun, and all.
 LASTING = ("slow", "token bucket", "truncation", "swapped model")
+SERVER_FAULTS = (
+    "outage", "long outage", "dropped connection", "rate limit", "rate limit with a date", "hang",
+    "slow drip", "garbage", "server error", "refused document", "cut after generation", *LASTING,
+)  # fmt: skip
 ENDINGS = ("kill", "torn write", "full disk", "interrupt", "deadline", "none")
 EDITS = (
-    "concurrency",
-    "timeout",
-    "price",
-    "budget",
-    "added model",
-    "url",
-    "items",
-    "turns",
-    "scorer",
-)
+    "concurrency", "timeout", "price", "budget", "added model", "url", "items", "turns", "scorer",
+)  # fmt: skip
 
 
 @dataclass
 class Weather:
     """Misbehaviour of the server, for one session.
 
-    Parameters
-    ----------
-    faults : mapping of fault to (model, first request)
-        From which request of that model on it strikes.
-    fired : Counter
-        How often each fault was seen by a request.
-    other : str
-        What answers in place of a model that is swapped.
+    Each of `faults` strikes a model from one of its requests on, and `fired` counts it; `other`
+    answers in place of a model that is swapped.
     """
 
     faults: Mapping[str, tuple[str, int]]
@@ -116,13 +90,10 @@ class Weather:
 
     def _mood(self, fault: str, n: int) -> tuple[Any, ...] | None:
         began = self.began.setdefault(fault, time.monotonic())
-        lasts = {"outage": 0.3, "dropped connection": 0.2}.get(fault)
+        lasts = {"outage": 0.3, "dropped connection": 0.2, "long outage": LIMIT}.get(fault)
         if lasts is not None:
-            over = time.monotonic() - began > lasts
             away = ("drop",) if fault == "dropped connection" else ("status", 503)
-            return None if over else away
-        if fault == "long outage":
-            return ("status", 503)
+            return None if time.monotonic() - began > lasts else away
         if fault == "token bucket":
             now = time.monotonic()
             self.tokens = min(BURST, self.tokens + RATE * (now - self.filled))
@@ -213,29 +184,11 @@ def _in_a_child(config: dict[str, Any], run_dir: str, resume: bool, retry: bool)
 
 @dataclass
 class Night:
-    """One sequence.
+    """One sequence, drawn by its seed: `sessions` before the last, calm one.
 
-    Parameters
-    ----------
-    stage : Stage
-    folder : Path
-        Empty; the run directory is made in it.
-    seed : int
-    sessions : int, optional
-        Before the last, calm one.
-    kills : bool, optional
-        Whether a process of its own may be killed, which takes a second or two to start.
-
-    Attributes
-    ----------
-    fired : Counter
-        How often each fault, ending and edit took place.
-    troubles : list of str
-        What did not hold.
-    pairs, wrong : int
-        Pairs decided in the end, and those decided wrongly.
-    longest : float
-        Seconds of the longest session.
+    `kills` allows a process of its own to be killed, which takes a second or two to start. In the
+    end `fired` counts faults, endings and edits, `troubles` says what did not hold, `pairs` and
+    `wrong` count the pairs that were decided, and wrongly, and `longest` is the longest session.
     """
 
     stage: Stage
@@ -287,28 +240,21 @@ class Night:
         budget = {} if now["budget"] is None else {"budget": now["budget"]}
         bank = {"metrics": [self.stage.metric]} if self.bank is None else {"bank": str(self.bank)}
         url = self.server.url.replace("127.0.0.1", now["host"])
+        ahead = {} if now["ahead"] is None else {"ahead": now["ahead"]}
+        shared = {
+            "base_url": url, "tokenizer_backend": "none", "timeout": now["timeout"],
+            "num_concurrent": now["at_once"],
+        }  # fmt: skip
+        entry = {"model": "local-completions", "price": {"item": now["price"]}}
         return {
-            "task": self.stage.task,
-            **bank,
-            **budget,
-            "max_items": now["items"],
-            **({} if now["ahead"] is None else {"ahead": now["ahead"]}),
-            "warmup": 6,
+            "task": self.stage.task, "max_items": now["items"], "warmup": 6,
+            **bank, **budget, **ahead,
             "harness": {"include_path": str(self.stage.folder)},
             "failures": {
                 "attempts": 3, "backoff": 0.02, "max_backoff": 0.1, "outage_minutes": 0.03,
             },
             "models": [
-                {
-                    "name": name,
-                    "model": "local-completions",
-                    "model_args": {
-                        "model": name, "base_url": url, "tokenizer_backend": "none",
-                        "timeout": now["timeout"], "num_concurrent": now["at_once"],
-                    },
-                    "price": {"item": now["price"]},
-                }
-                for name in self.names
+                {**entry, "name": n, "model_args": {"model": n, **shared}} for n in self.names
             ],
         }  # fmt: skip
 
@@ -340,18 +286,16 @@ class Night:
     def _here(self, resume: bool, retry: bool, ending: str, after: int) -> None:
         """A session in this process."""
         observer = _Quiet(after if ending == "interrupt" else None)
-        arguments: dict[str, Any] = {
-            "run_dir": self.run_dir, "resume": resume, "retry": retry,
-        }  # fmt: skip
+        fails = ending in ("torn write", "full disk")
         try:
-            if ending in ("torn write", "full disk"):
-                with _failing_writes(after, ending):
-                    rank(self._config(), **arguments, observer=observer)
-            else:
-                result = rank(self._config(), **arguments, observer=observer)
-                reason = result.content["stopped_because"] or ""
-                self.fired["interrupt"] += result.content["interrupted"]
-                self.fired["deadline"] += ending == "deadline" and "time budget" in reason
+            with _failing_writes(after, ending) if fails else nullcontext():
+                result = rank(
+                    self._config(), run_dir=self.run_dir, resume=resume, retry=retry,
+                    observer=observer,
+                )  # fmt: skip
+            reason = result.content["stopped_because"] or ""
+            self.fired["interrupt"] += result.content["interrupted"]
+            self.fired["deadline"] += ending == "deadline" and "time budget" in reason
         except _PowerCut:
             self.fired["torn write"] += 1
         except RunError as error:
@@ -534,6 +478,4 @@ def _is_billed(kind: str) -> bool:
 
 def rebuilt(run_dir: Path) -> Any:
     """The ranker of a run directory, from its journal alone."""
-    from lm_eval_ccat.runs.directory import rebuild
-
     return rebuild(run_dir)[0]
