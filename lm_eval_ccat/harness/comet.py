@@ -58,7 +58,7 @@ class CometWorker:
             )  # fmt: skip
         except OSError as error:
             raise MetricError(f"cannot run {python} ({error.strerror}): {RECIPE}") from error
-        atexit.register(self.close)
+        atexit.register(self._process.kill)
         self._answer()
 
     def score(self, rows: Sequence[dict[str, str]]) -> list[float]:
@@ -79,12 +79,6 @@ class CometWorker:
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
-
-    def close(self) -> None:
-        """End the process."""
-        if self.alive:
-            self._process.kill()
-            self._process.wait()
 
     def _answer(self) -> list[float]:
         assert self._process.stdout is not None
@@ -116,7 +110,6 @@ def comet_scores(
     python: str | None = None,
     model: str | None = None,
     batch_size: int = 16,
-    gpus: int | None = None,
 ) -> list[float]:
     """COMET of translations (Rei et al. 2022); the model is loaded at the first call and stays.
 
@@ -130,8 +123,6 @@ def comet_scores(
     model : str, optional
         Hub name, or path of a checkpoint; else ``CCAT_COMET_MODEL``, else `DEFAULT_MODEL`.
     batch_size : int
-    gpus : int, optional
-        Else ``CCAT_COMET_GPUS``, else none.
 
     Returns
     -------
@@ -147,7 +138,7 @@ def comet_scores(
     scores = [0.0] * len(translations)
     if not filled and translations:
         return scores
-    cards = int(os.environ.get(GPUS_VARIABLE) or 0) if gpus is None else gpus
+    cards = int(os.environ.get(GPUS_VARIABLE) or 0)
     how = (python or default_python(), model or checkpoint(), batch_size, cards)
     if not _worker(*how).alive:  # it was killed, or ran out of memory: once more from the start
         _worker.cache_clear()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -331,33 +331,29 @@ class Notes:
     judge_usd: float = 0.0
 
 
-_HERE = threading.local()
+_NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 
 @contextmanager
 def noting() -> Iterator[Notes]:
     """While this lasts, note what happens in this thread; scorers that fail do not raise."""
-    before, notes = getattr(_HERE, "notes", None), Notes()
-    _HERE.notes = notes
+    notes = Notes()
+    before = _NOTES.set(notes)
     try:
         yield notes
     finally:
-        _HERE.notes = before
-
-
-def _notes() -> Notes | None:
-    return getattr(_HERE, "notes", None)
+        _NOTES.reset(before)
 
 
 def note_served(served: Sequence[Served]) -> None:
     """Pass on what a server said; it is dropped if nothing listens."""
-    if (notes := _notes()) is not None:
+    if (notes := _NOTES.get()) is not None:
         notes.served.extend(served)
 
 
 def spend(usd: float) -> None:
     """Add to what judging the answers of this thread cost."""
-    if (notes := _notes()) is not None:
+    if (notes := _NOTES.get()) is not None:
         notes.judge_usd += usd
 
 
@@ -390,7 +386,7 @@ def unscored(error: Exception) -> float:
     >>> notes.unscored
     ['HTTP 400']
     """
-    notes = _notes()
+    notes = _NOTES.get()
     if notes is None:
         raise error
     notes.unscored.append(" ".join(str(error).split()) or type(error).__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -36,6 +37,43 @@ def _command(model_args, tasks, output):
 def _results(folder):
     [path] = folder.rglob("results_*.json")
     return json.loads(path.read_text())
+
+
+@pytest.fixture
+def run(place, model_args, monkeypatch):
+    """The results of a run of some tasks; `lm_eval`'s own, or ours."""
+    from lm_eval.__main__ import cli_evaluate
+
+    def results(output, model, tasks, *flags, plain=False, **metadata):
+        arguments = [*_command(model_args(model), tasks, output), *flags]
+        if plain:
+            arguments += ["--metadata", json.dumps(metadata)]
+            monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
+            cli_evaluate()
+        else:
+            assert main(arguments) == 0
+        return _results(place / output)
+
+    return results
+
+
+@pytest.fixture
+def rank(place, model_args, capsys):
+    """The exit code and the ranking of some models, best first by their names."""
+
+    def ranking(name, models, **config):
+        config["harness"] = {"include_path": str(CONFIGS)}
+        config["models"] = [
+            {"name": model, "model": "ccat-forgetful", "model_args": model_args(model),
+             "price": {"item": 0.0}}
+            for model in models
+        ]  # fmt: skip
+        (place / f"{name}.rank.yaml").write_text(yaml.safe_dump(config))
+        capsys.readouterr()
+        code = main(["rank", f"{name}.rank.yaml", "--run_dir", f"ranked/{name}", "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    return ranking
 
 
 def test_each_shipped_task_has_an_adaptive_variant():
@@ -97,55 +135,33 @@ def test_stock_lm_eval_runs_every_task(logs):
     assert {"rougeL,none", "bertscore,none", "fkgl,none"} <= plos.keys()
 
 
-def test_plain_lm_eval_is_adaptive_by_the_task_class(place, banks, model_args, monkeypatch):
-    from lm_eval.__main__ import cli_evaluate
+def _key(metric):
+    return f"sentence_{metric},none" if metric == "bleu" else f"{metric},none"
 
-    metadata = {
-        "adaptive": {
-            "bank": {f"{task}_adaptive": str(banks / f"{task}.json") for task in TASKS},
-            "max_items": 5,
-        }
-    }
-    arguments = _command(model_args("m3"), [f"{task}_adaptive" for task in TASKS], "plain")
-    arguments += ["--metadata", json.dumps(metadata)]
-    monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
-    cli_evaluate()
-    results = _results(place / "plain")
+
+def test_plain_lm_eval_is_adaptive_by_the_task_class(banks, run):
+    banks_of = {f"{task}_adaptive": str(banks / f"{task}.json") for task in TASKS}
+    adaptive = {"bank": banks_of, "max_items": 5}
+    results = run("plain", "m3", banks_of, plain=True, adaptive=adaptive)
     for task, metric in TASKS.items():
-        block = results["results"][f"{task}_adaptive"]
-        key = f"sentence_{metric},none" if metric == "bleu" else f"{metric},none"
-        assert np.isfinite(block[key])
+        assert np.isfinite(results["results"][f"{task}_adaptive"][_key(metric)])
         assert results["n-samples"][f"{task}_adaptive"] == {"original": N, "effective": 5}
 
 
-def test_run_adaptive_estimates_each_task(place, logs, banks, model_args):
+def test_run_adaptive_estimates_each_task(logs, banks, run):
     some = {t: TASKS[t] for t in ("ccat_flores200_tur_eng", "ccat_truthfulqa_gen_judge")}
-    arguments = _command(model_args("m5"), some, "full")
-    adaptive = ["--adaptive", "--bank", str(banks), "--max_items", str(N)]
-    assert main([*arguments, *adaptive]) == 0
-    results = _results(place / "full")
+    results = run("full", "m5", some, "--adaptive", "--bank", str(banks), "--max_items", str(N))
     # With every document run, the estimate is the full score.
     for task, metric in some.items():
         table = ScoreTable.read(logs, task=task, metric=metric)
-        key = f"sentence_{metric},none" if metric == "bleu" else f"{metric},none"
         expected = np.mean(table.raw[table.row_model.index("m5")])
-        assert results["results"][task][key] == pytest.approx(expected, abs=1e-6)
+        assert results["results"][task][_key(metric)] == pytest.approx(expected, abs=1e-6)
 
 
-def test_one_ranking_runs_every_task(place, banks, model_args, capsys):
-    config = {
-        "tasks": list(TASKS),
-        "bank": {task: f"banks/{task}.json" for task in TASKS},
-        "budget": {"items": 3 * 8 * len(TASKS)},
-        "harness": {"include_path": str(CONFIGS)},
-        "models": [
-            {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
-            for name in ("m5", "m1", "m3")
-        ],
-    }
-    (place / "all.rank.yaml").write_text(yaml.safe_dump(config))
-    code = main(["rank", "all.rank.yaml", "--run_dir", "ranked/all", "--json"])
-    ranking = json.loads(capsys.readouterr().out)
+def test_one_ranking_runs_every_task(banks, rank):
+    of_tasks = {task: f"banks/{task}.json" for task in TASKS}
+    budget = {"items": 3 * 8 * len(TASKS)}
+    code, ranking = rank("all", ("m5", "m1", "m3"), tasks=[*TASKS], bank=of_tasks, budget=budget)
     assert code in (0, 3) and ranking["order"] == ["m5", "m3", "m1"]
     for task, metric in TASKS.items():
         block = ranking["tasks"][task]
@@ -187,122 +203,84 @@ def test_check_knows_every_shipped_metric(place, capsys):
         assert all(metric["usable"] for metric in task["metrics"]), task
 
 
-def test_an_answer_without_a_rating_is_left_out(place, banks, model_args, monkeypatch, capsys):
+@pytest.fixture
+def judged(place, banks, monkeypatch):
+    """A judge that replies as a script says judges from now on; its server."""
     from judge_server import JudgeServer
 
+    with contextlib.ExitStack() as stack:
+
+        def start(script, **settings):
+            server = stack.enter_context(JudgeServer(script))
+            file = place / f"judge{id(server)}.yaml"
+            content = {"model": "a-judge", "base_url": server.base_url, **settings}
+            file.write_text(yaml.safe_dump(content))
+            monkeypatch.setenv("CCAT_JUDGE", str(file))
+            return server
+
+        yield start
+
+
+JUDGED = "ccat_truthfulqa_gen_judge"
+
+
+def test_an_answer_without_a_rating_is_left_out(banks, judged, run, rank):
     def rate(messages, n):
         text = messages[0]["content"]
         return "No idea." if "Question 03" in text else f"Rating: [[{4 + len(text) % 3}]]"
 
-    with JudgeServer(rate) as server:
-        settings = {"model": "a-judge", "base_url": server.base_url, "attempts": 2}
-        (place / "unsure.yaml").write_text(yaml.safe_dump(settings))
-        monkeypatch.setenv("CCAT_JUDGE", str(place / "unsure.yaml"))
-        task = "ccat_truthfulqa_gen_judge"
-        arguments = _command(model_args("m2"), [task], "unsure")
-        bank = ["--adaptive", "--bank", str(banks / f"{task}.json"), "--max_items", str(N)]
-        assert main([*arguments, *bank]) == 0
-        block = _results(place / "unsure")["results"][task]
-        assert 4 <= block["judge_score,none"] <= 6
-        config = {
-            "task": task,
-            "bank": f"banks/{task}.json",
-            "budget": {"items": 2 * N},
-            "harness": {"include_path": str(CONFIGS)},
-            "models": [
-                {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
-                for name in ("m5", "m1")
-            ],
-        }
-        path = place / "unsure.rank.yaml"
-        path.write_text(yaml.safe_dump(config))
-        capsys.readouterr()
-        code = main(["rank", str(path), "--run_dir", "ranked/unsure", "--json"])
-        ranking = json.loads(capsys.readouterr().out)
-        assert code in (0, 3, 4) and set(ranking["order"]) == {"m1", "m5"}
-        failed = [block["failed"] for block in ranking["models"].values()]
-        assert any(failed) and all(f["doc_id"] == 3 for block in failed for f in block)
+    judged(rate, attempts=2)
+    flags = ["--adaptive", "--bank", str(banks / f"{JUDGED}.json"), "--max_items", str(N)]
+    assert 4 <= run("unsure", "m2", [JUDGED], *flags)["results"][JUDGED]["judge_score,none"] <= 6
+    code, ranking = rank(
+        "unsure", ("m5", "m1"), task=JUDGED, bank=f"banks/{JUDGED}.json", budget={"items": 2 * N}
+    )
+    assert code in (0, 3, 4) and set(ranking["order"]) == {"m1", "m5"}
+    failed = [block["failed"] for block in ranking["models"].values()]
+    assert any(failed) and all(f["doc_id"] == 3 for block in failed for f in block)
 
 
-def test_what_the_judge_costs_counts_in_the_budget(place, banks, model_args, monkeypatch, capsys):
-    from judge_server import JudgeServer
-
-    with JudgeServer(lambda messages, n: f"Rating: [[{3 + n % 5}]]") as server:
-        settings = {"model": "a-judge", "base_url": server.base_url}
-        settings["price"] = {"input": 100.0, "output": 1000.0}  # 0.02 dollars a rating
-        (place / "dear.yaml").write_text(yaml.safe_dump(settings))
-        monkeypatch.setenv("CCAT_JUDGE", str(place / "dear.yaml"))
-        free = {"item": 0.0}
-        config = {
-            "task": "ccat_truthfulqa_gen_judge",
-            "bank": "banks/ccat_truthfulqa_gen_judge.json",
-            "budget": {"usd": 1.0},
-            "harness": {"include_path": str(CONFIGS)},
-            "models": [
-                {"name": name, "model": "ccat-forgetful", "model_args": model_args(name),
-                 "price": free}
-                for name in ("m5", "m1")
-            ],
-        }  # fmt: skip
-        path = place / "dear.rank.yaml"
-        path.write_text(yaml.safe_dump(config))
-        capsys.readouterr()
-        main(["rank", str(path), "--run_dir", "ranked/dear", "--json"])
-        content = json.loads(capsys.readouterr().out)
-        spent = sum(block["cost"] for block in content["models"].values())
-        assert spent == pytest.approx(0.02 * len(server.requests))
-        assert len(server.requests) >= 20
+def test_what_the_judge_costs_counts_in_the_budget(judged, rank):
+    price = {"input": 100.0, "output": 1000.0}  # 0.02 dollars a rating
+    server = judged(lambda messages, n: f"Rating: [[{3 + n % 5}]]", price=price)
+    _, content = rank(
+        "dear", ("m5", "m1"), task=JUDGED, bank=f"banks/{JUDGED}.json", budget={"usd": 1.0}
+    )
+    spent = sum(block["cost"] for block in content["models"].values())
+    assert spent == pytest.approx(0.02 * len(server.requests))
+    assert len(server.requests) >= 20
 
 
-def test_scores_scaled_by_item_calibrate_and_run_live(place, logs, model_args, monkeypatch, capsys):
-    from lm_eval.__main__ import cli_evaluate
-
+def test_scores_scaled_by_item_calibrate_and_run_live(
+    place, logs, model_args, run, rank, monkeypatch, capsys
+):
     expected = {}
     for metric in ("rougeL", "fkgl"):
         source = ["calibrate", str(logs), "--task", "ccat_biolaysumm_plos", "--metric", metric]
         options = ["--method", "paper", "--scale_items", "-o", f"ends/{metric}.json"]
         assert main([*source, *options]) == 0
-        bank = ItemBank.load(f"ends/{metric}.json")
-        expected[metric] = scores_for(bank, logs)
+        expected[metric] = scores_for(ItemBank.load(f"ends/{metric}.json"), logs)
     shutil.copy("ends/rougeL.json", "s.json")
     monkeypatch.setenv("CCAT_ITEM_SCALING", "ends")
-    assert main(_command(model_args("m3"), [SCALED], "scaled")) == 0
-    results = _results(place / "scaled")["results"][SCALED]
+    results = run("scaled", "m3", [SCALED])["results"][SCALED]
     for metric, table in expected.items():
         row = table.raw[table.row_model.index("m3")]
         assert results[f"{metric}_item_scaled,none"] == pytest.approx(row.mean())
     assert "bertscore_item_scaled,none" not in results  # no ends, so its model was not needed
 
-    adaptive = ["--adaptive", "--bank", "s.json", "--max_items", str(N)]
-    assert main([*_command(model_args("m5"), [SCALED], "scaled_run"), *adaptive]) == 0
+    flags = ["--adaptive", "--bank", "s.json", "--max_items", str(N)]
+    results = run("scaled_run", "m5", [SCALED], *flags)["results"][SCALED]
     table = expected["rougeL"]
     mean = table.raw[table.row_model.index("m5")].mean()
-    results = _results(place / "scaled_run")["results"][SCALED]
     assert results["rougeL_item_scaled,none"] == pytest.approx(mean, abs=1e-6)
 
-    arguments = _command(model_args("m3"), [f"{SCALED}_adaptive"], "scaled_plain")
-    metadata = {"adaptive": {"bank": "s.json", "max_items": 10}}
-    arguments += ["--metadata", json.dumps(metadata)]
-    monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
-    cli_evaluate()
-    content = _results(place / "scaled_plain")
+    adaptive = {"bank": "s.json", "max_items": 10}
+    content = run("scaled_plain", "m3", [f"{SCALED}_adaptive"], plain=True, adaptive=adaptive)
     assert content["n-samples"][f"{SCALED}_adaptive"] == {"original": N, "effective": 10}
 
-    config = {
-        "task": SCALED,
-        "bank": "s.json",
-        "budget": {"items": 2 * N},
-        "looks": "one",
-        "harness": {"include_path": str(CONFIGS)},
-        "models": [
-            {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
-            for name in ("m1", "m5")
-        ],
-    }
-    (place / "scaled.rank.yaml").write_text(yaml.safe_dump(config))
-    capsys.readouterr()
-    code = main(["rank", "scaled.rank.yaml", "--run_dir", "ranked/scaled", "--json"])
-    assert code == 0 and json.loads(capsys.readouterr().out)["order"] == ["m5", "m1"]
+    few = {"bank": "s.json", "budget": {"items": 2 * N}, "looks": "one"}
+    code, ranking = rank("scaled", ("m1", "m5"), task=SCALED, **few)
+    assert code == 0 and ranking["order"] == ["m5", "m1"]
 
     monkeypatch.delenv("CCAT_ITEM_SCALING")
     assert main(_command(model_args("m2"), [SCALED], "unscaled")) == 2

@@ -11,7 +11,6 @@ from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ...errors import HarnessError
 from ..served import Served, note_served
@@ -303,16 +302,10 @@ def store(requests: Sequence[Any], answers: Sequence[Any]) -> None:
         request.resps.append(answer)
 
 
-#: Whether a model's function takes ``disable_tqdm``; asked before every request.
-_QUIET: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-
-
 def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
     method = getattr(lm, kind)
-    function = getattr(method, "__func__", method)
-    if (quiet := _QUIET.get(function)) is None:
-        # A progress bar for every few documents says nothing.
-        quiet = _QUIET[function] = "disable_tqdm" in inspect.signature(method).parameters
+    # A progress bar for every few documents says nothing.
+    quiet = "disable_tqdm" in inspect.signature(method).parameters
     while True:
         try:
             return list(method(requests, disable_tqdm=True) if quiet else method(requests))
