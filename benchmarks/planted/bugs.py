@@ -255,7 +255,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the interval of a mean leaves [0, 1]",
-        "lm_eval_ccat/ranker/rows",
+        "lm_eval_ccat/ranker/result",
         "min(1.0, high + max(-self.lean, 0.0))",
         "high + max(-self.lean, 0.0)",
         ("tests/ranker/test_result.py",),
@@ -284,8 +284,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "tasks weigh alike where documents were asked for",
         "lm_eval_ccat/ranker/contents",
-        "weights: Mapping[str, Any] = {t: float(o[0].bank.n_items)",
-        "weights: Mapping[str, Any] = {t: 1.0 * bool(o[0].bank.n_items)",
+        "weights: dict[str, Any] = {t: float(o[0].bank.n_items)",
+        "weights: dict[str, Any] = {t: 1.0 * bool(o[0].bank.n_items)",
         ("tests/ranker/test_tasks.py",),
     ),
     Bug(

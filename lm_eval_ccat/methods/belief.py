@@ -88,9 +88,6 @@ class Belief:
     counts : ndarray of shape (n, n + n_references), optional
         Part of a gap that counts for `loss`: what a single look would need over what the looks in
         force need; 0 where they decide nothing yet.
-    apart : bool
-        Whether the pairs follow from their two models alone, so that what is believed of a pair
-        changes with one of these only.
 
     Examples
     --------
@@ -113,7 +110,6 @@ class Belief:
     references: References | None = None
     lean: Floats | None = None
     counts: Floats | None = None
-    apart: bool = False
 
     @classmethod
     def independent(
@@ -148,7 +144,7 @@ class Belief:
         variance.flat[:: len(v) + 1] = single
         least, far = np.minimum(k[:, None], k), np.broadcast_to(df, variance.shape)
         at = np.asarray(location, dtype=np.float64)
-        return cls(at, variance, far, least, n_items, question, score, slope, apart=True)
+        return cls(at, variance, far, least, n_items, question, score, slope)
 
     @property
     def estimate(self) -> Floats:
@@ -277,7 +273,6 @@ class Belief:
             location=self.location + shift,
             variance=np.maximum(variance, _LEAST_VARIANCE),
             evidence=None,
-            apart=False,
         )
 
     @cached_property

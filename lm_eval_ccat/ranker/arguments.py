@@ -1,43 +1,14 @@
-"""The arguments of a `Ranker`, checked: their types, their ranges, and what they mean together."""
+"""Arguments, checked: their types and their ranges."""
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
-from ..methods.method import Method
-
-_NUMBER = (int, float, np.integer, np.floating)
-_WHOLE = (int, np.integer)
-
-
-def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
-    """The options of a method that are stated, each of the type of its default.
-
-    Raises
-    ------
-    UsageError
-        The method does not take an option, or it is of another type.
-    """
-    stated = {k: v for k, v in options.items() if v is not None}
-    method.check_options(stated, method.policy_options)
-    parameters = inspect.signature(method.policy).parameters
-    for name, value in stated.items():
-        default = parameters[name].default
-        if isinstance(default, bool):
-            flag(value, name)
-        elif isinstance(default, int):
-            whole(value, name)
-        elif isinstance(default, float):
-            number(value, name)
-        elif isinstance(default, str) and not isinstance(value, str):
-            raise UsageError(f"{name} {value!r} is not a text")
-    return stated
 
 
 def number(
@@ -51,16 +22,17 @@ def number(
     Traceback (most recent call last):
     lm_eval_ccat.errors.UsageError: confidence '0.9' is not a number
     """
-    if isinstance(value, bool) or not isinstance(value, _NUMBER) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
         raise UsageError(f"{name} {value!r} is not a number")
-    if not (low < value if above else low <= value) or not value < high:
+    size = float(value)
+    if not (low < size if above else low <= size) or not size < high:
         wanted = "a finite number"
         if math.isfinite(high):
             wanted = f"in {'(' if above else '['}{low:g}, {high:g})"
         elif math.isfinite(low):
             wanted = f"a number {'above' if above else 'of at least'} {low:g}"
         raise UsageError(f"{name} {value!r} is not {wanted}")
-    return float(value)
+    return size
 
 
 def whole(value: Any, name: str, low: int | None = None) -> int:
@@ -72,7 +44,7 @@ def whole(value: Any, name: str, low: int | None = None) -> int:
     Traceback (most recent call last):
     lm_eval_ccat.errors.UsageError: max_items 3.5 is not a whole number
     """
-    if isinstance(value, bool) or not isinstance(value, _WHOLE):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise UsageError(f"{name} {value!r} is not a whole number")
     if low is not None and value < low:
         raise UsageError(f"{name} {value!r} is below {low}")
@@ -91,23 +63,3 @@ def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise UsageError(f"{name} {value!r} is neither {' nor '.join(map(repr, known))}")
     return str(value)
-
-
-def prices_of(models: Any) -> dict[str, float]:
-    """Prices of one unit, by model; names alone cost 1 each."""
-    if isinstance(models, (list, tuple)):
-        if len(set(map(str, models))) < len(models):
-            raise UsageError(f"models {models!r} names one twice")
-        models = dict.fromkeys(models, 1.0)
-    if not isinstance(models, Mapping):
-        raise UsageError(f"models {models!r} is neither a list of names nor {{name: price}}")
-    if not models:
-        raise UsageError("a ranking needs at least one model")
-    return {name: price_of(name, price) for name, price in models.items()}
-
-
-def price_of(name: Any, price: Any) -> float:
-    """The price of one unit of a model."""
-    if not isinstance(name, str):
-        raise UsageError(f"model {name!r} is not a name")
-    return number(price, f"price of model {name!r}:", 0.0)

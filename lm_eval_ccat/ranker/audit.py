@@ -20,18 +20,20 @@ more is drawn then, and the audit reports what the method's own draws say.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, stdtrit
+from scipy.special import chdtrc
 
 from ..content import AuditContent
-from ..methods.policy import Choice
+from ..methods.belief import Floats
+from ..methods.policy import Choice, Drawn
 from ..metrics.scale import Scale
-from .contents import Contents, OutcomeState
-from .ledger import Account
+from .contents import OutcomeState
+from .ledger import Account, Ledger
 
 MIN_DRAWS = 3  # fewer draws have no usable spread
 MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
@@ -75,9 +77,15 @@ class AuditResult:
     misfit_p: float
 
     @classmethod
-    def unknown(cls, n: int, misfit_p: float) -> AuditResult:
-        """What fewer than three draws say."""
-        return cls(n, float("nan"), float("nan"), (0.0, 1.0), None, misfit_p)
+    def of(cls, drawn: Drawn, estimate: float, confidence: float) -> AuditResult:
+        """What items drawn at random say beside a method's estimate."""
+        if drawn.n < MIN_DRAWS:
+            return cls(drawn.n, float("nan"), float("nan"), (0.0, 1.0), None, drawn.misfit_p)
+        low, high = drawn.interval(confidence)
+        agrees = bool(low <= estimate <= high)
+        return cls(
+            drawn.n, drawn.estimate, drawn.standard_error, (low, high), agrees, drawn.misfit_p
+        )
 
     @property
     def fits(self) -> bool:
@@ -133,16 +141,16 @@ class Audits:
         self.share = share
         self._draws: dict[tuple[str, str, int], list[Draw]] = {}  # by task, outcome and model
 
-    def note(self, account: Account, choice: Choice, contents: Contents) -> None:
+    def note(self, account: Account, choice: Choice, ledger: Ledger) -> None:
         """An item is about to be asked of a model; keep what an audit needs of the moment."""
         if not self.share or choice.probability is None:
             return
-        t, (task, item) = contents.task_at(choice.item), contents.at(choice.item)
+        t, (task, item) = ledger.contents.task_at(choice.item), ledger.contents.at(choice.item)
         if task.states[0].policy.draws:
             return
-        n_left, where = int(account.left[t]), task.where
+        n_left, where = int(ledger.remaining[account.at, t]), task.where
         uniform = round(n_left * choice.probability, 9) == 1.0
-        if not uniform or not is_due(int(account.asked[t]), self.share):
+        if not uniform or not is_due(int(ledger.asked[account.at, t]), self.share):
             return
         had = (*account.told, *account.pending, *account.failed)
         asked = tuple(i - where.start for i in had if where.start <= i < where.stop)
@@ -163,27 +171,19 @@ class Audits:
         """What the audit of model `j` says of one outcome, beside the method's estimate."""
         policy = state.policy
         if policy.draws:
-            drawn = policy.describe(j).drawn
-            if drawn is None or drawn.n < MIN_DRAWS:
-                return AuditResult.unknown(0 if drawn is None else drawn.n, 1.0)
-            low, high = drawn.interval(confidence)
-            se, agrees = drawn.standard_error, low <= estimate <= high
-            return AuditResult(drawn.n, drawn.estimate, se, (low, high), agrees, drawn.misfit_p)
-        draws = self._draws.get((state.outcome.task, state.outcome.name, j), [])
-        return audit(
-            draws, state.scores[j], policy.expected(j), policy.noise(j), estimate, confidence
-        )
+            drawn = policy.describe(j).drawn or Drawn(0, math.nan, math.nan, 1.0)
+            if drawn.n < MIN_DRAWS:  # too few to say that the bank does not fit
+                drawn = replace(drawn, misfit_p=1.0)
+        else:
+            draws = self._draws.get((state.outcome.task, state.outcome.name, j), [])
+            drawn = audit(draws, state.scores[j], policy.expected(j), policy.noise(j))
+        return AuditResult.of(drawn, estimate, confidence)
 
 
 def audit(
-    draws: Sequence[Draw],
-    scores: Mapping[int, float],
-    expected: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    estimate: float,
-    confidence: float,
-) -> AuditResult:
-    """The audit's own estimate of the mean score, and whether it agrees with the model's.
+    draws: Sequence[Draw], scores: Mapping[int, float], expected: Floats, variance: Floats
+) -> Drawn:
+    """The audit's own estimate of the mean score, whatever the response model.
 
     Parameters
     ----------
@@ -196,17 +196,18 @@ def audit(
         or are still in flight.
     variance : ndarray of shape (n_bank,)
         Predictive variance of each score after all that was told.
-    estimate : float
-        The response model's estimate.
-    confidence : float
-        Two-sided, of the interval.
 
     Returns
     -------
-    AuditResult
+    Drawn
+        Its `misfit_p` is the probability of squared residuals that large in sum, were their
+        variances true. The sum is compared, not each residual with its own variance, so that an
+        item whose variance is tiny cannot decide alone; it is about a scaled chi-square with
+        Satterthwaite's degrees of freedom. Residuals are from the ability at the end of the test,
+        which was fitted to them too: that makes the warning rarer, never more frequent.
     """
     done = [d for d in draws if d.item in scores]
-    n, items = len(done), [d.item for d in done]
+    items, n = [d.item for d in done], len(done)
     value = np.array(
         [
             (
@@ -218,24 +219,11 @@ def audit(
             for d in done
         ]
     )
-    misfit = _misfit([scores[d.item] - expected[d.item] for d in done], variance[items])
+    v, misfit = variance[items], 1.0
+    if v.sum() > 0.0:
+        df = v.sum() ** 2 / (v**2).sum()
+        squares = sum((scores[i] - float(expected[i])) ** 2 for i in items)
+        misfit = float(chdtrc(df, df * squares / v.sum()))
     if n < MIN_DRAWS:
-        return AuditResult.unknown(n, misfit)
-    mean, se = float(value.mean()), float(value.std(ddof=1) / np.sqrt(n))
-    half = float(stdtrit(n - 1, (1.0 + confidence) / 2.0)) * se
-    low, high = max(0.0, mean - half), min(1.0, mean + half)
-    return AuditResult(n, mean, se, (low, high), bool(low <= estimate <= high), misfit)
-
-
-def _misfit(residuals: Sequence[float], v: NDArray[np.float64]) -> float:
-    """Probability of squared residuals that large in sum, were their variances true.
-
-    The sum is compared, not each residual with its own variance, so that an item whose variance
-    is tiny cannot decide alone; it is about a scaled chi-square with Satterthwaite's degrees of
-    freedom. Residuals are from the ability at the end of the test, which was fitted to them too:
-    that makes the warning rarer, never more frequent.
-    """
-    if not v.sum() > 0.0:
-        return 1.0
-    df = v.sum() ** 2 / (v**2).sum()
-    return float(chdtrc(df, df * np.sum(np.square(residuals)) / v.sum()))
+        return Drawn(n, math.nan, math.nan, misfit)
+    return Drawn(n, float(value.mean()), float(value.std(ddof=1) / np.sqrt(n)), misfit)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..errors import ScaleError, UsageError
 from ..methods.belief import Belief, Floats
 from ..methods.policy import Policy
 from ..metrics.scale import Scale
+from .arguments import number
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
 Weights = str | Mapping[str, float] | Mapping[str, Mapping[str, float]] | None
@@ -400,31 +400,27 @@ def _shares(
     of_task: Mapping[str, Sequence[Outcome]], stated: Weights
 ) -> dict[str, dict[str, float]]:
     """Weights of all outcomes by task and name, summing to 1."""
-    weights: Mapping[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
-    inner: Mapping[str, Mapping[str, Any]] = {
-        t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()
-    }
+    weights: dict[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
+    inner: dict[str, Any] = {t: {o.name: o.weight for o in of} for t, of in of_task.items()}
     metrics = {name for names in inner.values() for name in names}
+    by_outcome = False
     if isinstance(stated, Mapping):
-        of: Mapping[str, Any] = stated
-        if set(of) == set(of_task):
+        of: dict[str, Any] = dict(stated)
+        by_outcome = any(isinstance(w, Mapping) for w in of.values())
+        if set(of) == set(of_task) and by_outcome:
+            for task, names in of.items():
+                if not isinstance(names, Mapping) or set(names) != set(inner[task]):
+                    raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
+            inner = of
+        elif set(of) == set(of_task):
             weights = of
-            if any(isinstance(w, Mapping) for w in of.values()):
-                for task, names in of.items():
-                    if not isinstance(names, Mapping) or set(names) != set(inner[task]):
-                        raise UsageError(
-                            f"weights of task {task!r} are not one per outcome: {names!r}"
-                        )
-                    _check_weights(names.values(), zero=True)
-                inner, weights = of, {t: sum(names.values()) for t, names in of.items()}
-            _check_weights(weights.values(), zero=False)
         elif set(of) == metrics:
             inner = {t: {k: of[k] for k in names} for t, names in inner.items()}
         else:
-            names = [*of_task, *(metrics if metrics != set(of_task) else ())]
+            known = [*of_task, *(metrics if metrics != set(of_task) else ())]
             raise UsageError(
                 f"weights are of {', '.join(map(str, of))}, the banks of "
-                f"{', '.join(map(str, names))}"
+                f"{', '.join(map(str, known))}"
             )
     elif stated == "equal":
         weights = dict.fromkeys(of_task, 1.0)
@@ -433,21 +429,22 @@ def _shares(
             f"weights {stated!r} is neither 'documents' nor 'equal', nor a weight per task or "
             "outcome"
         )
-    total, out = sum(weights.values()), {}
-    for task, of_outcome in inner.items():
-        _check_weights(of_outcome.values(), zero=True)
-        share = sum(of_outcome.values())
-        out[task] = {k: weights[task] / total * (w / share) for k, w in of_outcome.items()}
-    return out
+    sums = {task: _total(of_outcome.values(), zero=True) for task, of_outcome in inner.items()}
+    weights = sums if by_outcome else weights
+    total = _total(weights.values(), zero=False)
+    return {
+        task: {k: weights[task] / total * (w / sums[task]) for k, w in of_outcome.items()}
+        for task, of_outcome in inner.items()
+    }
 
 
-def _check_weights(weights: Any, zero: bool) -> None:
+def _total(weights: Collection[Any], zero: bool) -> float:
+    """The sum of weights, which are numbers above 0 (or, some of them, 0)."""
     for w in weights:
-        number = isinstance(w, int | float | np.integer | np.floating) and not isinstance(w, bool)
-        if not number or not math.isfinite(w) or w < 0.0 or (w == 0.0 and not zero):
-            raise UsageError(f"weight {w!r}: weights must be numbers above 0")
+        number(w, "weight", 0.0, above=not zero)
     if not sum(weights) > 0.0:
         raise UsageError("some weight must be above 0")
+    return float(sum(weights))
 
 
 # -- what failures may hide --------------------------------------------------------------------

@@ -10,7 +10,7 @@ section 2.2), with Student's quantiles.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,20 +102,14 @@ class Difference:
             low, high, float(verdicts.better[1, 0]), verdict, more,
         )  # fmt: skip
 
-    def to_dict(self) -> dict[str, object]:
-        """JSON values."""
-        return asdict(self)
-
 
 def compare_scores(
     baseline: Floats,
     candidate: Floats,
     *,
-    margin: float = 0.0,
-    confidence: float = 0.95,
-    higher_is_better: bool = True,
     clusters: NDArray[Any] | None = None,
     exact: bool = False,
+    **how: Any,
 ) -> Difference:
     """Compare two models on documents that both have.
 
@@ -123,15 +117,12 @@ def compare_scores(
     ----------
     baseline, candidate : ndarray of shape (n_documents,)
         One score per document; the mean over its repeats where there are several.
-    margin : float, optional
-        How much worse is still good enough, on the scale of the scores.
-    confidence : float, optional
-        Two-sided.
-    higher_is_better : bool, optional
     clusters : ndarray of shape (n_documents,), optional
         Label of each document's cluster.
     exact : bool, optional
         Ask about these documents themselves, whose difference has no error.
+    margin, confidence, higher_is_better
+        As `compare_means` has them.
 
     Returns
     -------
@@ -149,11 +140,10 @@ def compare_scores(
     'better'
     """
     d = np.asarray(candidate, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
-    n = len(d)
+    n, n_clusters = len(d), None
     if n == 0:
         raise ValueError("no document that both models have a score on")
     gap = float(d.mean())
-    n_clusters = None
     if clusters is None:
         square, df = float(((d - gap) ** 2).sum()), n - 1
         variance = square / max(n - 1, 1) / n
@@ -166,16 +156,9 @@ def compare_scores(
         variance = IMAGINED * gap**2 / (df + 1) ** 2  # nothing varies: not even what may
     if df < 1:
         variance = math.inf
-    return compare_means(
-        (float(np.mean(baseline)), float(np.mean(candidate))),
-        0.0 if exact else variance,
-        max(df, 1),
-        documents=n,
-        clusters=n_clusters,
-        margin=margin,
-        confidence=confidence,
-        higher_is_better=higher_is_better,
-    )
+    means = float(np.mean(baseline)), float(np.mean(candidate))
+    variance = 0.0 if exact else variance
+    return compare_means(means, variance, max(df, 1), documents=n, clusters=n_clusters, **how)
 
 
 def compare_means(
@@ -184,12 +167,10 @@ def compare_means(
     df: float = math.inf,
     *,
     documents: int,
-    clusters: int | None = None,
-    margin: float = 0.0,
     confidence: float = 0.95,
     higher_is_better: bool = True,
     undecided: bool = False,
-    reach: float | None = None,
+    **how: Any,
 ) -> Difference:
     """Compare a baseline's mean with a candidate's by a single look.
 
@@ -198,12 +179,14 @@ def compare_means(
     means : (float, float)
     variance, df : float
         Of their difference, and its degrees of freedom.
-    documents, clusters, margin, confidence, higher_is_better
-        As `compare_scores` has them.
+    documents : int
+    confidence : float, optional
+        Two-sided.
+    higher_is_better : bool, optional
     undecided : bool, optional
         Whether a run, which looked more than once, has left the pair open.
-    reach : float, optional
-        As `Difference.of` has it.
+    margin, clusters, reach
+        As `Difference.of` has them.
     """
     scale = Scale(higher_is_better=higher_is_better)
     location = np.array([m if higher_is_better else 1.0 - m for m in means])
@@ -212,6 +195,4 @@ def compare_means(
     looks = Looks(once=True).after(belief, 1.0 - confidence)
     bar = np.full((2, 2), undecided)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence, bar=bar)
-    return Difference.of(
-        verdicts, documents=documents, margin=margin, scale=scale, clusters=clusters, reach=reach
-    )
+    return Difference.of(verdicts, documents=documents, scale=scale, **how)

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..methods.belief import Floats
+from .arguments import number
 from .contents import Contents
 
 Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
 
+_ALL = slice(None)
 #: Share of the budget by which a sum of prices may exceed it through rounding alone.
 _ROUNDING = 1e-9
 
@@ -33,13 +35,6 @@ class Account:
         Its place among all models.
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
-    load, left, asked : ndarray of int, shape (n_tasks,)
-        Items told and in flight, items available, and items ever asked (those given back
-        included), of each task.
-    spent_on : ndarray of shape (n_tasks,)
-        Spent so far, without what is in flight.
-    ahead : ndarray of shape (n_tasks,)
-        Units of the item that must fit the budget; NaN where they may have changed.
     told, pending, failed
         Items by what became of them; `pending` with the cost committed.
     probability : dict of int to float
@@ -54,11 +49,6 @@ class Account:
     price: float
     at: int
     available: Mask
-    load: Counts
-    left: Counts
-    asked: Counts
-    spent_on: Floats
-    ahead: Floats
     told: dict[int, None] = field(default_factory=dict)
     pending: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
@@ -70,6 +60,11 @@ class Account:
     def n(self) -> int:
         """Items told and in flight."""
         return len(self.told) + len(self.pending)
+
+    @property
+    def row(self) -> slice:
+        """Its row of the ledger's tables."""
+        return slice(self.at, self.at + 1)
 
 
 class Ledger:
@@ -92,6 +87,13 @@ class Ledger:
     accounts : list of Account
     position : dict of str to int
         Place of each model among them.
+    loads, remaining, asked : ndarray of int, shape (n_models, n_tasks)
+        Items told and in flight, items available, and items ever asked (those given back
+        included), of each task.
+    spent_on : ndarray of shape (n_models, n_tasks)
+        Spent so far, without what is in flight.
+    n, prices : ndarray of shape (n_models,)
+        Items told and in flight; of one unit, as `price` has them.
     changes : int
         Changes so far of anything that turns depend on.
     """
@@ -112,17 +114,27 @@ class Ledger:
         self._task_units = [float(units[t.where][t.kept].mean()) for t in contents.tasks]
         self._committed: float | None = None
         self.changes = 0
+        none = np.zeros((0, len(contents.tasks)))
+        self.loads, self.remaining, self.asked = (
+            none.astype(int),
+            none.astype(int),
+            none.astype(int),
+        )
+        # Units of the item of a task that must fit the budget; NaN where they may have changed.
+        self.spent_on, self._ahead = none, none
+        self.n, self.prices = np.zeros(0, dtype=int), np.zeros(0)
         for name, price in prices.items():
             self.add(name, price)
 
     def add(self, name: str, price: float) -> None:
         """Open an account."""
-        at, n_tasks = len(self.accounts), len(self.contents.tasks)
-        load, asked = np.zeros((2, n_tasks), dtype=np.int64)
-        spent_on, ahead = np.zeros(n_tasks), np.full(n_tasks, np.nan)
-        kept, left = self.contents.kept.copy(), self.contents.n_kept.copy()
-        account = Account(name, float(price), at, kept, load, left, asked, spent_on, ahead)
-        self.accounts.append(account)
+        at, none = len(self.accounts), np.zeros(len(self.contents.tasks), dtype=int)
+        self.loads, self.asked = np.vstack([self.loads, none]), np.vstack([self.asked, none])
+        self.remaining = np.vstack([self.remaining, self.contents.n_kept])
+        self.spent_on = np.vstack([self.spent_on, none])
+        self._ahead = np.vstack([self._ahead, none + np.nan])
+        self.n, self.prices = np.append(self.n, 0), np.append(self.prices, float(price))
+        self.accounts.append(Account(name, float(price), at, self.contents.kept.copy()))
         self.position[name] = at
         self.touch()
 
@@ -145,26 +157,6 @@ class Ledger:
         return np.array([a.dropped is None for a in self.accounts])
 
     @property
-    def loads(self) -> Counts:
-        """`load` of all accounts; shape (n_models, n_tasks)."""
-        return np.array([a.load for a in self.accounts])
-
-    @property
-    def remaining(self) -> Counts:
-        """`left` of all accounts; shape (n_models, n_tasks)."""
-        return np.array([a.left for a in self.accounts])
-
-    @property
-    def n(self) -> Counts:
-        """Items told and in flight; shape (n_models,)."""
-        return np.array([a.n for a in self.accounts])
-
-    @property
-    def prices(self) -> Floats:
-        """Of one unit, as `price` has them; shape (n_models,)."""
-        return np.array([self.price(a) for a in self.accounts])
-
-    @property
     def in_flight(self) -> set[tuple[str, Any]]:
         """(model, item) asked for and not yet told, failed or released."""
         return {(a.name, self.contents.item(i)) for a in self.accounts for i in a.pending}
@@ -174,7 +166,7 @@ class Ledger:
     @property
     def spent(self) -> float:
         """Spent so far, without what is in flight."""
-        return float(sum(sum(a.spent_on.tolist()) for a in self.accounts))
+        return float(self.spent_on.sum())
 
     @property
     def committed(self) -> float:
@@ -207,18 +199,16 @@ class Ledger:
         price = float(prices[:k].sum())
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 
-    def affordable(self, left: float, account: Account | None = None) -> Mask:
-        """Whether some item may be asked within `left`; shape (n_models or 1, n_tasks)."""
-        accounts = self.accounts if account is None else [account]
-        some = np.array([a.left > 0 for a in accounts])
+    def affordable(self, left: float, at: slice = _ALL) -> Mask:
+        """Whether some item of models may be asked within `left`; shape (n_models, n_tasks)."""
+        some, ahead = self.remaining[at] > 0, self._ahead[at]
         if math.isinf(left):
             return some
-        for j, t in np.argwhere(some & np.isnan([a.ahead for a in accounts])).tolist():
+        for j, t in np.argwhere(some & np.isnan(ahead)).tolist():
             where = self.contents.tasks[t].where
-            units = self.units[where][accounts[j].available[where]]
-            accounts[j].ahead[t] = units.mean() if self.by_mean else units.min()
-        fits = [self.price(a) * a.ahead <= left for a in accounts]
-        return np.asarray(some & np.array(fits))
+            units = self.units[where][self.accounts[at][j].available[where]]
+            ahead[j, t] = units.mean() if self.by_mean else units.min()
+        return np.asarray(some & (self.prices[at, None] * ahead <= left))
 
     def able(self, left: float) -> Mask:
         """`affordable` of every model, in some task; shape (n_models,)."""
@@ -230,7 +220,7 @@ class Ledger:
             return account.available
         if not self.by_mean:
             return account.available & (self.price(account) * self.units <= left)
-        out, [able] = account.available.copy(), self.affordable(left, account)
+        out, [able] = account.available.copy(), self.affordable(left, account.row)
         for t, task in enumerate(self.contents.tasks):
             if len(able) > 1 and not able[t]:
                 out[task.where] = False
@@ -240,7 +230,7 @@ class Ledger:
 
     def place(self, account: Account, item: int, probability: float | None) -> None:
         """An item was asked."""
-        account.asked[self.contents.task_at(item)] += 1
+        self.asked[account.at, self.contents.task_at(item)] += 1
         account.pending[item] = self.price(account) * float(self.units[item])
         if probability is not None:
             account.probability[item] = probability
@@ -263,11 +253,8 @@ class Ledger:
             what = "already has a score on" if item in account.told else "failed on"
             named = self.contents.item(item)
             raise UsageError(f"model {account.name!r} {what} doc_id {named!r}")
-        number = isinstance(cost, (int, float, np.integer, np.floating))
-        if cost is not None and not (number and math.isfinite(cost) and cost >= 0.0):
-            raise UsageError(
-                f"cost {cost!r} of model {account.name!r} is not a number of at least 0"
-            )
+        if cost is not None:
+            number(cost, f"cost of model {account.name!r}:", 0.0)
         units, expected = float(self.units[item]), account.pending.pop(item, None)
         if cost is None:
             price = self.price(account) * units if expected is None else expected
@@ -275,7 +262,7 @@ class Ledger:
         elif cost and failure is None:
             # What cost nothing (an answer given before) says nothing of the price of the next.
             account.measured = (account.measured[0] + cost, account.measured[1] + units)
-        account.spent_on[self.contents.task_at(item)] += float(cost)
+        self.spent_on[account.at, self.contents.task_at(item)] += float(cost)
         if failure is None:
             account.told[item] = None
         else:
@@ -284,11 +271,12 @@ class Ledger:
 
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:
         """An item of a model has become, or is no longer, one that may be asked."""
-        task = self.contents.task_at(item)
-        account.load[task] += load
-        account.left[task] += int(available) - int(account.available[item])
+        at = account.at, self.contents.task_at(item)
+        self.loads[at] += load
+        self.remaining[at] += int(available) - int(account.available[item])
         account.available[item] = available
-        account.ahead[task] = np.nan
+        self._ahead[at] = np.nan
+        self.n[account.at], self.prices[account.at] = account.n, self.price(account)
         self.touch()
 
     def set_aside(self, account: Account, reason: str | None) -> None:
@@ -299,7 +287,9 @@ class Ledger:
     def reprice(self, prices: Mapping[str, float]) -> None:
         """Take new prices of one unit, which costs of answers go on correcting."""
         for name, price in prices.items():
-            self.account(name).price = float(price)
+            account = self.account(name)
+            account.price = float(price)
+            self.prices[account.at] = self.price(account)
         self.touch()
 
     def touch(self) -> None:

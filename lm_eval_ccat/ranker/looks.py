@@ -44,8 +44,6 @@ STRETCH = 1.04
 #: Part of the level that is kept back for a horizon that is raised; each further horizon takes
 #: half of what is left.
 KEPT = 0.1
-#: Models whose pairs are all looked at sooner than it is found out which of them have changed.
-FEW = 8
 #: What sums of scores may lose by rounding.
 ROUNDING = 1e-12
 
@@ -210,26 +208,17 @@ class Looks:
     def _differs(self, belief: Belief) -> NDArray[np.bool_]:
         """Pairs of which something else is believed than at the last look."""
         m, r, was = len(belief.location), belief.references, self.last
-        anew = was is None or was.references is not r or len(was.location) != m
-        if was is None or anew or (r is None and m <= FEW):
+        if was is None or was.references is not r or len(was.location) != m:
             return np.ones((m, m + (0 if r is None else len(r.names))), dtype=bool)
-        moved = np.zeros(m, dtype=bool)
-        for of_model in ("location", "score", "slope", "lean"):
-            now, then = getattr(belief, of_model), getattr(was, of_model)
-            if now is not None:
-                moved |= now != then
-        of_pairs: tuple[str, ...] = ("variance", "df", "n", "evidence", "closeness")
-        if belief.apart and was.apart:
-            for name in of_pairs[:3]:
-                moved |= getattr(belief, name).diagonal() != getattr(was, name).diagonal()
-            of_pairs = of_pairs[3:]
-        out = moved[:, None] | moved
-        for of_pair in of_pairs:
-            now, then = getattr(belief, of_pair), getattr(was, of_pair)
-            if now is not None:
-                out |= now != then
-        if belief.evidence is not None:
-            out |= out.T
+        moved, out = np.zeros(m, dtype=bool), np.zeros((m, m), dtype=bool)
+        for name in ("location", "score", "slope", "lean"):
+            if (now := getattr(belief, name)) is not None:
+                moved |= now != getattr(was, name)
+        for name in ("variance", "df", "n", "evidence", "closeness"):
+            if (now := getattr(belief, name)) is not None:
+                out |= now != getattr(was, name)
+        out |= moved[:, None] | moved
+        out |= out.T
         if r is None:
             return out
         return np.concatenate([out, np.repeat(out.diagonal()[:, None], len(r.names), 1)], axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,20 +14,10 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
-from ..methods.method import method_of
+from ..methods.method import Method, method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
 from ..shown import plural, some
-from .across import Across, Replays
-from .allocation import Turn, Turns
-from .arguments import (
-    checked_options,
-    flag,
-    number,
-    one_of,
-    price_of,
-    prices_of,
-    whole,
-)
+from .arguments import flag, number, one_of, whole
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
@@ -35,8 +26,9 @@ from .result import Ranking
 from .standing import Standing
 from .stopping import StoppingRule, has_goal, limits, stopping_rule
 from .summary import Summary
+from .turns import Turn, Turns
 from .verdicts import Verdicts
-from .weighted import WeightedSum
+from .weighted import Across, Replays, WeightedSum
 
 
 class Ranker:
@@ -169,17 +161,13 @@ class Ranker:
         contents = self._contents = Contents(bank, weights)
         usual = 10 if len(contents.tasks) == 1 else 5
         ahead = usual if warmup is None else whole(warmup, "warmup", 0)
-        near, n, placing = (
-            float(min_difference) / contents.scale.span,
-            len(prices),
-            known is not None,
-        )
+        near, n = float(min_difference) / contents.scale.span, len(prices)
 
         def policy_of(outcome: Outcome, leader: ItemBank) -> Policy:
             if outcome.bank.method != leader.method:
                 return BesidePolicy(outcome.bank, n)
             chosen = method_of(outcome.bank)
-            more = checked_options(chosen, options)
+            more, placing = checked_options(chosen, options), known is not None
             return chosen.rank(outcome.bank, n, self.seed, near, placing, looks, **more)
 
         for task in contents.tasks:
@@ -188,9 +176,9 @@ class Ranker:
         prior = Across.of(contents.tasks) if flag(across, "across") else None
         replays = Replays.of([t.states[0].outcome.bank for t in contents.tasks])
         every = dict.fromkeys(range(len(contents.tasks)), 1.0)
-        score = WeightedSum(contents, sizes, every, prior, replays=replays)
+        score = WeightedSum(contents, sizes, prior, replays, every)
         if prior is not None and replays is not None and not replays.gains(score.weights, prior):
-            score = WeightedSum(contents, sizes, every, replays=replays)
+            score = WeightedSum(contents, sizes, None, replays, every)
         references = None
         if known is not None:
             references = references_of(known, score.alone, prices, question == POPULATION)
@@ -338,7 +326,7 @@ class Ranker:
 
     def _place(self, j: int, choice: Choice) -> None:
         account, (task, i) = self._ledger.accounts[j], self._contents.at(choice.item)
-        self._turns.audits.note(account, choice, self._contents)
+        self._turns.audits.note(account, choice, self._ledger)
         self._ledger.place(account, choice.item, choice.probability)
         task.placed(j, i, choice.probability)
 
@@ -669,3 +657,47 @@ class Ranker:
     def signature(self) -> str:
         """What a reader needs to reproduce the ranking, in one line."""
         return self._summary.signature
+
+
+def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
+    """The options of a method that are stated, each of the type of its default.
+
+    Raises
+    ------
+    UsageError
+        The method does not take an option, or it is of another type.
+    """
+    stated = {k: v for k, v in options.items() if v is not None}
+    method.check_options(stated, method.policy_options)
+    parameters = inspect.signature(method.policy).parameters
+    for name, value in stated.items():
+        default = parameters[name].default
+        if isinstance(default, bool):
+            flag(value, name)
+        elif isinstance(default, int):
+            whole(value, name)
+        elif isinstance(default, float):
+            number(value, name)
+        elif isinstance(default, str) and not isinstance(value, str):
+            raise UsageError(f"{name} {value!r} is not a text")
+    return stated
+
+
+def prices_of(models: Any) -> dict[str, float]:
+    """Prices of one unit, by model; names alone cost 1 each."""
+    if isinstance(models, (list, tuple)):
+        if len(set(map(str, models))) < len(models):
+            raise UsageError(f"models {models!r} names one twice")
+        models = dict.fromkeys(models, 1.0)
+    if not isinstance(models, Mapping):
+        raise UsageError(f"models {models!r} is neither a list of names nor {{name: price}}")
+    if not models:
+        raise UsageError("a ranking needs at least one model")
+    return {name: price_of(name, price) for name, price in models.items()}
+
+
+def price_of(name: Any, price: Any) -> float:
+    """The price of one unit of a model."""
+    if not isinstance(name, str):
+        raise UsageError(f"model {name!r} is not a name")
+    return number(price, f"price of model {name!r}:", 0.0)

@@ -52,40 +52,38 @@ def references_of(
         if state is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
         known = means_of_known(known, state.outcome.bank, sampled)
-    if isinstance(known, Mapping):
-        rows: list[list[float]] = []
-        stated: Mapping[str, Any] = known
-        for name, value in stated.items():
-            row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
-            try:
-                rows.append([float(v) for v in row])
-            except (TypeError, ValueError):
-                raise UsageError(
-                    f"known mean {value!r} of model {name!r} is not a number"
-                ) from None
-            if len(row) != 3 or not (0.0 <= rows[-1][1] < math.inf):
-                raise UsageError(f"known {value!r} of model {name!r} is not (mean, error, mean)")
-        names = tuple(known)
-        mean, error, kept_mean = np.array(rows).reshape(-1, 3).T
-        if sampled and not error.any():
-            raise UsageError(
-                "question 'population' needs the known models' scores, or (mean, standard error, "
-                "mean)"
-            )
-    else:
+    if not isinstance(known, Mapping):
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
-    if not names:
+    if not known:
         raise UsageError("known names no model")
-    bad = np.flatnonzero(~((mean >= 0.0) & (mean <= 1.0)))
-    if len(bad):
+    stated: Mapping[str, Any] = known
+    rows = []
+    for name, value in stated.items():
+        row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
+        try:
+            mean, error, kept_mean = map(float, row)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean)"
+            ) from None
+        if not 0.0 <= mean <= 1.0:
+            raise UsageError(
+                f"known mean {mean!r} of model {name!r} is not in [0, 1]; normalise it with the "
+                "scale of the metric first"
+            )
+        if not 0.0 <= error < math.inf:
+            raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
+        rows.append((mean, error, kept_mean))
+    means, errors, kept_means = np.array(rows).T
+    if sampled and not errors.any():
         raise UsageError(
-            f"known mean {float(mean[bad[0]])!r} of model {names[bad[0]]!r} is not in "
-            "[0, 1]; normalise it with the scale of the metric first"
+            "question 'population' needs the known models' scores, or (mean, standard error, mean)"
         )
+    names = tuple(known)
     refuse_known(names, new)
     if state is None:
-        return References(names, kept_mean, error**2, mean, error)
-    return state.policy.references(names, mean, kept_mean, error)
+        return References(names, kept_means, errors**2, means, errors)
+    return state.policy.references(names, means, kept_means, errors)
 
 
 def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:

@@ -5,16 +5,196 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
+from ..content import (
+    ModelContent,
+    OpenPairContent,
+    PairContent,
+    PlaceContent,
+    RankingContent,
+    SampleContent,
+)
+from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from ..shown import Grid, Shown
+from .audit import AuditResult
 from .headline import order_in_words, ranking_grid
-from .rows import ModelRow, PairRow, place_of
+from .looks import Looks
 from .verdicts import WORDS, Mask, Verdicts
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated mean score on [0, 1], with what an interval of it needs.
+
+    Attributes
+    ----------
+    mean, error : float
+        Estimate and standard error.
+    df, n, n_items : float
+        Degrees of freedom of the error; items behind it, and items of the benchmark.
+    lean : float
+        By how much it may be too high (below 0: too low) because some answers failed.
+    looks : Looks
+        By which intervals hold.
+    of_method : callable, optional
+        ``confidence -> (low, high)``, where the method has an interval of its own.
+    """
+
+    mean: float
+    error: float
+    df: float = np.inf
+    n: float = np.inf
+    n_items: float = np.inf
+    lean: float = 0.0
+    looks: Looks = field(default=Looks(once=True), compare=False)
+    of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
+
+    @property
+    def once(self) -> bool:
+        """Whether the interval holds for one look alone."""
+        return self.looks.once and self.of_method is None
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Two-sided interval, cut to [0, 1]."""
+        if self.of_method is not None:
+            low, high = self.of_method(confidence)
+        else:
+            n = min((self.n, *self.looks.horizons))  # a model alone may get beyond what a pair can
+            at = np.array([self.df]), np.array([n]), self.n_items
+            half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
+            low, high = self.mean - half, self.mean + half
+        return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What is known of one model by itself. Scores are on [0, 1], higher is better.
+
+    Attributes
+    ----------
+    name : str
+    known : bool
+        Whether it is a reference model, whose full results were given.
+    estimate : Estimate
+        Of the full-benchmark mean; with several tasks or outcomes of the weighted sum.
+    interval : (float, float)
+        Of it, at the ranking's confidence.
+    bound : (float, float) or None
+        That interval if every item that failed had scored 0, or 1: it holds whatever the failures
+        depend on. None where none failed.
+    ability : (float, float) or None
+        And its standard error, in logits; of one outcome alone.
+    items : list
+        Items it was scored on, in the order they were told: doc_ids, or (task, doc_id).
+    draws : list of (item, float)
+        Those of them that were drawn at random, with the probability of the draw.
+    failed : dict of item to str
+        Items that it failed on, with the reason.
+    cost : float
+        What it spent, in price x units.
+    set_aside : str or None
+        Why it was dropped before the end.
+    findings : list of str
+        Where the bank says little about it: the rest of a sentence that begins with its name.
+    sample : Drawn or None
+        What the items drawn at random say by themselves, beside `estimate`, which is made of bank
+        and draws; for methods that have both.
+    audit : AuditResult or None
+        With ``audit``: an estimate that does not rely on the response model.
+    """
+
+    name: str
+    estimate: Estimate
+    interval: tuple[float, float]
+    known: bool = False
+    bound: tuple[float, float] | None = None
+    ability: tuple[float, float] | None = None
+    items: list[Any] = field(default_factory=list)
+    draws: list[tuple[Any, float]] = field(default_factory=list)
+    failed: dict[Any, str] = field(default_factory=dict)
+    cost: float = 0.0
+    set_aside: str | None = None
+    findings: list[str] = field(default_factory=list)
+    sample: Drawn | None = None
+    audit: AuditResult | None = None
+
+
+_SHOWN = 6  # models of a long tie that are named in words
+
+
+def place_of(v: Verdicts, name: str) -> PlaceContent:
+    """Where a tested model stands among all models, known and new.
+
+    Its rank by the point estimates, the interval of ranks that decided pairs leave (one more than
+    the models decidedly better, and all models less those decidedly worse), the nearest models
+    decidedly better and worse, and those it could not be separated from, best first.
+    """
+    i, order = v.names.index(name), v.rows.tolist()
+    signs = [0 if j == i else v.pair(i, j)[0] for j in order]  # best first
+    best, worst = (int(x[i]) for x in v.ranges)
+    above = next((v.names[j] for j, sign in zip(order[::-1], signs[::-1]) if sign < 0), None)
+    below = next((v.names[j] for j, sign in zip(order, signs) if sign > 0), None)
+    tied = [v.names[j] for j, sign in zip(order, signs) if not sign and j != i]
+    rank, ranks = order.index(i) + 1, f"{best} to {worst}" if best < worst else "decided"
+    words = [f"rank {rank} of {len(order)} ({ranks})"]
+    if above and below:
+        words.append(f"between {above} and {below}")
+    elif above or below:
+        words.append(f"below {above}" if above else f"above {below}")
+    if tied:
+        # The nearest ones: they stand around the model's own place among those tied with it.
+        start = min(max(rank - best - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
+        near = tied[start : start + _SHOWN]
+        more = len(tied) - len(near)
+        words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
+    return {
+        "rank": rank, "rank_interval": [best, worst], "models": len(order), "above": above,
+        "below": below, "tied_with": tied, "in_words": ", ".join(words),
+    }  # fmt: skip
+
+
+class PairRow(NamedTuple):
+    """Two models of the order, `a` before `b`.
+
+    Attributes
+    ----------
+    a, b : str
+    p : float
+        P(a better), as if looked at once. It describes; `decision` decides.
+    needed : float
+        What it would have to be now for the pair to be decided: more than the confidence, since a
+        pair that is looked at after every answer has many chances to look different.
+    decision : str
+        "decided", "equivalent" (they surely differ by less than ``min_difference``) or "open".
+    population : bool or None
+        Whether it stands also for items like these; None where that is not asked.
+    barred : bool
+        Whether the pair may not be decided (`Ranker.bar`).
+    """
+
+    a: str
+    b: str
+    p: float
+    needed: float
+    decision: str
+    population: bool | None = None
+    barred: bool = False
+
+    def to_dict(self) -> PairContent:
+        """JSON values."""
+        content: PairContent = {
+            "a": self.a, "b": self.b, "p": self.p, "decision": self.decision, "needed": self.needed,
+        }  # fmt: skip
+        if self.population is not None:
+            content["population"] = self.population
+        if self.barred:
+            content["barred"] = True
+        return content
+
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
 Pair = tuple[str, str]
@@ -106,6 +286,14 @@ class Ranking(Shown):
         Expected number of wrong pairs among the decided ones, as for a single look.
     rank_ranges : dict of str to (int, int)
         The ranks that the decided pairs leave possible, 1 best.
+    known : tuple of str
+        Reference models, fixed points of the order; they have no items and no ability.
+    decided : bool
+        Whether every adjacent pair of the order is decided.
+    p_best : dict of str to float
+        Probability of being the best.
+    looks : {"every", "one"}
+        At which looks intervals hold: all, or one at a number of items that was fixed before.
 
     Examples
     --------
@@ -156,19 +344,12 @@ class Ranking(Shown):
     withdrawn = _View(lambda r: r.verdicts.withdrawn)
     expected_wrong = _View(lambda r: r.verdicts.expected_wrong)
     rank_ranges = _View(lambda r: r.verdicts.rank_ranges)
+    known = _View(lambda r: r.verdicts.names[len(r.verdicts.tested) :])
+    decided = _View(lambda r: not r.ties)
+    p_best = _View(lambda r: r.p_top[1])
+    looks = _View(lambda r: "one" if all(m.estimate.once for m in r.models) else "every")
     _rows = _View(lambda r: {m.name: m for m in r.models})
     _rank = _View(lambda r: {model: n for n, model in enumerate(r.order, 1)})
-
-    @property
-    def looks(self) -> str:
-        """At which looks intervals hold: "every", or "one", at a number of items fixed before."""
-        each = (m.estimate for m in self.models if not m.known)
-        return "one" if all(one.looks.once and one.of_method is None for one in each) else "every"
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Reference models, fixed points of the order; they have no items and no ability."""
-        return self.verdicts.names[len(self.verdicts.tested) :]
 
     @property
     def level_spent(self) -> float:
@@ -178,11 +359,6 @@ class Ranking(Shown):
         """
         looks = self.verdicts.looks
         return 1.0 if looks.once else looks.spent(self.verdicts.belief.n_items)
-
-    @property
-    def decided(self) -> bool:
-        """Whether every adjacent pair of the order is decided."""
-        return not self.ties
 
     @cached_property
     def open_pairs(self) -> list[OpenPairContent]:
@@ -202,11 +378,6 @@ class Ranking(Shown):
         tops = sorted(k for k in {1, *self.tops} if k == 1 or k < len(self.order))
         chances = self.verdicts.p_top(tops).items()
         return {k: {m: of[m] for m in self.verdicts.names if m in of} for k, of in chances}
-
-    @property
-    def p_best(self) -> dict[str, float]:
-        """Probability of being the best."""
-        return self.p_top[1]
 
     @cached_property
     def pairs(self) -> tuple[PairRow, ...]:
@@ -411,10 +582,7 @@ class Ranking(Shown):
         }
         if self.weights:
             content["weights"] = self.weights
-        if self.tasks:
-            content["tasks"] = {name: r.to_dict() for name, r in self.tasks.items()}
-        if self.outcomes:
-            content["outcomes"] = {name: r.to_dict() for name, r in self.outcomes.items()}
-        if self.groups:
-            content["groups"] = {name: r.to_dict() for name, r in self.groups.items()}
+        for part in ("tasks", "outcomes", "groups"):
+            if of := getattr(self, part):
+                content[part] = {name: r.to_dict() for name, r in of.items()}
         return content

@@ -9,12 +9,11 @@ from typing import Any
 from .. import __version__
 from ..bank.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION, Belief
-from .allocation import Turns
 from .contents import Task, scale_of
 from .ledger import Account
-from .result import Ranking
-from .rows import Estimate, ModelRow
+from .result import Estimate, ModelRow, Ranking
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
+from .turns import Turns
 from .verdicts import DECIDED, Verdicts
 from .weighted import WeightedSum
 
@@ -140,7 +139,7 @@ class Summary:
             estimate=estimate,
             interval=estimate.interval(v.confidence),
             bound=bound,
-            cost=float(sum(account.spent_on[score.tasks].tolist())),
+            cost=float(self._ledger.spent_on[j, score.tasks].sum()),
             set_aside=account.dropped,
             findings=score.findings(j),
             items=[named[i] for i in items],
@@ -211,9 +210,10 @@ class Summary:
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        if any(a.n < turns.cap and a.left.any() for a in open_):
+        left = [a for a in open_ if ledger.remaining[a.at].any()]
+        if any(a.n < turns.cap for a in left):
             return budget_used_up(ledger.budget, ledger.budget - ledger.committed)
-        if not any(a.left.any() for a in open_):
+        if not left:
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)
 

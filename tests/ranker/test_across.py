@@ -13,7 +13,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.harness.evaluation import _shared
 from lm_eval_ccat.methods.policy import Levers
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.ranker.across import FEWEST_MODELS, Across, correlation
+from lm_eval_ccat.ranker.weighted import FEWEST_MODELS, Across, correlation
 
 N_KNOWN, N_ITEMS = 30, 40
 

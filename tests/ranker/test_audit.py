@@ -123,28 +123,27 @@ VALUES = (
 )
 
 
+def audited(draws=DRAWS, estimate: float = 0.5, confidence: float = 0.95) -> AuditResult:
+    drawn = audit(draws, SCORES, EXPECTED, np.full(10, 0.02))
+    return AuditResult.of(drawn, estimate, confidence)
+
+
 def test_the_figures_of_an_audit_by_hand():
-    found = audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.95)
+    found = audited()
     mean, error = VALUES.mean(), VALUES.std(ddof=1) / np.sqrt(3)
     assert (found.n, found.estimate) == (3, pytest.approx(mean))
     assert found.standard_error == pytest.approx(error)
     reach = 4.302652729911275 * error  # Student's, two degrees of freedom
     assert found.interval == pytest.approx((mean - reach, mean + reach))
     assert found.agrees is True
-    assert (
-        audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), mean + 1.01 * reach, 0.95).agrees is False
-    )
-    assert (
-        audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), mean - 1.01 * reach, 0.95).agrees is False
-    )
-    narrow = audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.5)
-    assert narrow.interval[1] - mean == pytest.approx(0.816496580927726 * error)
-    wide = audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.9999)
-    assert wide.interval == (0.0, 1.0)  # it ends with the scale
+    assert audited(estimate=mean + 1.01 * reach).agrees is False
+    assert audited(estimate=mean - 1.01 * reach).agrees is False
+    assert audited(confidence=0.5).interval[1] - mean == pytest.approx(0.816496580927726 * error)
+    assert audited(confidence=0.9999).interval == (0.0, 1.0)  # it ends with the scale
 
 
 def test_two_draws_say_nothing_yet():
-    found = audit(DRAWS[:2], SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.95)
+    found = audited(DRAWS[:2])
     assert found.n == 2 and found.agrees is None and found.interval == (0.0, 1.0)
     assert np.isnan(found.estimate) and np.isnan(found.standard_error)
 
@@ -153,13 +152,13 @@ def test_two_draws_say_nothing_yet():
 def test_misfit_is_a_scaled_chi_square(variance):
     of_all = np.ones(10)
     of_all[[2, 3, 5]] = variance
-    found = audit(DRAWS, SCORES, EXPECTED, of_all, 0.5, 0.95)
+    found = audit(DRAWS, SCORES, EXPECTED, of_all)
     square = (0.45 - 0.5) ** 2 + (0.7 - 0.6) ** 2 + (0.35 - 0.4) ** 2
     v = np.array(variance)
     freedom = v.sum() ** 2 / (v**2).sum()
     scale = v.sum() / freedom
     assert found.misfit_p == pytest.approx(stats.chi2.sf(square / scale, freedom))
-    assert audit([], {}, EXPECTED, of_all, 0.5, 0.95).misfit_p == 1.0
+    assert audit([], {}, EXPECTED, of_all).misfit_p == 1.0
 
 
 def test_a_misfit_is_called_so_below_one_in_a_thousand():
@@ -212,7 +211,7 @@ def test_an_audit_is_unbiased_whatever_fails():
     for item in (0, 2, 3, 4, 5):  # of those that do not fail, item 1 having failed before
         left = float(mu[[0, 2, 3, 4, 5]].sum())
         one = Draw(item, (1,), 5, left, float(mu[item]))
-        found = audit([one] * 3, scores, mu, np.full(6, 0.02), 0.5, 0.95)
+        found = audit([one] * 3, scores, mu, np.full(6, 0.02))
         values.append(found.estimate)
     truth = (y.sum() - y[1] + mu[1]) / 6
     assert np.mean(values) == pytest.approx(truth)

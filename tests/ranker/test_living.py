@@ -84,7 +84,7 @@ def test_a_change_lifts_a_stop():
         ({"allocation": 3}, "allocation 3"),
         ({"units": "many"}, "units must be numbers"),
         ({"known": 0.5}, "known 0.5"),
-        ({"known": {"k": "high"}}, "known mean 'high'"),
+        ({"known": {"k": "high"}}, "known 'high'"),
         ({"known": {"k": 0.5}, "question": "population"}, "'population' needs"),
         ({"weights": "docs"}, "weights 'docs'"),
         ({"models": {}}, "at least one model"),

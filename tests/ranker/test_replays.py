@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.ranker.across import PRIOR, USUAL, Replays
+from lm_eval_ccat.ranker.weighted import PRIOR, USUAL, Replays
 
 NAMES = [f"m{i}" for i in range(24)]
 

@@ -129,16 +129,18 @@ class Turns:
             return None
         warming, left = _by_task(self.warming()), ledger.left()
         if first := [t.task or 0 for t in warming if t.model == j]:
-            some = ledger.affordable(self._free, account)[0]
+            some = ledger.affordable(self._free, account.row)[0]
             able = [t for t in first if some[t]]
-            return Turn(j, min(able, key=account.load.__getitem__)) if able else None
+            return Turn(j, min(able, key=ledger.loads[j].__getitem__)) if able else None
         for model, task in warming if math.isfinite(left) else ():
             other = ledger.accounts[model]
             now = math.inf if self._policy.warmup_ignores_budget else left
-            if task is not None and ledger.affordable(now, other)[0, task]:
-                left -= ledger.mean_price(other, task) * (self.warmup - int(other.load[task]))
+            if task is not None and ledger.affordable(now, other.row)[0, task]:
+                left -= ledger.mean_price(other, task) * (
+                    self.warmup - int(ledger.loads[model, task])
+                )
         wanted = account.n < self.cap and self.wanted()[j]
-        if not (wanted and ledger.affordable(left, account).any()):
+        if not (wanted and ledger.affordable(left, account.row).any()):
             return None
         if math.isfinite(left):
             models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
@@ -193,7 +195,7 @@ class Turns:
         # informative spreads use, for a test that asks the most informative asks the same first
         # items of everyone, and who learns those gains rank.
         task = self.ledger.contents.task_at(best[0].item)
-        n_asked = int(self.ledger.accounts[turn.model].asked[task])
+        n_asked = int(self.ledger.asked[turn.model, task])
         rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
         return best[int(rng.integers(len(best)))]
 
@@ -222,7 +224,7 @@ class Turns:
         if turn.task is None and len(contents.tasks) > 1:
             task = contents.task_at(self._next(turn)[0].item)
         where = contents.tasks[task].where
-        left, n_asked = account.available[where], int(account.asked[task])
+        left, n_asked = account.available[where], int(ledger.asked[turn.model, task])
         if not left.any() or not audit.is_due(n_asked, self.audit_share):
             return None
         if float(ledger.price(account) * ledger.units[where][left].max()) > ledger.left():
