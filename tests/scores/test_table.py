@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,10 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import ItemBank, ScoreTable, simulate
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
-from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.scores.grid import Coded, Grid
+from lm_eval_ccat.scores.item_scaling import ItemScaling
+from lm_eval_ccat.scores.reading import Wanted
 from lm_eval_ccat.scores.table import reader_of
+from lm_eval_ccat.upkeep.tables import scores_for
 
 HEADER = "model,doc_id,metric,score"
 
@@ -242,3 +251,134 @@ def test_a_scale_that_is_not_known_or_left_is_refused(tmp_path):
 def test_mistakes_in_python_are_one_error_with_a_remedy(make, says):
     with pytest.raises(CcatError, match=says):
         make()
+
+
+# -- the one way from scores to a matrix, against a reference of ten lines -----------------------
+
+CELL = st.tuples(
+    st.sampled_from("abc"), st.sampled_from(["", "t=1"]), st.integers(0, 5),
+    st.sampled_from([0.0, 0.25, 1.0]), st.sampled_from(["h", "h", "h", "x", None]),
+)  # fmt: skip
+
+
+def reference(ones):
+    """Cells by (model, config) and item: of each the last, and none of a rarer version."""
+    cells, hashes, own = {}, {}, {}
+    for n, (model, config, item, score, text) in enumerate(ones):
+        cells[(model, config), item] = (score, text, n)
+        if text is not None:
+            own.setdefault(item, text)
+            hashes.setdefault(text, n)
+    for item, first in own.items():
+        there = [text or first for (_, i), (_, text, _) in cells.items() if i == item]
+        count = Counter(there)
+        best = max(count, key=lambda text: (count[text], hashes[text]))
+        cells = {k: v for k, v in cells.items() if k[1] != item or (v[1] or first) == best}
+        own[item] = best
+    return {k: v[0] for k, v in cells.items()}, own
+
+
+@given(st.lists(CELL, min_size=1, max_size=60), st.integers(1, 9))
+def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones, step):
+    grid = Grid()
+    for start in range(0, len(ones), step):  # in batches of any size
+        some = ones[start : start + step]
+        labels, hashes = [one[:2] for one in some], [text for *_, text in some]
+        few = list(dict.fromkeys(hashes))
+        coded = Coded(few, np.array([few.index(text) for text in hashes]))
+        grid.lay(labels, [one[2] for one in some], [one[3] for one in some], coded)
+    labels = list(dict.fromkeys(one[:2] for one in ones))
+    made = copy.deepcopy(grid).finish(Path("x"), Wanted(), "acc")
+    expected, own = reference(ones)
+    kept = list(zip(made.row_model, made.row_config))
+    assert kept == [label for label in labels if any(k[0] == label for k in expected)]
+    assert list(made.doc_ids) == sorted({one[2] for one in ones})
+    found = {
+        (kept[r], made.doc_ids[c]): made.raw[r, c] for r, c in np.argwhere(~np.isnan(made.raw))
+    }
+    assert found == expected
+    if own:
+        assert dict(zip(made.doc_ids, made.doc_hashes)) == {d: own.get(d) for d in made.doc_ids}
+    else:
+        assert made.doc_hashes is None
+    twice = len(ones) > len({(one[:2], one[2]) for one in ones})
+    with pytest.raises(ScoreTableError, match="2 scores of") if twice else nullcontext():
+        grid.finish(Path("x"), Wanted(), "acc", unique=True)
+
+
+def test_what_is_missing_is_said_and_what_cannot_be_is_refused():
+    grid = Grid()
+    grid.lay([("a", "")], [1, 0], [0.5, 1.0])
+    grid.lay([("b", "t=1")], [0], [np.nan])
+    grid.lay([("c", "t=1")], [0], [0.0])
+    made = grid.finish(Path("x"), Wanted(), "acc", say_missing=True)
+    assert made.models == ("a", "c")
+    assert list(made.warnings) == [
+        "no usable score of b; left out", "not all of the 2 documents are scored for: c (t=1) 1"
+    ]  # fmt: skip
+    mixed = Grid()
+    mixed.lay([("a", "")], [0, "x"], [0.0, 1.0])
+    with pytest.raises(ScoreTableError, match="integers and strings"):
+        mixed.finish(Path("x"), Wanted(), "acc")
+    empty = Grid()
+    empty.lay([("a", "")], [0], [np.nan])
+    with pytest.raises(ScoreTableError, match="every score of metric 'acc' is missing"):
+        empty.finish(Path("x"), Wanted(), "acc")
+
+
+# -- per-item scaling: the paper's formula, calibration data alone, and back from a file ---------
+
+RAW = np.array([[8.0, 12.0, 10.0], [12.0, 16.0, 10.0], [10.0, np.nan, 10.0], [2.0, 30.0, 10.0]])
+FKGL = {"scale": Scale(0, 30, False), "metric": "fkgl"}
+
+
+@pytest.fixture
+def table():
+    configs = ["", "t=0", "t=1", ""]
+    return ScoreTable.from_arrays(RAW, ["a", "b", "b", "new"], configs=configs, **FKGL)
+
+
+def test_each_item_is_spread_over_its_calibration_range(table):
+    scaling = ItemScaling.fit(table.without(["new"]))
+    scaled = scaling.apply(table)
+    # Lower grades are better: the easiest calibration text of an item becomes 1.
+    expected = [[1, 1, 0.5], [0, 0, 0.5], [0.5, np.nan, 0.5], [1, 0, 0.5]]
+    np.testing.assert_allclose(scaled.raw, expected, atol=1e-12)
+    assert [scaling.score(0, raw) for raw in RAW[:, 0]] == scaled.raw[:, 0].tolist()
+    assert scaled.metric == "fkgl_item_scaled" and scaled.scale == Scale()
+    assert scaled.row_config == table.row_config
+    wider = scaling.apply(ScoreTable.from_arrays([[8.0, 9.0]], ["x"], [0, 7], **FKGL))
+    assert np.isnan(wider.raw[0]).tolist() == [False, True]
+    assert "1 documents have no item scaling" in wider.warnings
+    with pytest.raises(ScoreTableError, match=r"of fkgl .* of rougeL"):
+        scaling.apply(ScoreTable.from_arrays(RAW / 30, list("abcd"), metric="rougeL"))
+    with pytest.raises(ScoreTableError, match="scaled already"):
+        ItemScaling.fit(scaled)
+
+
+def test_a_bank_keeps_the_ends_and_scales_new_scores_by_them(table, tmp_path, capsys):
+    table.write(tmp_path / "t.parquet")
+    bank, source = str(tmp_path / "b.json"), str(tmp_path / "t.parquet")
+    make = ["calibrate", source, "--method", "paper", "--scale_items", "--exclude", "new"]
+    assert main([*make, "-o", bank]) == 0
+    made = ItemBank.load(bank)
+    assert made.metric == "fkgl_item_scaled" and "new" not in made.models
+    expected = ItemScaling.fit(table.without(["new"])).apply(table)
+    np.testing.assert_array_equal(scores_for(made, source).raw, expected.raw)
+    with pytest.raises(ScoreTableError, match="scaling is damaged"):
+        ItemScaling.of_bank({"item_scaling": {"low": [0.0]}})
+
+
+def test_a_replay_scales_by_each_folds_calibration_models():
+    rng = np.random.default_rng(3)
+    skill = np.linspace(0.3, 0.7, 8)[:, None]
+    # Every item uses another narrow part of the scale: what the scaling is for.
+    raw = rng.uniform(0, 0.8, 40) + 0.1 * np.clip(skill + 0.2 * rng.normal(size=(8, 40)), 0, 1)
+    table = ScoreTable.from_arrays(raw, [f"m{n}" for n in range(8)])
+    arguments = dict(methods=["common"], seeds=1, processes=1, holdouts=[["m2", "m5"]])
+    by_hand = ItemScaling.fit(table.without(["m2", "m5"])).apply(table)
+    one, other, plain = (
+        [{**run, "seconds": 0} for run in simulate(scores, item_scaling=scale, **arguments).runs]
+        for scores, scale in ((table, True), (by_hand, False), (table, False))
+    )
+    assert one == other != plain
