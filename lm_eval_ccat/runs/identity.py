@@ -114,21 +114,18 @@ def _or_none(limit: float | None) -> Any:
 def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Record:
     if not old or not new:
         return {}
-    limits: Record = {}
     old, new = in_todays_words(old), in_todays_words(new)
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
         # A new rule takes its limits with it, so they are told together.
         changed = list(_LIMITS)
-    limits.update({name: _or_none(new.get(name)) for name in changed})
+    arguments: Record = {name: _or_none(new.get(name)) for name in changed}
     before, after = old["models"], new["models"]
-    prices = {m: p for m, p in after.items() if m in before and before[m] != p}
-    joining = {m: p for m, p in after.items() if m not in before}
-    return {
-        **limits,
-        **({"prices": prices} if prices else {}),
-        **({"add": joining} if joining else {}),
-    }
+    if prices := {m: p for m, p in after.items() if m in before and before[m] != p}:
+        arguments["prices"] = prices
+    if joining := {m: p for m, p in after.items() if m not in before}:
+        arguments["add"] = joining
+    return arguments
 
 
 def _by_name(part: Any) -> Any:

@@ -8,12 +8,11 @@ everything at its end. A copy of the journal at any moment is that of a run that
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import RunError, UsageError
@@ -21,6 +20,7 @@ from ..errors import RunError, UsageError
 #: Between two copies of a run that goes on.
 SECONDS = 60.0
 _JOURNAL = "journal.jsonl"
+_LEFT = (".lock", ".part")
 _NEEDED = (_JOURNAL, "config.json", "bank.json", "banks")
 
 
@@ -81,7 +81,9 @@ def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> It
         # Unlike Path.rglob it bears folders that vanish.
         for file in sorted(Path(at, one) for at, _, files in os.walk(folder) for one in files):
             name, stamp = file.relative_to(folder), _stamp(file)
-            left_out = file.suffix == ".lock" or (needed and name.parts[0] not in _NEEDED)
+            left_out = file.suffix in (".lock", ".part") or (
+                needed and name.parts[0] not in _NEEDED
+            )
             if left_out or stamp is None or copied.get(name) == stamp:
                 continue
             try:
@@ -136,17 +138,12 @@ def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
                 f"the folder {folder.absolute()} holds another run than {url}, or the same one "
                 "continued elsewhere; move the folder away to go on with that in the store"
             )
-    part = folder.with_name(f"{folder.name}.part")
-    if part.exists():
-        shutil.rmtree(part)
-    store.get(f"{root}/", str(part), recursive=True)
     # The journal last: with it the run counts as being here.
-    files = [file for file in part.rglob("*") if file.is_file()]
-    for file in sorted(files, key=lambda file: file.name == _JOURNAL):
-        to = folder / file.relative_to(part)
+    for far_file in sorted(store.find(root), key=lambda name: name.endswith(f"/{_JOURNAL}")):
+        to = folder / PurePosixPath(far_file).relative_to(root)
         to.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(to)
-    shutil.rmtree(part)
+        store.get_file(far_file, str(part := to.with_name(f"{to.name}.part")))
+        part.replace(to)
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -158,7 +158,7 @@ def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) 
 
     def half(self: object, far: str, here: str, **known: object) -> None:
         real(self, far, here, **known)
-        if here.endswith("journal.jsonl"):
+        if here.endswith("journal.jsonl.part"):
             Path(here).write_text("1\n")
             raise KeyboardInterrupt
 
