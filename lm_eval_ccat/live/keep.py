@@ -145,13 +145,12 @@ def _observed(
             by_model[model].append(row)
     observations, today = [], date.today().isoformat()
     for model, rows in ((m, r) for m, r in by_model.items() if r):
-        whole = len(rows) == bank.n_items
-        if whole:  # in the bank's order
-            rows = [(item, score, np.nan) for item, score, _ in sorted(rows)]
-        items = np.array([row[0] for row in rows], dtype=np.intp)
-        scores, p = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
-        chosen = "all" if whole else "drawn" if np.isfinite(p).all() else "adaptive"
+        items, scores, p = np.array(rows).T
+        chosen = "drawn" if np.isfinite(p).all() else "adaptive"
+        if len(rows) == bank.n_items:  # in the bank's order
+            chosen, order = "all", np.argsort(items)
+            items, scores, p = items[order], scores[order], np.full_like(p, np.nan)
         known = p if np.isfinite(p).any() else None
-        name = names.get(model, model)
-        observations.append(Observation(name, chosen, items, scores, known, "", today))
+        name, at = names.get(model, model), items.astype(np.intp)
+        observations.append(Observation(name, chosen, at, scores, known, "", today))
     return observations

@@ -118,7 +118,6 @@ class Tally:
         Records of what changed during the run.
     elapsed : float
         Seconds of running, up to the last record.
-    resumed : int
     """
 
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
@@ -142,15 +141,12 @@ class Tally:
     put_aside: bool = False
     changes: list[Record] = field(default_factory=list)
     elapsed: float = 0.0
-    resumed: int = 0
     _last: float | None = None
 
     def count(self, record: Record) -> None:
         """Take in one record."""
         op, when = record.get("op"), record.get("time")
-        if op == "session":
-            self.resumed += record.get("event") == "resume"
-        elif when is not None and self._last is not None:
+        if op != "session" and when is not None and self._last is not None:
             self.elapsed += max(0.0, when - self._last)
         if when is not None:
             self._last = when

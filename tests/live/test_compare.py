@@ -34,33 +34,21 @@ def logs(tmp_path):
     def write(name: str, share: float, seed: int, documents=range(300), model=None) -> Path:
         rng, folder = np.random.default_rng(seed), tmp_path / "logs" / name
         folder.mkdir(parents=True)
-        date = "2026-01-01T10-00-00.000001"
-        rows = []
+        date, lines = "2026-01-01T10-00-00.000001", []
         for doc_id in documents:
             right = float(rng.random() < share - 0.1 * (doc_id % 3))
-            rows.append(
-                {
-                    "doc_id": doc_id,
-                    "doc": {"subject": SUBJECTS[doc_id % 3], "passage": doc_id // 10},
-                    "target": "x",
-                    "resps": [["x"]],
-                    "filtered_resps": ["x"],
-                    "filter": "none",
-                    "metrics": ["acc", "exact_match"],
-                    "doc_hash": f"h{doc_id}",
-                    "acc": right,
-                    "exact_match": right,
-                }
-            )
-        (folder / f"samples_demo_{date}.jsonl").write_text(
-            "".join(json.dumps(r) + "\n" for r in rows)
-        )
+            document = {"subject": SUBJECTS[doc_id % 3], "passage": doc_id // 10}
+            row = {"doc_id": doc_id, "doc": document, "doc_hash": f"h{doc_id}", "target": "x",
+                   "resps": [["x"]], "filtered_resps": ["x"], "filter": "none",
+                   "metrics": ["acc", "exact_match"], "acc": right,
+                   "exact_match": right}  # fmt: skip
+            lines.append(json.dumps(row) + "\n")
+        (folder / f"samples_demo_{date}.jsonl").write_text("".join(lines))
         result = {
             "results": {"demo": {"acc,none": 0.5, "exact_match,none": 0.5}},
-            "n-samples": {"demo": {"original": len(rows), "effective": len(rows)}},
-            "config": {"limit": None},
-            "model_name": model or name,
-        }
+            "n-samples": {"demo": {"original": len(lines), "effective": len(lines)}},
+            "config": {"limit": None}, "model_name": model or name,
+        }  # fmt: skip
         (folder / f"results_{date}.json").write_text(json.dumps(result))
         return folder
 

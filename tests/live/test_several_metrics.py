@@ -249,10 +249,7 @@ def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(severa
     one = config(several, server, ["share"], budget={"items": 60})
     assert main(["rank", str(one), "--run_dir", single]) in (0, 3)
     capsys.readouterr()
-    for first, metrics in (
-        (run, {"weighted mean", "share", "errors"}),
-        (single, {"share"}),
-    ):
+    for first, metrics in ((run, {"weighted mean", "share", "errors"}), (single, {"share"})):
         main(["compare", first, run, "--models", "m05,m11", "--json"])
         found = {o["metric"]: o for o in json.loads(capsys.readouterr().out)["outcomes"]}
         assert set(found) == metrics
