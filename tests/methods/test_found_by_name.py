@@ -68,8 +68,8 @@ def test_a_bank_of_a_method_that_is_not_installed_loads_and_cannot_be_used(tmp_p
 
 
 def test_a_blank_bank_takes_the_scale_of_its_metric():
-    assert ItemBank.blank([0], metric="bleu").scale.high == 100.0
-    assert ItemBank.blank([0], metric="nobody_knows").scale.high == 1.0
+    for metric, high in (("bleu", 100.0), ("nobody_knows", 1.0)):
+        assert ItemBank.blank([0], metric=metric).scale.high == high
     assert ItemBank.blank([1, 0], doc_hashes=["b", "a"]).doc_hashes == ("a", "b")
     with pytest.raises(BankError, match="at least one item"):
         ItemBank.blank([])

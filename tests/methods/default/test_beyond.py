@@ -7,8 +7,7 @@ import pytest
 from scipy.special import entr, logit, xlog1py, xlogy
 from scipy.stats import norm
 
-from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.methods.default.fractional import FAR_SHARE, FAR_WIDTH
 from lm_eval_ccat.methods.default.items import fit_items
 from lm_eval_ccat.methods.default.member import ScorePosterior
@@ -36,13 +35,8 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def bank(table):
-    return calibrate(table.without(STRONG))
-
-
-@pytest.fixture(scope="module")
-def items(bank):
-    return model_of(bank).items
+def items(table):
+    return fit_items(table.without(STRONG).model_scores()).items
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
@@ -107,11 +101,9 @@ def test_a_fit_ends_at_an_ability_and_not_between_two():
     skill, ease = np.linspace(-4, 4, 20)[:, None], rng.normal(0, 1.5, 120)
     mu = 1 / (1 + np.exp(-(skill - ease) * rng.lognormal(0, 0.8, 120)))
     scores = rng.beta(0.5 * mu + 1e-3, 0.5 * (1 - mu) + 1e-3)
-    table = ScoreTable.from_arrays(scores, [f"m{i}" for i in range(20)])
-    bank = calibrate(table.select([f"m{i}" for i in range(18)]))
-    model = model_of(bank)
+    items = fit_items(scores[:18]).items
     for j in (18, 19):
-        posterior = ScorePosterior(model.items)
+        posterior = ScorePosterior(items)
         for item in rng.permutation(120)[:40]:
             posterior.learn([int(item)], [float(scores[j, item])])
             before = posterior.z.copy()
@@ -127,13 +119,10 @@ def test_what_other_abilities_leave_open_is_their_sum(graded):
     raw = (rng.random((80, 60)) < chance).astype(float)
     if graded:
         raw = rng.beta(15.0 * chance, 15.0 * (1.0 - chance), (80, 60))
-    items = model_of(
-        calibrate(ScoreTable.from_arrays(raw, [*map(str, range(80))]), factors=0)
-    ).items
-    seen = list(range(6))
+    items, seen = fit_items(raw, factors=0).items, np.arange(6)
     y = np.array([0.7, 0.8, 0.6, 0.9, 0.5, 0.8] if graded else [1, 1, 0, 1, 0, 1.0])
     posterior = ScorePosterior(items)
-    posterior.learn(seen, y.tolist())
+    posterior.learn(seen.tolist(), y.tolist())
     # By the sum over a fine grid: prior of two normals, likelihood of each item's curve.
     low, high = items.abilities.min(), items.abilities.max()
     x = np.linspace(low - items.spread, high + items.spread, 2001)
@@ -149,4 +138,4 @@ def test_what_other_abilities_leave_open_is_their_sum(graded):
     off = mean - posterior.mu.mean()
     want = weight @ off**2 / weight.sum()
     assert posterior.elsewhere == pytest.approx(want, rel=0.1)
-    assert not graded or want < 2.0 * posterior.open_after(np.array(seen))
+    assert not graded or want < 2.0 * posterior.open_after(seen)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
+from lm_eval_ccat.methods.default.departures import fit_components
+from lm_eval_ccat.methods.default.items import MANY
 from lm_eval_ccat.methods.default.selfcheck import groups
-from lm_eval_ccat.scores.table import ScoreTable as Table
 
 
-def table_of(scores: np.ndarray, **kwargs) -> Table:
+def table_of(scores: np.ndarray, **kwargs) -> ScoreTable:
     return ScoreTable.from_arrays(scores, models=[f"m{i}" for i in range(len(scores))], **kwargs)
 
 
@@ -50,26 +54,17 @@ def test_missing_scores_are_used_as_missing():
     assert ability["m5"] == pytest.approx(usual["m5"], abs=0.3)
 
 
-@pytest.mark.parametrize("n_models", [2, 4, 8])
-def test_few_models_still_give_a_bank_that_says_so(n_models):
-    bank = calibrate(world(n_models, 30))
+@pytest.mark.parametrize(("n_models", "trust"), [(2, "no"), (5, "with care"), (24, "yes")])
+def test_says_in_words_whether_it_can_be_trusted(n_models, trust):
+    bank = calibrate(world(n_models, 5 * n_models, second_skill=0.0))
+    check = bank.self_check
     assert all(np.isfinite(v).all() for v in bank.parameters.values())
-    assert bank.self_check["trust"]
-    if n_models < 8:
-        assert any("models" in w for w in bank.warnings)
-        assert not bank.self_check["trust"].startswith("yes")
-    assert bank.constants["departures"]["inflation"] >= 0.7
-
-
-def test_says_in_words_whether_it_can_be_trusted():
-    good = calibrate(world(24, 120, second_skill=0.0))
-    assert good.self_check["trust"].startswith("yes")
-    assert good.self_check["models_left_out"] == 24
-    assert 0.6 < good.self_check["z_rms"] < 1.5
-    assert good.self_check["rms_error"] < 0.1
-    poor = calibrate(world(5, 50))
-    assert poor.self_check["trust"].startswith("with care")
-    assert poor.self_check["trust"] in poor.warnings
+    assert check["trust"].startswith(trust) and bank.constants["departures"]["inflation"] >= 0.7
+    assert any("models" in w for w in bank.warnings) == (check["trust"] in bank.warnings)
+    assert (check["trust"] in bank.warnings) == (trust != "yes")
+    if trust == "yes":
+        assert check["models_left_out"] == 24
+        assert 0.6 < check["z_rms"] < 1.5 and check["rms_error"] < 0.1
 
 
 def test_what_a_table_leaves_open_is_said_in_words():
@@ -85,18 +80,13 @@ def test_what_a_table_leaves_open_is_said_in_words():
         calibrate(table, factors=9)
 
 
-@pytest.mark.parametrize(
-    "scores",
-    [
-        np.full((6, 10), 0.4),
-        np.vstack([np.full((1, 10), np.nan), np.random.default_rng(0).random((5, 10))]),
-        np.hstack([np.full((6, 1), np.nan), np.random.default_rng(0).random((6, 9))]),
-    ],
-    ids=["constant", "a model without scores", "an item without scores"],
-)
-def test_refuses_what_cannot_be_calibrated(scores):
-    with pytest.raises(BankError):
-        calibrate(table_of(scores))
+def test_refuses_what_cannot_be_calibrated():
+    """Scores that are all the same; a model, or an item, without any."""
+    row, column = np.random.default_rng(0).random((2, 6, 10))
+    row[0], column[:, 0] = np.nan, np.nan
+    for scores in (np.full((6, 10), 0.4), row, column):
+        with pytest.raises(BankError):
+            calibrate(table_of(scores))
 
 
 @settings(max_examples=10, deadline=None)
@@ -137,11 +127,77 @@ def test_the_self_check_leaves_families_out_together():
     assert all((a == b).all() for (a, _), (b, _) in zip(alone, all_one))
 
 
-@pytest.mark.parametrize("last", ["qwen-7b", "llama-1b"])
-def test_four_models_nearly_all_of_one_family(last):
+def test_four_models_nearly_all_of_one_family():
     """What a family leaves over may be too little to calibrate on; the others are checked."""
     rng = np.random.default_rng(0)
     logit = rng.normal(size=60) - np.linspace(-1, 1, 4)[:, None] + 0.3 * rng.normal(size=(4, 60))
-    names = ["llama-7b", "llama-13b", "llama-70b", last]
+    names = ["llama-7b", "llama-13b", "llama-70b", "qwen-7b"]
     bank = calibrate(ScoreTable.from_arrays(1 / (1 + np.exp(logit)), names))
     assert np.isfinite(bank.parameters["slope"]).all() and bank.constants["prior_sd"] > 0
+
+
+# -- hundreds of models ----------------------------------------------------------------------------
+
+N = 60
+TABLE = world(MANY + 8, N, second_skill=0.8)
+NEW = TABLE.models[50:-50:14][:8]  # within what the others know
+
+
+@cache
+def many_bank():
+    return calibrate(TABLE.without(NEW))
+
+
+def asked(bank: ItemBank, model: str, n: int) -> tuple[Ranker, int]:
+    ranker = Ranker(bank, {model: 1.0}, max_items=n, stop="limits")
+    row = TABLE.select([model]).scores[0]
+    while not ranker.done:
+        for _, item in ranker.ask():
+            ranker.tell(model, item, row[item])
+    return ranker, ranker.result().samples[model].n
+
+
+def test_hundreds_of_models_leave_a_fifth_to_the_draws_and_cover():
+    inside = []
+    for model in NEW:
+        ranker, drawn = asked(many_bank(), model, 30)
+        assert drawn == 4
+        low, high = ranker.result().interval(model)
+        inside.append(low <= TABLE.select([model]).scores[0].mean() <= high)
+    assert sum(inside) >= 7
+
+
+def test_their_bank_says_so_and_keeps_it(tmp_path):
+    assert len(many_bank().models) == MANY and many_bank().constants["draws"] == 0.2
+    departures = many_bank().constants["departures"]
+    assert departures["single"][1:] == departures["pair"][1:] == [0.0, 0.0]
+    path = tmp_path / "b.json"
+    many_bank().save(path)
+    assert ItemBank.load(path).constants == many_bank().constants
+    damaged = replace(many_bank(), constants={**many_bank().constants, "draws": 3.0})
+    with pytest.raises(BankError, match="share of draws"):
+        Ranker(damaged, {"a": 1.0})
+
+
+def test_the_share_of_draws_is_an_option():
+    """Of all draws, if it is 1: what no model left out has confirmed chooses no item."""
+    for bank in (calibrate(world(8, 30), draws=1.0), calibrate(world(3, 30))):
+        ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=12, stop="limits")
+        while not ranker.done:
+            for model, item in ranker.ask():
+                ranker.tell(model, item, 0.5)
+        assert [len(draws) for draws in ranker.result().draws.values()] == [12, 12]
+    with pytest.raises(CcatError, match="draws"):
+        calibrate(world(8, 30), draws=1.5)
+
+
+def test_departures_of_many_are_a_multiple_of_what_is_open():
+    rng = np.random.default_rng(0)
+    v = rng.uniform(0.001, 0.01, 4000)
+    key = np.repeat(np.arange(800.0), 5)
+    e2 = 3.0 * v * rng.standard_normal(4000) ** 2
+    records = np.array([key, e2, v, np.zeros(4000), np.ones(4000)])
+    c, m, g = fit_components(records, 800, many=True)
+    assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
+    records[1] = 0.0
+    assert fit_components(records, 800, many=True)[0] == 1.4

@@ -11,7 +11,14 @@ from lm_eval_ccat import ItemBank
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.belief import boundary
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.methods.sample.pairs import LEAST, SharedSequence, Sums, betting_interval
+from lm_eval_ccat.methods.sample.pairs import (
+    LEAST,
+    SharedSequence,
+    Sums,
+    betting_interval,
+    items_for_error,
+    items_needed,
+)
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
 
@@ -243,3 +250,27 @@ def test_probabilities_of_stratified_draws_are_those_of_all_orders(seed):
     sequence = SharedSequence(items, stratum, seed)
     drawn = [sequence.probability(int(item)) for item in sequence.order]
     assert np.prod(drawn) == pytest.approx(1.0 / (2 * 24))
+
+
+def test_it_is_about_when_two_such_models_are_told_apart():
+    gap, spread, size, found = 0.1, 0.2, 600, []
+    for seed in range(9):
+        rng = np.random.default_rng(seed)
+        difference = rng.normal(size=size)
+        difference = gap + spread * (difference - difference.mean()) / difference.std()
+        y = np.clip([0.5 + difference / 2, 0.5 - difference / 2], 0.0, 1.0)
+        p, n = policy(size, 2, seed=seed), 0
+        while p.belief().evidence[0, 1] < np.log(1 / 0.05):
+            give(p, y, 0), give(p, y, 1)
+            n += 1
+        found.append(n)
+    assert np.median(found) == pytest.approx(items_needed(gap, spread, size), rel=0.3)
+
+
+def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
+    y = np.random.default_rng(0).normal(0.5, 0.2, 400)
+    n = items_for_error(0.02, float(y.std()), 400)
+    draws = np.random.default_rng(1)
+    means = [draws.choice(y, n, replace=False).mean() for _ in range(4000)]
+    assert np.std(means) == pytest.approx(0.02, rel=0.05)
+    assert items_for_error(0.0001, 0.5, 400) == 400 and items_for_error(0.5, 0.2, 400) == 10

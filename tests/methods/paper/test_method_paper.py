@@ -1,0 +1,244 @@
+"""The method "paper" beside its reference figures: rescaling, ties, and errors that are widened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.methods.paper.method import STOPS, USUAL, Misfit, PaperPolicy
+from lm_eval_ccat.methods.paper.test import JITTER, PaperTest
+from lm_eval_ccat.methods.policy import largest
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
+
+
+def made(values: np.ndarray) -> ScoreTable:
+    return ScoreTable.from_arrays(values, models=[f"m{n}" for n in range(len(values))])
+
+
+def ranked(bank: ItemBank, values: np.ndarray, **options) -> Ranker:
+    """A ranking of models that have these scores, to its end."""
+    names = [f"n{j}" for j in range(len(values))]
+    ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, values[int(model[1:]), item])
+    return ranker
+
+
+# -- the scale -------------------------------------------------------------------------------------
+
+
+def scores(seed=0, n_models=8, n_items=40):
+    rng = np.random.default_rng(seed)
+    eta = np.linspace(-1.2, 1.2, n_models)[:, None] + rng.normal(size=n_items)[None]
+    return np.clip(expit(eta) + 0.1 * rng.normal(size=eta.shape), 0.0, 1.0)
+
+
+@settings(max_examples=2, deadline=None)
+@given(low=st.floats(0.0, 0.9), span=st.floats(0.02, 1.0), seed=st.integers(0, 5))
+def test_a_narrow_metric_is_tested_like_a_wide_one(low, span, seed):
+    """Squeezing all scores into a narrow range moves estimates along and changes nothing else."""
+    span = min(span, 1.0 - low)
+    wide = scores(seed)
+    wide = (wide - wide[3:].min()) / (wide[3:].max() - wide[3:].min())
+    wide = np.clip(wide, 0.0, 1.0)
+    narrow = low + span * wide
+    one, two = (calibrate(made(x[3:]), "paper") for x in (wide, narrow))
+    tests = [PaperTest(bank) for bank in (one, two)]
+    for item in range(0, 40, 3):
+        for test, x in zip(tests, (wide, narrow)):
+            test.learn(item, float(x[0, item]))
+    a, b = tests
+    assert b.ability == pytest.approx(a.ability, abs=1e-6)
+    assert b.ability_error == pytest.approx(a.ability_error, abs=1e-6)
+    assert b.estimate == pytest.approx(low + span * a.estimate, abs=1e-6)
+    assert b.slope == pytest.approx(span * a.slope, abs=1e-6)
+    np.testing.assert_allclose(b.expected(), low + span * a.expected(), atol=1e-6)
+
+
+def test_a_bank_without_the_record_takes_scores_as_given():
+    values = 0.6 + 0.2 * scores()
+    bank = calibrate(made(values[3:]), "paper")
+    assert bank.constants["rescale"] == "range"
+    plain = calibrate(made(values[3:]), "paper", rescale="none")
+    old = replace(bank, constants={k: v for k, v in bank.constants.items() if k != "rescale"})
+
+    def abilities(bank, **options):
+        return ranked(bank, values[:3], budget=60, **options).result().abilities
+
+    assert abilities(old) == abilities(plain) != abilities(bank)
+    assert abilities(bank, score_range=(0.0, 1.0)) == abilities(plain)
+
+
+def test_what_cannot_be_a_rescaling_is_refused():
+    table = made(scores())
+    with pytest.raises(UsageError, match="rescale 'max' is neither"):
+        calibrate(table, "paper", rescale="max")
+    bank = calibrate(table, "paper")
+    for wrong in (None, [0.4], [0.5, 0.5], [-1.0, 0.5], ["a", "b"]):
+        broken = replace(bank, constants={**bank.constants, "score_range": wrong})
+        with pytest.raises(BankError, match="low < high"):
+            PaperTest(broken)
+
+
+def test_decisions_are_of_abilities_and_a_margin_is_of_scores():
+    values = 0.3 + 0.4 * scores(n_models=9, n_items=120)
+    policy = PaperPolicy(calibrate(made(values[::2]), "paper"), 4)
+    for model, row in enumerate(values[[1, 4, 4, 8]]):
+        for item in range(60):
+            policy.told(model, item, float(row[item]))
+    belief, once = policy.belief(), Looks(once=True)
+    theta, se = belief.location, np.sqrt(belief.variance.diagonal())
+
+    def state(d=0.0):
+        looks = once.after(belief, 0.05, d)
+        return Verdicts(belief, looks, "abcd", min_difference=d).state
+
+    z = np.abs(theta[:, None] - theta) / np.hypot(se[:, None], se)
+    off = ~np.eye(4, dtype=bool)
+    assert ((state() == DECIDED) == (z >= 1.959963984540054))[off].all()
+    assert state()[0, 3] == DECIDED and state()[1, 2] == OPEN
+    # A margin calls the twins equivalent, and no pair that is farther apart than it.
+    assert state(0.1)[1, 2] == EQUIVALENT and state(0.1)[0, 3] == DECIDED
+    assert (state(1.0)[off] == EQUIVALENT).all()
+    s = belief.on_scores
+    edge = abs(s.location[1] - s.location[3]) + 1.959963984540054 * s.variance[1, 3] ** 0.5
+    assert state(edge + 1e-9)[1, 3] == EQUIVALENT != state(edge - 1e-9)[1, 3]
+
+
+# -- items of equal information -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def binary():
+    """0/1 scores of nine models: 60 items have at most ten distinct means."""
+    rng = np.random.default_rng(4)
+    chance = 1.0 / (1.0 + np.exp(-np.linspace(-1.5, 1.5, 9)[:, None] - rng.normal(size=60)))
+    return (rng.random((9, 60)) < chance).astype(float)
+
+
+@pytest.fixture(scope="module")
+def bank(binary):
+    return calibrate(made(np.delete(binary, [1, 4, 7], axis=0)), method="paper")
+
+
+def test_the_last_bit_of_a_difficulty_decides_nothing(bank, binary):
+    difficulty = bank.parameters["difficulty"]
+    noise = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], len(difficulty))
+    moved = replace(
+        bank, parameters={**bank.parameters, "difficulty": difficulty * (1.0 + 2.2e-16 * noise)}
+    )
+    one, other = (ranked(b, binary[1::3], max_items=15, seed=3) for b in (bank, moved))
+    assert one.result().items == other.result().items
+
+
+def test_the_seed_decides_among_equal_items_and_nothing_else(bank):
+    available = bank.kept.copy()
+    first = [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
+    difficulty = bank.parameters["difficulty"]
+    nearest = np.abs(difficulty - bank.constants["start"])[bank.kept].min()
+    equal = np.flatnonzero(np.isclose(np.abs(difficulty - bank.constants["start"]), nearest))
+    equal = equal[bank.kept[equal]]
+    assert len(equal) > 1 and set(first) == set(equal.tolist())
+    assert first == [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
+
+
+def test_jitter_moves_difficulties_by_next_to_nothing(bank, binary):
+    still, moved = PaperTest(bank), PaperTest(bank, jitter=True)
+    for item in np.flatnonzero(bank.kept)[:12]:
+        still.learn(int(item), 1.0)
+        moved.learn(int(item), 1.0)
+    assert 0.0 < abs(still.ability - moved.ability) < 12 * JITTER
+    free = bank.kept.copy()
+    free[[*moved.seen]] = False
+    far = abs(bank.parameters["difficulty"][moved.select(free)[0]] - moved.ability)
+    near = np.abs(bank.parameters["difficulty"] - moved.ability)[free].min()
+    assert far <= near + 2 * JITTER
+    again = [ranked(bank, binary[1::3], max_items=15, jitter=True, seed=1) for _ in range(2)]
+    assert again[0].result().items == again[1].result().items
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.floats(-5, 5) | st.just(-np.inf), min_size=1, max_size=30).filter(
+        lambda v: max(v) > -np.inf
+    ),
+    k=st.integers(1, 40),
+)
+def test_largest_is_what_sorting_gives(values, k):
+    array = np.array(values)
+    order = [i for i in np.argsort(-array, kind="stable") if np.isfinite(array[i])]
+    assert largest(array, k) == order[:k]
+
+
+@pytest.mark.parametrize("k", [5, 100])
+def test_the_best_items_are_repeated_selection(bank, k):
+    policy = PaperPolicy(bank, 1)
+    available, price = bank.kept.copy(), np.ones(bank.n_items)
+    for item in (3, 8, 21):
+        policy.told(0, item, 0.7)
+        available[item] = False
+    found = [choice.item for choice in policy.next(0, available, (), price, k)]
+    one_by_one, left = [], available.copy()
+    for _ in range(min(k, int(available.sum()))):
+        [choice] = policy.next(0, left, (), price)
+        one_by_one.append(choice.item)
+        left[choice.item] = False
+    assert found == one_by_one
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def tastes(own):
+    """0/1 scores of 14 models on 300 items; `own` is the spread of tastes that the model lacks."""
+    rng = np.random.default_rng(3)
+    kind, taste = rng.normal(size=300), own * rng.normal(size=14)
+    logit = np.linspace(-1, 1, 14)[:, None] + rng.normal(size=300) + np.outer(taste, kind)
+    return (rng.random((14, 300)) < expit(logit)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    return tastes(2.0)
+
+
+@pytest.fixture(scope="module")
+def lacking(wrong):
+    return calibrate(made(np.delete(wrong, [4, 9], axis=0)), method="paper")
+
+
+def test_what_the_response_model_gets_wrong_shows(lacking):
+    fits, lacks = Misfit.of(calibrate(made(tastes(0.0)), method="paper")), Misfit.of(lacking)
+    assert fits.n == lacks.n == STOPS and lacks.df == 14.0
+    assert 2.0 * sum(fits.single) < sum(lacks.single) and sum(fits.pair) < sum(lacks.pair)
+
+
+def test_only_errors_are_widened_and_with_one_look_nothing_is(lacking, wrong):
+    to = {"stop": "limits", "max_items": 45}
+    every, one = (ranked(lacking, wrong[[4, 9]], looks=x, **to) for x in ("every", "one"))
+    assert every.result().items == one.result().items
+    assert every.result().abilities == one.result().abilities
+    factor, paper = Misfit.of(lacking), one.verdicts.belief.variance
+    wide = every.verdicts.belief.variance
+    at = factor.n.index(45.0)
+    np.testing.assert_allclose(wide.diagonal(), factor.single[at] * paper.diagonal())
+    assert wide[0, 1] == pytest.approx(factor.pair[at] * paper[0, 1])
+    assert paper[0, 1] == pytest.approx(sum(e * e for _, e in one.result().abilities.values()))
+
+
+def test_a_bank_that_measured_nothing_has_the_usual_misfit(lacking, wrong):
+    few = calibrate(made(wrong[:3]), method="paper")
+    assert "misfit" not in few.constants and Misfit.of(few) is USUAL
+    for broken in ({}, {**lacking.constants["misfit"], "pair": [0.5] * 5}):
+        damaged = replace(lacking, constants={**lacking.constants, "misfit": broken})
+        with pytest.raises(BankError, match="misfit"):
+            Ranker(damaged, {"m": 1.0})
