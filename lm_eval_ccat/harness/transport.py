@@ -125,13 +125,10 @@ class ServerCall:
 
 def pooled(lm: Any) -> bool:
     """Whether a model's requests go out as the harness's own `TemplateAPI` sends them."""
-    inner = internals.unwrapped(lm)
-    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(inner).__mro__}
-    changed = any(name in vars(inner) for name in internals.SENDING.split())
-    is_api = (
-        f"{_API}.TemplateAPI" in kinds
-    )  # by name: the module needs packages that may be missing
-    return is_api and not changed and internals.is_stock(type(inner), internals.SENDING, _API)
+    inner, sending = internals.unwrapped(lm), internals.SENDING
+    changed = any(name in vars(inner) for name in sending.split())
+    stock = internals.is_api(type(inner)) and internals.is_stock(type(inner), sending, _API)
+    return stock and not changed
 
 
 class Transport:
@@ -343,29 +340,20 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     named = [error.get(k) for k in ("code", "type")] if isinstance(error, dict) else []
     final = [name for name in named if name in _FINAL]
     code = str((final or [name for name in named if isinstance(name, str)] or [""])[0])
+    kind, trouble = "answer", ""
+    stated = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
     if status >= 300:
-        words = _words(answer, body)
-        raise ServerError(
-            "status",
-            f"HTTP {status}: {words or 'no words'}",
-            status=status,
-            words=words,
-            headers=headers,
-            code=code,
-        )
-    trouble = ""
-    if answer is None:
+        kind, trouble, stated = "status", f"HTTP {status}", status
+    elif answer is None:
         trouble = "the server's answer is not JSON"
-    elif isinstance(answer, dict) and answer.get("error") and not answer.get("choices"):
+    elif error and not answer.get("choices"):
         trouble = "the server answered with an error"
     elif isinstance(answer, dict) and answer.get("choices") == []:
         trouble = "the server's answer holds no choices"
     if trouble:
         words = _words(answer, body)
-        stated = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
-        raise ServerError(
-            "answer", f"{trouble}: {words}", status=stated, words=words, headers=headers, code=code
-        )
+        why = f"{trouble}: {words or 'no words'}"
+        raise ServerError(kind, why, status=stated, words=words, headers=headers, code=code)
     return answer
 
 

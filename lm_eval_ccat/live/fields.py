@@ -175,7 +175,8 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
             read[name] = kind.read(value, where)
             continue
         if kind.many and not isinstance(value, list | tuple):
-            raise UsageError(f"`{where.path}:` must be a list of mappings, not {value!r}")
+            needs = "a list of entries with model: and model_args:"
+            raise UsageError(f"`{where.path}:` must be {needs}")
         parts = [
             part if isinstance(part, kind.of) else kind.of(**read_values(kind.of, part, at))
             for part, at in (
@@ -269,10 +270,6 @@ def _text(value: Any, place: OptionPlace) -> str:
     return str(value)
 
 
-def _file(value: Any, place: OptionPlace) -> str:
-    return place.beside(_text(value, place))
-
-
 def _mapping(value: Any, place: OptionPlace) -> Values:
     if isinstance(value, str):
         return pairs_of(value, place)
@@ -300,7 +297,6 @@ def pairs_of(text: str, place: OptionPlace) -> Values:
 
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
 TEXT = Kind(_text, {"type": ["string", "number"]})
-FILE = Kind(_file, {"type": "string"}, "FILE")
 MAPPING = Kind(_mapping, {"type": ["object", "string"]}, "A=B,C=D")
 
 

@@ -105,10 +105,18 @@ class Run:
         with ExitStack() as stack:
             log_file = None
             if self.directory is not None:
-                self._require_right_directory(self.directory)
+                place = self.directory.path
+                if self.resume and not self.directory.journal.exists():
+                    raise RunError(f"nothing to resume: {place} holds no ranking")
+                # What got no answer, as its metric was mistyped, say, may be started over.
+                if not self.resume and holds_answers(self.directory):
+                    raise RunError(
+                        f"{place} already holds a ranking; continue it with --resume, show it "
+                        f"with `lm-eval-ccat rank {place}`, or choose another --run_dir"
+                    )
                 self.directory.take()
                 stack.callback(self.directory.release)
-                log_file = self.directory.path / "run.log"
+                log_file = place / "run.log"
             if self._loaded is None:
                 _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
@@ -122,19 +130,6 @@ class Run:
 
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
-
-    def _require_right_directory(self, directory: RunDirectory) -> None:
-        """Refuse to resume what is not there, and to start over what is.
-
-        What got no answer, as its metric was mistyped, say, may be started over: `_begun` does.
-        """
-        if self.resume and not directory.journal.exists():
-            raise RunError(f"nothing to resume: {directory.path} holds no ranking")
-        if not self.resume and holds_answers(directory):
-            raise RunError(
-                f"{directory.path} already holds a ranking; continue it with --resume, show it "
-                f"with `lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
-            )
 
     # -- its parts -----------------------------------------------------------------------------
 

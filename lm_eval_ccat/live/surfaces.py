@@ -11,12 +11,12 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ..errors import UsageError
 from ..harness.served import Price
-from .fields import BUDGET, Kind, Schema, Values, number_of, options_of, prices_of, schema_of
+from .fields import Kind, Schema, Values, number_of, options_of, prices_of, schema_of
 from .spec import ModelSpec, Spec
 
 #: Of their names among the arguments, where the harness has a ``seed`` of its own.
@@ -127,6 +127,19 @@ def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
     return [f"# {indent}{line}" for line in wrap]
 
 
+def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
+    """(option, part of it or "", names, kind, help) of each flag of a command."""
+    for name, one in options_of(Spec).items():
+        if command not in one.flags:
+            continue
+        if not one.kind.parts:
+            names = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]
+            yield name, "", names, one.kind, one.help
+        for flag, (part, help, kind) in one.kind.parts.items():
+            if command != "compare" or flag == "include_path":  # a YAML file has the others
+                yield name, part, [flag], kind, help
+
+
 def add_flags(parser: Any, command: str) -> None:
     """Add the flags of a command: those of the options of a run.
 
@@ -135,31 +148,20 @@ def add_flags(parser: Any, command: str) -> None:
     parser : argparse parser or group
     command : {"rank", "run", "compare"}
     """
-    for name, one in options_of(Spec).items():
-        if command not in one.flags:
-            continue
-        if one.kind.parts:
-            for flag, (_, help, kind) in one.kind.parts.items():
-                if command != "compare" or flag == "include_path":  # a YAML file has the others
-                    _add_flag(parser, [flag], flag, kind, help)
-            continue
-        flags = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]
-        _add_flag(parser, flags, name, one.kind, one.help)
+    for name, part, flags, kind, help in _flags(command):
+        about: dict[str, object] = {"metavar": kind.shown, "type": kind.typed}
+        if kind.switch:
+            about = {"action": "store_const", "const": True}
+        elif kind.many:
+            about.update(nargs="+", action="extend")
+        about |= {"dest": f"{_PREFIX}{name}.{part}", "help": help.replace("%", "%%")}
+        about["help"] = str(about["help"]).replace("`", "'")
+        parser.add_argument(*(f"--{flag}" for flag in flags), **about)
     for flag in OLD_FLAGS[command]:
         shape: Any = {"action": "store_const", "const": True}
         if flag != "one_at_a_time":
             shape = {"type": number_of}
-        parser.add_argument(f"--{flag}", dest=_PREFIX + flag, help=argparse.SUPPRESS, **shape)
-
-
-def _add_flag(parser: Any, flags: list[str], dest: str, kind: Kind, help: str) -> None:
-    about: dict[str, object] = {"metavar": kind.shown, "type": kind.typed}
-    if kind.switch:
-        about = {"action": "store_const", "const": True}
-    elif kind.many:
-        about.update(nargs="+", action="extend")
-    text = help.replace("%", "%%").replace("`", "'")
-    parser.add_argument(*(f"--{flag}" for flag in flags), dest=_PREFIX + dest, help=text, **about)
+        parser.add_argument(f"--{flag}", dest=f"{_PREFIX}{flag}.", help=argparse.SUPPRESS, **shape)
 
 
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:
@@ -171,24 +173,15 @@ def given_by_flags(args: argparse.Namespace, command: str) -> Values:
         Two flags of one option exclude each other.
     """
     options: Values = {}
-    for name, one in options_of(Spec).items():
-        if command not in one.flags:
-            continue
-        if one.kind.parts:
-            parts = {
-                key: value
-                for flag, (key, _, _) in one.kind.parts.items()
-                if (value := vars(args).pop(_PREFIX + flag, None)) is not None
-            }
-            if len(parts) > 1 and one.kind is BUDGET:
-                raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
-            if parts:
-                options[name] = parts
-        elif (value := vars(args).pop(_PREFIX + name, None)) is not None:
+    known = [(name, part) for name, part, *_ in _flags(command)]
+    for name, part in [*known, *((flag, "") for flag in OLD_FLAGS[command])]:
+        value = vars(args).pop(f"{_PREFIX}{name}.{part}", None)
+        if value is not None and part:
+            options.setdefault(name, {})[part] = value
+        elif value is not None:
             options[name] = value
-    for flag in OLD_FLAGS[command]:
-        if (value := vars(args).pop(_PREFIX + flag, None)) is not None:
-            options[flag] = value
+    if len(options.get("budget", ())) > 1:
+        raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
     return options
 
 

@@ -28,7 +28,8 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
     bench: Bench, trouble: tuple, at_once: int
 ) -> None:
     def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return trouble if before == 0 and hash(prompt) % 3 == 0 else None
+        third = int(prompt.rstrip(".").split()[-1]) % 3 == 0
+        return trouble if before == 0 and third else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
         content = bench.ranked(
@@ -90,8 +91,10 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(
 
 
 def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
-    bench: Bench, capsys: pytest.CaptureFixture
+    bench: Bench, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.3)
+
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("hang", 30.0) if hanging.is_set() else None
 

@@ -120,12 +120,12 @@ def test_whom_nothing_can_be_ranked_without_is_waited_for(
 ) -> None:
     def wakes_late(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
         began.setdefault(model, time.monotonic())
-        slow = model == "m05" and time.monotonic() - began[model] < 2.0
-        return ("hang", 3.0) if slow else None
+        slow = model == "m05" and time.monotonic() - began[model] < 1.2
+        return ("hang", 1.5) if slow else None
 
     began: dict[str, float] = {}
-    monkeypatch.setattr(lane, "SILENCE", 1.0)
-    monkeypatch.setattr(lane, "UNKNOWN", 0.4)
+    monkeypatch.setattr(lane, "SILENCE", 0.6)
+    monkeypatch.setattr(lane, "UNKNOWN", 0.3)
     with CompletionsServer(bench.outputs, mood=wakes_late) as server:
         config = bench.config(
             server.url, ["m05", "m11"], max_items=12, stop="limits",

@@ -8,7 +8,6 @@ from email.utils import format_datetime
 
 import pytest
 
-from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.failures import Failure, Remedy
 from lm_eval_ccat.live.spec import FailureRule
 
@@ -51,7 +50,3 @@ def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
     for error in (ConnectionResetError(), TimeoutError(), Answered(503),
                   json.JSONDecodeError("x", "y", 0)):  # fmt: skip
         assert Failure(error).attempts(rule) == 6
-
-
-def test_an_address_that_cannot_be_is_no_outage() -> None:
-    assert Failure(ServerError("request", "the request cannot be sent")).remedy is Remedy.MODEL

@@ -85,7 +85,7 @@ def require_backends(
     for name, (model, arguments) in models.items():
         with naming_extras():
             kind = _model_class(model)
-            if not _is_api(kind):
+            if not is_api(kind):
                 continue
             for package in _API_PACKAGES:
                 if find_spec(package) is None:
@@ -126,7 +126,7 @@ def known_arguments(name: str) -> set[str] | None:
     """Return the arguments that a model type reads; None if it passes unknown ones on."""
     with naming_extras():
         kind = _model_class(name)
-    if not _is_api(kind):
+    if not is_api(kind):
         return None
     arguments = {"batch_size", "max_batch_size", "device"}
     for k in kind.__mro__:
@@ -140,7 +140,8 @@ def _model_class(name: str) -> Any:
     return resolve("lm_eval.api.registry:get_model")(name)
 
 
-def _is_api(kind: type) -> bool:
+def is_api(kind: type) -> bool:
+    """Whether a class is a model behind a server."""
     # By name: the module needs packages that may be missing.
     return f"{_API}.TemplateAPI" in {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
 
