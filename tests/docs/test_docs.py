@@ -82,21 +82,20 @@ def test_the_python_reference_has_every_public_name(site):
         assert f'id="lm_eval_ccat.{name}"' in page, name
 
 
-def test_the_tables_of_the_page_of_limits_are_the_figures_that_were_measured():
-    spec = importlib.util.spec_from_file_location("measured", DOCS / ".hooks" / "measured.py")
-    measured = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(measured)
+def hook(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / ".hooks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_of_the_pages_are_the_figures_that_were_measured():
+    measured, first_use = hook("measured"), hook("first_use")
     for page in measured.PAGES:
         text = page.read_text(encoding="utf-8")
         assert "<!-- quality: " in text and "Made by `python" in text
         assert measured.filled(text) == text
     assert measured.CHART.read_text(encoding="utf-8") == measured.drawn()
-
-
-def test_the_tables_of_first_use_are_the_figures_that_were_measured():
-    spec = importlib.util.spec_from_file_location("first_use", DOCS / ".hooks" / "first_use.py")
-    first_use = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(first_use)
     page = first_use.PAGE.read_text(encoding="utf-8")
     assert first_use.filled(page) == page and "| 8 | `sample` |" in page
 

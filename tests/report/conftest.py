@@ -21,22 +21,6 @@ def page(run_dir, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def decided_dir(tmp_path_factory):
-    """A finished run of three models by the method "default", without prices."""
-    folder = tmp_path_factory.mktemp("runs") / "decided"
-    return make_run(
-        folder,
-        n_models=3,
-        n_items=120,
-        budget=90,
-        seed=4,
-        hostile=False,
-        prices=False,
-        method="default",
-    )
-
-
-@pytest.fixture(scope="session")
 def many_dir(tmp_path_factory):
     """A run of forty models over two hundred documents."""
     folder = tmp_path_factory.mktemp("runs") / "many"

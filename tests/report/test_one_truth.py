@@ -21,14 +21,13 @@ from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render, view
 from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.run import course
+from lm_eval_ccat.report.tables import chain, outlook, rank_rows, whole_percent
 from lm_eval_ccat.report.tables import parts as parts_of
-from lm_eval_ccat.report.tables import whole_percent
 from lm_eval_ccat.report.terminal import print_result
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
 SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "audit": (make_run, {**SMALL, "audit": 0.2}),
     "eventful": (
         make_run,
         {**SMALL, "n_items": 90, "budget": 140, "audit": 0.2, "eventful": True},
@@ -86,40 +85,38 @@ def test_the_course_ends_at_the_result(run, past) -> None:
     assert past.undecided[-1] == open_pairs(run.result)
 
 
-def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
-    result = run.result
+@pytest.fixture(scope="module")
+def data(html):
+    """What the page's script reads."""
+    return json.loads(re.findall(r'id="data">(.*?)</script>', html)[0])
+
+
+def test_the_page_says_what_the_result_says(run, past, content, html, data) -> None:
+    result, models = run.result, run.result["models"]
     [(fact, label)] = [f for f in content["facts"] if "pairs decided" in f[1]]
     decided, pairs = map(int, label.split("of neighbours ")[1].split(" of "))
     assert pairs - decided == open_pairs(result) == past.undecided[-1]
     place = {m: n for n, m in enumerate(result["order"])}
     once = [p for p in result["pairwise"] if place.get(p["a"], 99) < place.get(p["b"], -1)]
     assert fact == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
-    rows = {row.name: row for row in content["rows"]}
-    box, values = content["progress"]["estimates"], result["models"]
-    lines = {m: box.line(past.items, past.estimates[m]) for m in run.models}
-    ends = [v for m in run.models for e in ("low", "high") for v in getattr(past, e)[m]]
-    assert np.isfinite(ends).any()
-    up = {m: float(line.split("L")[-1].split()[-1]) for m, line in lines.items()}
-    values = {m: values[m]["estimate"] for m in lines}
     # Heights on the chart are a straight line through the values of the table.
-    slope, start = np.polyfit([values[m] for m in lines], [up[m] for m in lines], 1)
-    for m in lines:
-        assert up[m] == pytest.approx(start + slope * values[m], abs=0.01)
-        assert rows[m].row["estimate"] == values[m]
-        assert rows[m].rank == result["models"][m]["rank"]
-        assert rows[m].row["n_items"] == len(result["models"][m]["items"])
+    box, values = content["progress"]["estimates"], [models[m]["estimate"] for m in run.models]
+    lines = [box.line(past.items, past.estimates[m]) for m in run.models]
+    heights = [float(line.split("L")[-1].split()[-1]) for line in lines]
+    slope, start = np.polyfit(values, heights, 1)
+    assert heights == pytest.approx([start + slope * v for v in values], abs=0.01)
+    for row in content["rows"]:
+        one = models[row.name]
+        assert row.rank == one["rank"] and row.row["n_items"] == len(one["items"])
     assert content["spending"]["asked"] == result["items_administered"]
-    if run.currency == "usd":
-        assert dollars(content["spending"]["cost"]) in html
-    [data] = re.findall(r'id="data">(.*?)</script>', html)
-    page = json.loads(data)
+    assert run.currency != "usd" or dollars(content["spending"]["cost"]) in html
     decisions = {frozenset((p["a"], p["b"])): p["decision"] for p in result["pairwise"]}
     for i, a in enumerate(result["order"]):
         for j, b in enumerate(result["order"]):
             said = decisions.get(frozenset((a, b)))
-            assert (page["decided"][i][j] == "1") is (said == "decided")
+            assert (data["decided"][i][j] == "1") is (said == "decided")
             if (a, b) in run.pairwise:
-                assert page["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.005)
+                assert data["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.005)
 
 
 def circles(svg: str) -> list[float]:
@@ -195,9 +192,7 @@ def test_figures_of_another_version_are_not_contradicted(changed) -> None:
     assert any("other figures" in text for _, text in content["warnings"])
 
 
-def test_the_head_of_the_page_is_the_result_s_own_line(run, html) -> None:
-    from lm_eval_ccat.report.tables import chain
-
+def test_order_ranks_and_open_pairs_are_the_result_s(run, html) -> None:
     result, line = run.result, ""
     for part in chain(result, most=99):
         names = ", ".join(part.names)
@@ -205,16 +200,10 @@ def test_the_head_of_the_page_is_the_result_s_own_line(run, html) -> None:
         line += f" {part.joint} {braced}" + (f" {part.ranks}" if part.ranks else "")
     assert line.removeprefix(" > ") == result["ranking"]
     assert headline(result).replace(">", "&gt;").replace("<", "&lt;") in html
-
-
-def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
-    from lm_eval_ccat.report.tables import outlook, rank_rows
-
-    result = run.result
-    drawn = rank_rows(result)
-    for row in drawn[0] if drawn else ():
+    drawn, axis = rank_rows(result) or ((), None)
+    for row in drawn:
         best, worst = result["models"][row.name]["rank_range"]
-        x, width = 100 * (best - 1) / drawn[1].high, 100 * (worst - best + 1) / drawn[1].high
+        x, width = 100 * (best - 1) / axis.high, 100 * (worst - best + 1) / axis.high
         assert f'<rect x="{round(x, 3)}%" width="{round(width, 3)}%"' in html
     found = outlook(result, run.currency)
     if found:
@@ -268,14 +257,12 @@ def test_every_part_of_the_result_is_on_the_page(run, html) -> None:
         assert block["ranking"].replace(">", "&gt;") in html
 
 
-def test_documents_keep_their_task_prompt_and_expected_score(run, html) -> None:
-    [data] = re.findall(r'id="data">(.*?)</script>', html)
-    docs = json.loads(data)["docs"]
+def test_documents_keep_their_task_prompt_and_expected_score(run, data) -> None:
     several = len(run.facts.get("outcomes") or ()) > 1
-    names = {d["id"] for d in docs}
-    assert len(names) == len(docs) == len({a.doc for a in run.answers})
+    names = {d["id"] for d in data["docs"]}
+    assert len(names) == len(data["docs"]) == len({a.doc for a in run.answers})
     assert all((": " in name) == several for name in names)
-    for doc in docs:
+    for doc in data["docs"]:
         task, _, number = doc["id"].rpartition(": ")
         assert doc["p"][0].startswith(f"Prompt {number} of {task}")
         for *_, expected, text, _ in doc["a"]:

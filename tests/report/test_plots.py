@@ -11,6 +11,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, simulate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.report.chart import Chart, Panel, between
 from lm_eval_ccat.report.plots import plot_bank, plot_run, plot_simulation
 
@@ -106,10 +107,7 @@ def test_png_and_pdf_are_the_same_drawing(replay, tmp_path):
     assert int.from_bytes(png.read_bytes()[16:20], "big") == 2 * chart.width
 
 
-def test_without_the_extra_the_message_names_it(decided_dir, tmp_path, monkeypatch, capsys):
+def test_without_the_extra_the_message_names_it(replay, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    page, charts = str(tmp_path / "p.html"), str(tmp_path)
-    line = ["report", str(decided_dir), "-o", page, "--plots", charts, "--formats", "pdf"]
-    assert main(line) == 1
-    error = capsys.readouterr().err
-    assert "lm-eval-ccat[plot]" in error and len(error.splitlines()) == 1
+    with pytest.raises(RunError, match=r"lm-eval-ccat\[plot\]"):
+        plot_simulation(replay).save(tmp_path / "sim", ["pdf"])
