@@ -35,7 +35,7 @@ from lm_eval_ccat.harness.served import Price
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live import lane
 from lm_eval_ccat.live.models import Answer, Model
-from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.book import Book

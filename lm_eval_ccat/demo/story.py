@@ -14,9 +14,9 @@ from ..errors import RunError, UsageError
 from ..files import replace_text
 from ..harness import internals
 from ..harness.evaluation import save_results
-from ..live.observer import Observer
 from ..live.quiet import quiet_harness
 from ..live.ranking import rank
+from ..live.result import Observer
 from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated

@@ -35,14 +35,13 @@ from ..shown import visible_line
 from .earlier import known_means, read_known
 from .fields import BUDGETS, options_of
 from .forecast import target_in_words
-from .keep import refuse_file
+from .keep import refuse_file, task_runs
 from .models import HarnessModel, check_session
-from .observer import Observer, ProgressBar
 from .plan import Plan, measure, plan_of, weights_in
+from .result import Observer, ProgressBar
 from .run import Run
 from .spec import OLD, ModelSpec, Spec
 from .surfaces import takes_options
-from .task_runs import task_runs
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 

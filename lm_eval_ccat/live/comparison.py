@@ -26,7 +26,7 @@ from ..simulation.audit import Claims
 from .earlier import answers_at_hand
 from .fields import METRICS, OptionPlace
 from .models import StoredModel
-from .observer import Observer
+from .result import Observer
 from .run import Run, holds_answers
 from .sides import (
     Fields,

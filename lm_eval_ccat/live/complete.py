@@ -14,11 +14,11 @@ from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval import tasks_of
 from .earlier import logged_config, run_beside
 from .fields import ANY
+from .keep import task_runs
 from .models import HarnessModel
-from .observer import Observer
+from .result import Observer
 from .run import Run
 from .spec import Config, Spec
-from .task_runs import task_runs
 
 #: Where the full results lie in a run directory.
 FOLDER = "full"

@@ -1,23 +1,43 @@
-"""``save_bank:``: keep what a ranking observed for the next one."""
+"""What a ranking leaves beside its result: growing banks, and answers as the harness has them.
+
+A task scores an answer by all of its metrics and filters, whichever of them a ranking is by. The
+others cost nothing more; they are kept, and estimated from the documents that were drawn at random,
+as outcomes of weight 0.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..bank import ItemBank
 from ..bank.bank import Observation
+from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
-from ..errors import BankError, UsageError
+from ..errors import BankError, CcatError, MetricError, UsageError
+from ..harness.evaluation import TaskRun
+from ..harness.outcomes import blank_outcome, leading
+from ..ranker import Ranker, Ranking
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
-from .models import HarnessModel
-from .observer import Observer
-from .plan import Plan, banks_of
+from .models import HarnessModel, scores_of
+from .plan import Plan, banks_of, facts_of_outcome
+from .result import Observer, Result, outcome_block
+
+#: Documents that were drawn at random, with the probability of the draw among those left.
+Draws = dict[int, float]
+_LEADING = "what is ranked by"
+#: Least draws for an estimate: of fewer 0/1 scores, errors are stated too small.
+LEAST = 10
+
+
+# -- growing banks ---------------------------------------------------------------------------------
 
 
 def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
@@ -154,3 +174,141 @@ def _observed(
         name, at = names.get(model, model), items.astype(np.intp)
         observations.append(Observation(name, chosen, at, scores, known, "", today))
     return observations
+
+
+# -- answers as the harness has them ---------------------------------------------------------------
+
+
+def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]:
+    """One model's documents and what the ranking says of it, by task; scored anew if need be."""
+    runs = {}
+    for task, (run, draws) in _measured_runs(plan, book, model, book.ranker.result()).items():
+        # Where every document was run the harness has every score.
+        more = {} if run.complete else _further([(run, draws)])
+        others = (replace(run, outcome=o, ranking=r, beside=()) for o, r in more.values())
+        runs[task] = replace(run, beside=(*run.beside, *others))
+    return runs
+
+
+def with_further(result: Result, plan: Plan, book: Book, models: Sequence[HarnessModel]) -> Result:
+    """The result with the scores of the same answers that nobody asked for, at weight 0.
+
+    Parameters
+    ----------
+    result : Result
+        Of a run that has ended.
+    plan : Plan
+    book : Book
+    models : sequence of HarnessModel
+    """
+    ranking, blocks = book.ranker.result(), {}
+    asked = [m for m in models if any(name == m.name for name, _ in book.answers)]
+    runs = [_measured_runs(plan, book, model, ranking) for model in asked]
+    for task in plan.measured:
+        for key, (one, of_one) in _further([of_tasks[task] for of_tasks in runs]).items():
+            name = key if len(plan.measured) == 1 else f"{task} {key}"
+            blocks[name] = outcome_block(of_one.to_dict(), facts_of_outcome(one))
+    return replace(result, further=blocks)
+
+
+def _measured_runs(
+    plan: Plan, book: Book, model: HarnessModel, ranking: Ranking
+) -> dict[str, tuple[TaskRun, Draws]]:
+    """One model's documents, by task, for the outcomes that were asked for; which were drawn."""
+    answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
+    model.restore(answers)
+    runs = {}
+    for task, outcomes in plan.measured.items():
+        of_task = {item[1]: item for item in answers if item[0] == task}
+        about: dict[str, Any] = {
+            "session": model.sessions[task],
+            "name": model.name,
+            "administered": {doc: model.administered[item] for doc, item in of_task.items()},
+            "money": book.tally.money(model.name, task if len(plan.measured) > 1 else None),
+            "seconds": sum(answers[item].get("seconds") or 0.0 for item in of_task.values()),
+        }
+        whole, of_outcomes = ranking.tasks.get(task, ranking), {}
+        for name, outcome in outcomes.items():
+            of_outcome = whole.outcomes.get(name, whole)
+            of_outcome = replace(of_outcome, stopped_because=ranking.stopped_because)
+            of_outcomes[name] = TaskRun(outcome=outcome, ranking=of_outcome, **about)
+        shared = {
+            group: book.ranker.shared_errors(model.name, group).get(task, {})
+            for group in ("", *ranking.groups)
+        }
+        lead = next(name for name, of in outcomes.items() if of is leading(outcomes))
+        run = of_outcomes.pop(lead)
+        run = replace(run, beside=tuple(of_outcomes.values()), covariances=shared)
+        drawn = ((*book.journal.item(i), p) for i, p in ranking.draws.get(model.name, ()))
+        runs[task] = run, {doc: p for of, doc, p in drawn if of == task}
+    return runs
+
+
+def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, Ranking]]:
+    """Rank the answers to one task by the scores that were not asked for.
+
+    Parameters
+    ----------
+    runs : sequence of (TaskRun, dict of doc_id to float)
+        Of the task, one for each model, with the documents that were drawn at random and the
+        probability of the draw among those left; one with fewer than `LEAST` is left out.
+
+    Returns
+    -------
+    dict of key to (Outcome, Ranking)
+        Of weight 0; none where the bank's method lets no other stand beside it.
+    """
+    runs = [(run, draws) for run, draws in runs if len(draws) >= LEAST]
+    outcomes = {key: one for run, _ in runs for key, one in _unasked(run).items()}
+    if not outcomes:
+        return {}
+    first, task = runs[0][0], runs[0][0].session.name
+    banks = {_LEADING: first.outcome.bank, **{key: one.bank for key, one in outcomes.items()}}
+    try:
+        ranker = Ranker(
+            {task: banks},
+            {run.name: 1.0 for run, _ in runs},
+            confidence=first.ranking.confidence,
+            looks=first.ranking.looks,
+            weights={_LEADING: 1.0, **dict.fromkeys(outcomes, 0.0)},
+        )
+    except UsageError:
+        return {}
+    for run, draws in runs:
+        for doc, answer in run.administered.items():
+            try:
+                scored = scores_of({_LEADING: run.outcome, **outcomes}, answer)
+            except MetricError:
+                continue
+            if doc in run.outcome.bank.index and _LEADING in scored:
+                ranker.impose([(run.name, (task, doc), draws.get(doc))])
+                scores = {key: score for key, (_, score) in scored.items()}
+                ranker.tell(run.name, (task, doc), scores)
+    rankings = ranker.result().tasks[task].outcomes
+    return {
+        key: (one, replace(rankings[key], scale=one.metric.scale))
+        for key, one in outcomes.items()
+        if all(map(math.isfinite, rankings[key].standard_errors.values()))
+    }
+
+
+def _unasked(run: TaskRun) -> dict[str, Outcome]:
+    """Outcomes of the answers, by key, that are not among those of the run."""
+    had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
+    reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
+    outcomes = {}
+    for metric, filter in reported:
+        if (metric, filter) not in had:
+            try:
+                one = blank_outcome(run.session, metric, filter)
+            except CcatError:  # one that has no score per document
+                continue
+            of_items = ItemBank.blank(
+                run.outcome.bank.doc_ids,
+                task=one.task,
+                metric=one.metric.name,
+                filter=filter,
+                scale=one.metric.scale,
+            )
+            outcomes[one.results_key] = replace(one, bank=of_items, weight=0.0)
+    return outcomes

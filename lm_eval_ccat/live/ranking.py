@@ -13,9 +13,8 @@ from ..runs.directory import banks_at
 from ..runs.journal import Record
 from ..runs.store import is_stored, stored
 from .forecast import forecast, need_in_words, probe_models
-from .observer import Observer
 from .plan import Plan
-from .result import Result
+from .result import Observer, Result
 from .run import Run
 from .spec import Config, Spec
 from .surfaces import takes_options

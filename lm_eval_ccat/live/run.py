@@ -18,21 +18,18 @@ from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, RunDirectory, make_ranker, save_banks
-from ..runs.identity import NO_LIMIT, Differences, differences
-from ..runs.journal import Item, Journal, JournalFile
+from ..runs.journal import NO_LIMIT, Differences, Item, Journal, JournalFile, differences
 from .earlier import answers_at_hand
 from .fields import HUB
-from .keep import growing, keep
+from .keep import growing, keep, task_runs, with_further
 from .lane import clock
 from .models import HarnessModel
-from .observer import Observer
 from .plan import SCORING, Plan, make_plan
 from .quiet import quiet_harness
-from .result import Result, result_of
+from .result import Observer, Result, result_of
 from .sender import Sender, settled_heap
 from .spec import Spec
 from .surfaces import may_change
-from .task_runs import task_runs, with_further
 from .tasks import require_model_types
 
 #: Records of a run in which nothing was answered yet.

@@ -26,8 +26,8 @@ from .failures import Failure, State
 from .lane import Lane, Sending, clock
 from .line import Line, window_of
 from .models import Answer, Model, NoScoresError
-from .observer import Observer
 from .plan import Plan
+from .result import Observer
 
 logger = logging.getLogger(__name__)
 

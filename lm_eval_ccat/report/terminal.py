@@ -18,8 +18,7 @@ from rich.text import Text
 
 from ..content import RankingContent
 from ..harness.scorers import in_words
-from ..live.observer import Observer
-from ..live.result import result_of
+from ..live.result import Observer, result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
 from ..shown import to_draw, visible, visible_line, visible_name, visible_values

@@ -26,8 +26,7 @@ from ..errors import RunError
 from ..masking import mask_values
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
 from ..ranker import Ranker
-from .identity import COMPARED, NO_LIMIT, Differences
-from .journal import Item, Journal, Record
+from .journal import COMPARED, NO_LIMIT, Differences, Item, Journal, Record
 
 Pair = tuple[str, Item]
 #: A note: a server may have changed during the run, its model's pairs are decided all the same.

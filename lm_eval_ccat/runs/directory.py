@@ -29,8 +29,7 @@ from ..masking import mask, mask_file, mask_values
 from ..ranker import Ranker
 from ..ranker.contents import Banks
 from .book import Book
-from .identity import in_todays_words
-from .journal import FORMAT, VERSION, JournalFile, Record
+from .journal import FORMAT, VERSION, JournalFile, Record, in_todays_words
 from .store import is_stored
 
 #: Endings of the files that the harness, its logs and its models write. The journal is not among

@@ -19,8 +19,8 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.served import Price
 from lm_eval_ccat.live import lane
 from lm_eval_ccat.live.models import Answer, HarnessModel, Model
-from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.runs.book import Book

@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_ccat import rank
 from lm_eval_ccat.errors import RunError, UsageError
-from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.runs import store
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
