@@ -139,7 +139,7 @@ def check_tasks(
     def load(name: str, tasks: Iterable[str]) -> bool:
         try:
             with _quiet():
-                loaded.update(internals.load_from(manager, [name])[0])
+                loaded.update(internals.load_tasks(manager, [name])[0])
         except Exception as error:  # of a data set, a metric's library, a task's code
             troubles.update(dict.fromkeys(tasks, short(error, 160) or type(error).__name__))
             return False

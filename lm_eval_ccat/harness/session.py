@@ -539,7 +539,8 @@ def open_sessions(
     groups: dict[str, object] = {}
     if all(isinstance(name, (str, dict)) for name in names):
         try:
-            tasks, groups = internals.load_tasks(names, include_path, metadata)
+            manager = internals.task_manager(names, include_path, metadata)
+            tasks, groups = internals.load_tasks(manager, names)
         except (KeyError, ValueError, OSError) as error:
             shown = ", ".join(map(repr, names))
             answer = " ".join(str(error.args[0] if error.args else error).split())
@@ -574,13 +575,13 @@ def apply_overrides(
     task: Any, num_fewshot: int | None, gen_kwargs: Mapping[str, Any] | None
 ) -> None:
     """Override a task's few-shot number and generation settings as `simple_evaluate` does."""
-    if gen_kwargs and internals.setting(task, "output_type") == "generate_until":
-        internals.override(task, "generation_kwargs", dict(gen_kwargs), merge=True)
-    default = internals.setting(task, "num_fewshot")
+    if gen_kwargs and task.get_config("output_type") == "generate_until":
+        task.set_config("generation_kwargs", dict(gen_kwargs), update=True)
+    default = task.get_config("num_fewshot")
     if num_fewshot is not None and default != 0:
-        internals.override(task, "num_fewshot", num_fewshot)
+        task.set_config("num_fewshot", num_fewshot)
     elif num_fewshot is None and default is None:
-        internals.override(task, "num_fewshot", 0)
+        task.set_config("num_fewshot", 0)
 
 
 def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
@@ -588,7 +589,7 @@ def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
 
     The harness then leaves the task as it is and says so only at a verbose level.
     """
-    if not num_fewshot or internals.setting(task, "num_fewshot") != 0:
+    if not num_fewshot or task.get_config("num_fewshot") != 0:
         return None
     return (
         f"num_fewshot {num_fewshot} is ignored, as lm_eval does: the YAML of task "

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
+import lm_eval.models  # noqa: F401  (registers the harness's own, which a first other one stops)
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 

@@ -67,16 +67,6 @@ def scoring_code(task: Any) -> str:
     return "".join(text(part) for part in (*map(task.get_config, settings), code_of_results))
 
 
-def setting(task: Any, key: str) -> Any:
-    """Return one entry of a task's configuration unchanged."""
-    return task.get_config(key)
-
-
-def override(task: Any, key: str, value: Any, *, merge: bool = False) -> None:
-    """Set an entry of a task's configuration; `merge` changes only the keys given."""
-    task.set_config(key=key, value=value, update=merge)
-
-
 def is_multimodal(thing: Any) -> bool:
     """Whether a task needs, or a model takes, more than text."""
     return bool(getattr(thing, "MULTIMODAL", False))

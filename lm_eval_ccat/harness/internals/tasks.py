@@ -23,14 +23,7 @@ _DEFINED = re.compile(rb"^(task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)[\"']?[ \t]
 _NAME = re.compile(r"[^*?\[\]/\\]+(?<!\.yaml)(?<!\.yml)")
 
 
-def load_tasks(
-    names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
-) -> tuple[dict[str, object], dict[str, object]]:
-    """Load tasks and groups by the harness's own manager: (tasks, groups) by name."""
-    return load_from(task_manager(names, include_path, metadata), names)
-
-
-def load_from(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
+def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
     """Load tasks and groups by an index of them: (tasks, groups) by name."""
     loaded = manager.load(list(names))
     return dict(loaded["tasks"]), dict(loaded["groups"])
