@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 
 import pytest
 import yaml
 from local_bench import Copyist
+from sacrebleu import sentence_chrf
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.settings import check_bank, compare_scorers
@@ -116,3 +118,28 @@ def test_the_seed_of_drawn_examples_is_a_setting(bench):
     assert internals.fewshot_seed(task) is None
     task.set_fewshot_seed(seed=1234)
     assert internals.fewshot_seed(task) == 1234
+
+
+def test_scores_of_logs_are_those_that_the_harness_aggregated(bench):
+    for task, metric, filter in (
+        ("sums", "exact_match", "strict"), ("sums", "exact_match", "majority"),
+        ("choices", "acc", "none"), ("texts", "chrf", "none"),
+    ):  # fmt: skip
+        bench.bank(task, metric, filter)
+        logs = bench.folder / "logs" / task
+        table = ScoreTable.read(logs, metric, task, filter)
+        assert all(len(text) == 64 for text in table.doc_hashes) and not table.warnings
+        assert table.settings["task_version"] == 1.0 and table.settings["chat_template"] is False
+        for model, scores in zip(table.models, table.raw):
+            [samples] = logs.glob(f"*{model}/samples_*.jsonl")
+            if metric == "chrf":
+                rows = map(json.loads, samples.read_text(encoding="utf-8").splitlines())
+                expected = {
+                    r["doc_id"]: sentence_chrf(r["filtered_resps"][0], [r["target"]]).score
+                    for r in rows
+                }
+                assert dict(zip(table.doc_ids, scores)) == pytest.approx(expected, abs=1e-12)
+            else:
+                [results] = map(json.loads, (p.read_text() for p in samples.parent.glob("res*")))
+                aggregated = results["results"][task][f"{metric},{filter}"]
+                assert scores.mean() == pytest.approx(aggregated, abs=1e-12)

@@ -1,4 +1,4 @@
-"""Log files in the layout of the harness; real ones are in test_logs_of_the_harness.py."""
+"""Log files in the layout of the harness; real ones are in tests of the room harness."""
 
 from __future__ import annotations
 
