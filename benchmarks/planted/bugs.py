@@ -72,7 +72,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/shown",
         "[\\u200c\\u200d](?![^\\x00-\\x7f])",
         "[\\u200c](?![^\\x00-\\x7f])",
-        ("tests/test_visible.py",),
+        ("tests/test_shown.py",),
     ),
     Bug(
         "an installed plugin hides one of the package's own",

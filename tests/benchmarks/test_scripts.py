@@ -1,12 +1,19 @@
-"""Every script whose figures the docs state can be started."""
+"""Scripts of benchmarks: each can be started, and what pages and other scripts rest on holds."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from benchmarks import remade
+from benchmarks.made_worlds import WORLDS, world
+from benchmarks.sources import ROOT, sources
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [p.name for p in BENCHMARKS.glob("*.py") if "add_argument(" in p.read_text("utf-8")]
@@ -19,3 +26,33 @@ def test_a_script_says_what_it_takes(script: str, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as end:
         runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
     assert end.value.code == 0 and capsys.readouterr().out.startswith("usage: ")
+
+
+@pytest.mark.parametrize("page", ["limits", "experiments"])
+def test_a_table_is_made_as_it_was(page):
+    """Where a change of figures is meant: `python benchmarks/remade.py --write`, and the pages."""
+    was = json.loads(remade.KEPT.read_text(encoding="utf-8"))[page]
+    assert not remade.different(was, getattr(remade, page)())
+    assert remade.different(was, [was]) and remade.different([0.5], [0.51])
+
+
+def test_a_page_says_that_the_code_has_changed_since():
+    found = importlib.util.spec_from_file_location("changed", ROOT / "docs/.hooks/changed.py")
+    changed = importlib.util.module_from_spec(found)
+    found.loader.exec_module(changed)
+    page = "Made by `python benchmarks/looks.py --folds 0,11` with sources of hash {}; ± is."
+    now = sources("benchmarks/looks.py")
+    assert changed.on_page_markdown(page.format(now)) == page.format(now)
+    since = changed.on_page_markdown(page.format("0" * 12))
+    assert since == page.format("0" * 12 + " (the code has changed since)")
+    assert "changed since" in changed.on_page_markdown((ROOT / "docs/limits.md").read_text())
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_worlds_are_reproducible_and_rank_by_ability_on_the_whole(kind):
+    table = world(kind, 20, 300, seed=3)
+    np.testing.assert_array_equal(table.scores, world(kind, 20, 300, seed=3).scores)
+    assert not np.array_equal(table.scores, world(kind, 20, 300, seed=4).scores)
+    means = dict(zip(table.models, table.scores.mean(axis=1)))
+    ability = [means[f"m{k}"] for k in range(20)]
+    assert np.corrcoef(ability, np.arange(20))[0, 1] > 0.7
