@@ -177,8 +177,9 @@ class Ranker:
         replays = Replays.of([t.states[0].outcome.bank for t in contents.tasks])
         every = dict.fromkeys(range(len(contents.tasks)), 1.0)
         score = WeightedSum(contents, sizes, prior, replays, every)
-        if prior is not None and replays is not None and not replays.gains(score.weights, prior):
-            score = WeightedSum(contents, sizes, None, replays, every)
+        if prior and replays and len(score.outcomes) == len(contents.tasks):
+            if not replays.gains(score.weights, prior):
+                score = WeightedSum(contents, sizes, None, replays, every)
         references = None
         if known is not None:
             references = references_of(known, score.alone, prices, question == POPULATION)

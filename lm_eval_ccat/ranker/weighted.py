@@ -268,9 +268,11 @@ class Replays:
             freedom = w2**2 / ((weights**4) @ (v**2 / df))
             error, variance = weights @ e, w2
             if across is not None:
-                joint, moved = across.together(x.T, s.T)
-                error = error + weights @ (slope * moved.T)
-                variance = w2 + _more(weights, np.sqrt(share * v / s), joint, share * v)
+                at = list(across.tasks)
+                joint, moved = across.together(x[at].T, s[at].T)
+                error = error + weights[at] @ (slope[at] * moved.T)
+                loose = (share * v)[at]
+                variance = w2 + _more(weights[at], np.sqrt(loose / s[at]), joint, loose)
             squares.append(error**2)
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
         return np.array(squares), np.array(ratios)
