@@ -173,15 +173,17 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> A
 
 
 def places_at(path: Path) -> list[Path]:
-    """The folders that links in a folder lead to, or the path itself."""
-    beside = sorted(path.iterdir()) if path.is_dir() else []
-    return [path / p.readlink() for p in beside if p.is_symlink() and p.is_dir()] or [path]
+    """The folders elsewhere that links in a folder lead to, or the path itself."""
+    links = [p for p in path.iterdir() if p.is_symlink() and p.is_dir()] if path.is_dir() else []
+    here = path.resolve() if links else path
+    away = [path / p.readlink() for p in sorted(links) if not p.resolve().is_relative_to(here)]
+    return away or [path]
 
 
 def files_at(path: Path, pattern: str) -> list[Path]:
     """The file itself, or the files in and below a folder whose names match.
 
-    A link to a folder, in the folder itself, stands for that folder.
+    A link to a folder elsewhere, in the folder itself, stands for that folder.
     """
     if path.is_file():
         return [path]
