@@ -53,7 +53,7 @@ def test_steep_curves_leave_no_factor_of_the_groups_width():
 
 
 def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
-    table = world(100, 80)
+    table = world(60, 60)
     one = calibrate(table)
     monkeypatch.setattr(items, "FEWEST_MODELS", 30)
     monkeypatch.setattr(items, "FEWEST_CELLS", 1000)
@@ -65,8 +65,7 @@ def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
     assert other.warnings == one.warnings
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.5])
-@pytest.mark.parametrize("factors", [2, 0])
+@pytest.mark.parametrize(("missing", "factors"), [(0.0, 0), (0.5, 2)])
 def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(missing, factors):
     rng = np.random.default_rng(0)
     raw = rng.beta(2, 2, (80, 40))

@@ -179,22 +179,6 @@ def test_largest_is_what_sorting_gives(values, k):
     assert largest(array, k) == order[:k]
 
 
-@pytest.mark.parametrize("k", [5, 100])
-def test_the_best_items_are_repeated_selection(bank, k):
-    policy = PaperPolicy(bank, 1)
-    available, price = bank.kept.copy(), np.ones(bank.n_items)
-    for item in (3, 8, 21):
-        policy.told(0, item, 0.7)
-        available[item] = False
-    found = [choice.item for choice in policy.next(0, available, (), price, k)]
-    one_by_one, left = [], available.copy()
-    for _ in range(min(k, int(available.sum()))):
-        [choice] = policy.next(0, left, (), price)
-        one_by_one.append(choice.item)
-        left[choice.item] = False
-    assert found == one_by_one
-
-
 # -- errors ----------------------------------------------------------------------------------------
 
 
