@@ -35,10 +35,12 @@ from .parsing import (
     prints_json,
     warn,
 )
-from .scores import by_task, scores_for
+from .scores import scores_for
 
 #: Of the intervals of a form's estimates.
 CONFIDENCE = 0.95
+#: Facts about banks, by task and outcome, as JSON has them.
+Facts = dict[str, dict[str, Any]]
 #: Exit code of `check` where something is wrong, or differs.
 FOUND = 3
 BANK = "a bank, or the folder of a suite"
@@ -70,10 +72,12 @@ def check(args: argparse.Namespace) -> int:
     """
     if args.other is not None:
         return _compare(args)
-    facts_by_bank: dict[tuple[str, str], dict[str, Any]] = {}
+    ok = True
+    every: Facts = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
         of = f"{args.bank}: {task} {outcome}" if is_suite(args) else args.bank
-        facts = facts_by_bank[task, outcome] = {"bank": of, **_checked(bank, args)}
+        facts = every.setdefault(task, {})[outcome] = {"bank": of, **_checked(bank, args)}
+        ok = ok and facts["ok"]
         if not prints_json(args.json):
             print(f"{of}: {facts['items']} items, {facts['models']} calibration models")
             for finding in facts["findings"]:
@@ -83,22 +87,21 @@ def check(args: argparse.Namespace) -> int:
             if facts["ok"]:
                 looked = args.scores or args.documents_of
                 print("  nothing wrong found" if looked else "  the file is sound")
-    ok = all(facts["ok"] for facts in facts_by_bank.values())
-    _emit_facts(args, args.bank, facts_by_bank, ok=ok)
+    _emit_facts(args, args.bank, every, ok=ok)
     return 0 if ok else FOUND
 
 
-def _emit_facts(
-    args: argparse.Namespace, path: str, facts: dict[tuple[str, str], Any], **more: Any
-) -> None:
+def _emit_facts(args: argparse.Namespace, path: str, facts: Facts, **more: Any) -> None:
     """Write facts about a suite's banks, or about one bank, for ``--json``."""
-    suite = {"suite": path, **more, "tasks": by_task(facts)}
-    emit(args.json, suite if is_suite(args) else next(iter(facts.values())))
+    [first, *_] = facts.values()
+    emit(
+        args.json,
+        {"suite": path, **more, "tasks": facts} if is_suite(args) else next(iter(first.values())),
+    )
 
 
 def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
     """Check one bank; return the findings as JSON values."""
-
     findings: list[Finding] = []
     warnings: list[str] = [*bank.warnings]
     if args.documents_of:
@@ -128,7 +131,6 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
 
 def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
-
     if args.scores or args.documents_of:
         raise UsageError("two banks are compared with each other: leave out --scores and documents")
     if is_suite(args) != Path(args.other).is_dir():
@@ -211,12 +213,12 @@ def form(args: argparse.Namespace) -> int:
     if args.output is None:
         raise UsageError("name a folder to write the form to: -o DIR")
 
-    facts: dict[tuple[str, str], Any] = {}
+    facts: Facts = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
         folder = f"{args.output}/{task}.{outcome}" if is_suite(args) else args.output
         table = scores_for(bank, args.scores) if args.scores else None
         form = form_of(bank, args.items, table)
-        facts[task, outcome], lacking = write_form(form, folder, args.include_path)
+        facts.setdefault(task, {})[outcome], lacking = write_form(form, folder, args.include_path)
         if lacking:
             warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
         if prints_json(args.json):
@@ -238,7 +240,6 @@ def form(args: argparse.Namespace) -> int:
 
 def _score_form(args: argparse.Namespace) -> int:
     """Estimate full scores from a form's logs, and print them."""
-
     if not Path(args.score).exists():
         raise UsageError(f"{args.score}: no such file or directory of scores")
     content: list[dict[str, Any]] = []
@@ -285,21 +286,21 @@ def show(args: argparse.Namespace) -> int:
       lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
     """
     suite = SuiteBank.load(args.bank)
-    banks = {(task, outcome): bank for task, outcome, bank in suite.banks()}
-    facts: dict[tuple[str, str], dict[str, Any]] = {k: words.facts_of(b) for k, b in banks.items()}
     if is_suite(args):
-        kept = sum(one["items_kept"] for one in facts.values())
+        banks = [(f"{task} {outcome}", bank) for task, outcome, bank in suite.banks()]
+        kept = sum(int(bank.kept.sum()) for _, bank in banks)
         lines = [f"{args.bank}: {len(banks)} banks of {len(suite)} tasks, {kept} items"]
-        width = max(len(" ".join(key)) for key in banks)
-        lines += [f"  {' '.join(key):<{width}}  {words.in_one_line(b)}" for key, b in banks.items()]
-        emit(args.json, {"suite": args.bank, "tasks": by_task(facts)}, lines)
+        width = max(len(name) for name, _ in banks)
+        lines += [f"  {name:<{width}}  {words.in_one_line(bank)}" for name, bank in banks]
+        tasks = {t: {o: words.facts_of(b) for o, b in of.items()} for t, of in suite.items()}
+        emit(args.json, {"suite": args.bank, "tasks": tasks}, lines)
         return 0
-    [(key, bank)] = banks.items()
-    lines = [f"{args.bank}  (sha256 {bank.short_hash})"]
+    [(_, _, bank)] = suite.banks()
+    facts, lines = words.facts_of(bank), [f"{args.bank}  (sha256 {bank.short_hash})"]
     for text in words.in_sentences(bank):
         lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"  warning: {warning}" for warning in facts[key]["warnings"]]
-    emit(args.json, {"file": args.bank, **facts[key]}, lines)
+    lines += [f"  warning: {warning}" for warning in facts["warnings"]]
+    emit(args.json, {"file": args.bank, **facts}, lines)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -117,14 +117,6 @@ def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
         raise UsageError(f"{path}: no such file or directory of scores")
     with progress("reading logs") as show:
         return tables.scores_for(bank, path, partial=partial, on_progress=show)
-
-
-def by_task(facts: Mapping[tuple[str, str], object]) -> dict[str, dict[str, object]]:
-    """Return facts about a suite's banks by task, then by outcome, as JSON has them."""
-    tasks: dict[str, dict[str, object]] = {}
-    for (task, outcome), one in facts.items():
-        tasks.setdefault(task, {})[outcome] = one
-    return tasks
 
 
 @contextmanager
@@ -294,7 +286,7 @@ def _one_bank(args: argparse.Namespace) -> int:
 
 
 def _suite_of_banks(args: argparse.Namespace) -> int:
-    facts: dict[tuple[str, str], object] = {}
+    facts: dict[str, dict[str, Facts]] = {}
     lacking: list[str] = []
 
     def show(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
@@ -304,7 +296,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             lacking.append(name)
             warn(f"{full}: no bank: {bank}")
             return
-        facts[outcome.task or "", outcome.metric] = report
+        facts.setdefault(outcome.task or "", {})[outcome.metric] = report
         warn_of_range(args, bank.metric, bank.scale.higher_is_better)
         if not prints_json(args.json):
             items = f"{report['items_kept']} of {report['items']} items kept"
@@ -315,7 +307,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
     suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))
     suite.save(args.output)
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {len(suite)} tasks"
-    content = {"tasks": by_task(facts), "without_bank": lacking}
+    content = {"tasks": facts, "without_bank": lacking}
     emit(args.json, content, [f"{args.output}: {banks}"])
     return 3 if lacking else 0
 
