@@ -26,7 +26,10 @@ def test_nights_over_real_translations_lose_nothing(shared: Path, tmp_path: Path
     stage = real_stage(tmp_path / "stage", data)
     fired: Counter[str] = Counter()
     troubles, pairs, wrong = [], 0, 0
-    for seed in range(12):
+    kinds = {*SERVER_FAULTS, *ENDINGS[:-1]}
+    for seed in range(36):  # a rare fault may come too late for the session that was to see it
+        if seed >= 12 and kinds <= set(fired):
+            break
         folder = tmp_path / str(seed)
         folder.mkdir()
         night = Night(stage, folder, seed).run()
@@ -34,5 +37,5 @@ def test_nights_over_real_translations_lose_nothing(shared: Path, tmp_path: Path
         troubles += night.troubles
         pairs, wrong = pairs + night.pairs, wrong + night.wrong
     assert not troubles
-    assert {*SERVER_FAULTS, *ENDINGS[:-1]} <= set(fired)
+    assert kinds <= set(fired)
     assert pairs and not wrong
