@@ -181,7 +181,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/live/failures",
         "return max(min(backoff, rule.max_backoff), self.wait or 0.0)",
         "return min(backoff, rule.max_backoff)",
-        ("tests/live/test_live_verdicts.py",),
+        ("tests/live/test_availability.py",),
     ),
     Bug(
         "a union of scores keeps the older of two",

@@ -261,7 +261,7 @@ class HarnessModel(Model):
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()
-        self._scoring = Calls(f"{self.name}, scoring", most=len(measured))
+        self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
         self._lm: Any = None  # while it is open; how often it tried by itself before
         self._tries: int | None = None
         self._transport: Transport | None = None
@@ -323,7 +323,7 @@ class HarnessModel(Model):
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow.
 
-        A server's model needs no thread to wait in; as many as there are tasks score what comes.
+        A server's model needs no thread to wait in; one thread a task scores what comes back.
         """
         task, transport = items[0][0], self._transport
         if beside and transport is not None:
@@ -335,7 +335,7 @@ class HarnessModel(Model):
             if isinstance(answered, BaseException):
                 come(answered)
             else:
-                self._scoring.start(come, self._answers, items, answered)
+                self._scoring[task].start(come, self._answers, items, answered)
 
         begin(self.sessions[task].put([doc for _, doc in items], transport, score))
 
@@ -343,7 +343,8 @@ class HarnessModel(Model):
         """Close the connections, and free the weights that this has loaded; requests stay."""
         lm, self._lm = self._lm, None
         super().close()
-        self._scoring.close()
+        for scoring in self._scoring.values():
+            scoring.close()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
