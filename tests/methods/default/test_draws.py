@@ -46,9 +46,8 @@ def run(bank, scores, n, **options):
 def test_the_error_falls_where_selected_items_alone_would_not_show_it():
     table = world(0)
     selected_only, error, z, share_dull = [], [], [], []
-    for j in range(2):
-        name = f"m{j}"
-        bank, scores = calibrate(table.without([name]), factors=0), table.select([name]).scores[0]
+    bank = calibrate(table.without(["m0", "m1"]), factors=0)
+    for scores in table.select(["m0", "m1"]).scores:
         selected_only.append(run(bank, scores, 84, draws=False)[0])
         e, se, items = run(bank, scores, 84)
         error.append(e)

@@ -53,7 +53,7 @@ def test_steep_curves_leave_no_factor_of_the_groups_width():
 
 
 def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
-    table = world(60, 60)
+    table = world(36, 60)
     one = calibrate(table)
     monkeypatch.setattr(items, "FEWEST_MODELS", 30)
     monkeypatch.setattr(items, "FEWEST_CELLS", 1000)
