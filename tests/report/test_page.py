@@ -118,6 +118,10 @@ def test_hostile_text_neither_ends_the_script_nor_reaches_the_page_raw(page):
     text = raw.decode("utf-8")  # lone surrogates would not have been written
     assert not re.search("[\x00\u202e\u2028]", text)
     assert "{{" not in re.sub(r'id="data">.*?</script>', "", text, flags=re.S).split("<script>")[0]
+    for text in ("</script>", "<!--", "\u2028", "\ud800", "\x00", "&lt;", "]]>", "\u202eabc"):
+        written = script_json({"text": text})
+        assert written.isascii() and not re.search("[<>&]", written)
+        assert json.loads(written) == {"text": text}
 
 
 def test_the_configuration_on_the_page_can_be_run_again(run_dir):
@@ -130,7 +134,7 @@ def test_the_configuration_on_the_page_can_be_run_again(run_dir):
     assert again.confidence == run.config["confidence"]
 
 
-def test_a_run_without_its_bank_says_what_is_left_out(tmp_path):
+def test_what_is_missing_is_said(tmp_path):
     folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)
     (folder / "bank.json").unlink()
     seen = Reader(write_report(folder).read_text(encoding="utf-8"))
@@ -139,9 +143,6 @@ def test_a_run_without_its_bank_says_what_is_left_out(tmp_path):
     (folder / "result.json").unlink()
     with pytest.raises(Exception, match=r"bank\.json"):
         write_report(folder)
-
-
-def test_what_is_no_run_is_refused_by_name(tmp_path):
     with pytest.raises(RunError, match="no run directory"):
         write_report(tmp_path / "nothing")
     with pytest.raises(RunError, match="holds no ranking"):
@@ -149,23 +150,13 @@ def test_what_is_no_run_is_refused_by_name(tmp_path):
 
 
 def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
+    target = tmp_path / "a" / "page.html"
     script = (
         "import sys\nfrom lm_eval_ccat.cli.main import main\n"
-        f"code = main(['report', {str(run_dir)!r}, '-o', {str(tmp_path / 'a' / 'page.html')!r},"
-        "])\n"
+        f"code = main(['report', {str(run_dir)!r}, '-o', {str(target)!r}])\n"
         "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval', 'vl_convert'}\n"
         "print(code, sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout.splitlines() == [str(tmp_path / "a" / "page.html"), "0 []"], done.stderr
-    seen = Reader((tmp_path / "a" / "page.html").read_text(encoding="utf-8"))
-    assert embedded(seen)["docs"]
-
-
-def test_script_json_is_plain_and_reads_back():
-    for text in ("</script>", "<!--", "\u2028", "\ud800", "\x00", "&lt;", "]]>", "\u202eabc"):
-        written = script_json({"text": text})
-        assert written.isascii() and not re.search("[<>&]", written)
-        assert json.loads(written) == {"text": text}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [str(target), "0 []"], done.stderr
+    assert embedded(Reader(target.read_text(encoding="utf-8")))["docs"]
