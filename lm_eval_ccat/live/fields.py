@@ -162,7 +162,8 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
     """
     known, read = options_of(cls), {}
     if not isinstance(values, Mapping):
-        raise place.refuse(f"a mapping with {', '.join(f'{name}:' for name in known)}", values)
+        keys = ", ".join(f"{name}:" for name in known)
+        raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
     for key in values:
         if key not in known:
             suggestion = did_you_mean(str(key), list(known))

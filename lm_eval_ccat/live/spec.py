@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -60,6 +60,7 @@ BATCH = Kind(TEXT.read, {"type": ["integer", "string"]}, "N")
 class ModelSpec:
     """One entry of ``models:``: how the harness builds the model, and what it costs."""
 
+    EXAMPLE: ClassVar[str] = "a mapping such as {model: hf, model_args: pretrained=gpt2}"
     # fmt: off
     name: str = option(
         "", TEXT, "What the model is called in results. Default: the last part of its "
