@@ -279,7 +279,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/ranker/ledger",
         "(self.budget if budget is None else budget) * (1.0 + _ROUNDING) - self.committed",
         "(self.budget if budget is None else budget) - self.committed",
-        ("tests/ranker/test_ledger.py", "tests/ranker/test_ranker.py"),
+        ("tests/ranker/test_ledger.py", "tests/ranker/test_money.py"),
     ),
     Bug(
         "tasks weigh alike where documents were asked for",

@@ -39,16 +39,10 @@ def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(400, 2))
     assert abs(correlation(abilities(x))[0, 1]) < 0.05
+    assert correlation(abilities(x[: FEWEST_MODELS - 1])) is None
+    assert correlation(abilities(np.ones((20, 2)))) is None
     x[:, 1] = x[:, 0] + 0.3 * rng.normal(size=400)
     assert correlation(abilities(x))[0, 1] == pytest.approx(np.corrcoef(x.T)[0, 1], abs=0.01)
-
-
-def test_models_that_all_tasks_know_are_needed():
-    known = abilities(np.random.default_rng(0).normal(size=(FEWEST_MODELS, 2)))
-    assert correlation(known) is not None
-    del known[1]["m0"]
-    assert correlation(known) is None
-    assert correlation(abilities(np.ones((20, 2)))) is None
 
 
 def across(levers: list[Levers], r: np.ndarray) -> Across:
@@ -87,15 +81,6 @@ def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
     hangs = np.sqrt(share * error / (alone * noise))
     expected = (w * hangs) @ covariance @ (w * hangs) - share * w**2 @ error
     assert joint.variances(w)[0] == pytest.approx(expected)
-
-
-def test_without_correlation_nothing_moves():
-    one = np.array([0.3, -1.0])
-    levers = [Levers(one, one**2, 2.0, one, one**2, np.ones(2)) for _ in range(2)]
-    joint = across(levers, np.eye(2))
-    joint.refresh()
-    assert joint.shift == pytest.approx(np.zeros((2, 2)), abs=1e-12)
-    assert joint.variances(np.array([0.5, 0.5])) == pytest.approx(np.zeros(2), abs=1e-12)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.ranker.audit import AuditResult, Draw, audit, is_due
 
 
@@ -36,22 +37,14 @@ def test_unbiased_and_covering_whatever_the_model(which):
     bank, usual, alien = world()
     scores = {"usual": usual, "alien": alien}[which]
     truth = scores[bank.kept].mean()
-    audits = [run(bank, scores, audit=0.4, n=40, seed=s).audits["m"] for s in range(30)]
+    audits = [run(bank, scores, audit=0.4, n=40, seed=s).audits["m"] for s in range(20)]
     error = np.array([a.estimate - truth for a in audits])
     # Unbiased: the mean error is within three of its own standard errors.
     assert abs(error.mean()) < 3 * error.std() / np.sqrt(len(error))
     covered = np.mean([a.interval[0] <= truth <= a.interval[1] for a in audits])
     assert covered > 0.85
     assert all(a.n == 16 for a in audits)
-
-
-def test_a_model_that_does_not_fit_the_bank_is_reported():
-    bank, usual, alien = world()
-    found = run(bank, alien, audit=0.4, n=40)
-    assert not found.audits["m"].fits
-    fine = run(bank, usual, audit=0.4, n=40)
-    assert fine.audits["m"].fits
-    assert fine.to_dict()["models"]["m"]["audit"]["n"] == 16
+    assert {a.fits for a in audits[:4]} == {which == "usual"}
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 1 / 3, 0.5, 0.99])
@@ -99,7 +92,15 @@ def test_every_task_is_audited_by_itself():
             for k, before, left, mu in scored
         ]
         assert found.audits["m"].n == len(values) >= 3
-        assert found.audits["m"].estimate == pytest.approx(np.mean(values), abs=1e-12)
+        mean, error = np.mean(values), np.std(values, ddof=1) / len(values) ** 0.5
+        reach = float(stats.t.ppf(0.975, len(values) - 1)) * error
+        one = found.audits["m"]
+        assert (one.estimate, one.standard_error) == pytest.approx((mean, error), abs=1e-12)
+        ends = max(mean - reach, 0.0), min(mean + reach, 1.0)  # it ends with the scale
+        assert one.interval == pytest.approx(ends)
+        assert one.agrees == (ends[0] <= found.estimates["m"] <= ends[1])
+        drawn = Drawn(one.n, one.estimate, one.standard_error, 1.0)
+        assert not AuditResult.of(drawn, ends[1] + 1e-6, 0.95).agrees
 
 
 DRAWS = [
@@ -110,40 +111,11 @@ DRAWS = [
 ]
 SCORES = {0: 0.2, 1: 0.9, 2: 0.45, 3: 0.7, 5: 0.35}  # 4 failed, 9 is in flight
 EXPECTED = np.array([0.3, 0.8, 0.5, 0.6, 0.55, 0.4, 0.5, 0.5, 0.5, 0.1])
-#: Of the three draws that were scored, of ten items.
-VALUES = (
-    np.array(
-        [
-            0.2 + 0.9 + 4.1 + 8 * (0.45 - 0.5),
-            0.2 + 0.9 + 0.45 + 3.3 + 7 * (0.7 - 0.6),
-            0.2 + 0.9 + 0.45 + 0.7 + 0.55 + 2.4 + 5 * (0.35 - 0.4),
-        ]
-    )
-    / 10
-)
-
-
-def audited(draws=DRAWS, estimate: float = 0.5, confidence: float = 0.95) -> AuditResult:
-    drawn = audit(draws, SCORES, EXPECTED, np.full(10, 0.02))
-    return AuditResult.of(drawn, estimate, confidence)
-
-
-def test_the_figures_of_an_audit_by_hand():
-    found = audited()
-    mean, error = VALUES.mean(), VALUES.std(ddof=1) / np.sqrt(3)
-    assert (found.n, found.estimate) == (3, pytest.approx(mean))
-    assert found.standard_error == pytest.approx(error)
-    reach = 4.302652729911275 * error  # Student's, two degrees of freedom
-    assert found.interval == pytest.approx((mean - reach, mean + reach))
-    assert found.agrees is True
-    assert audited(estimate=mean + 1.01 * reach).agrees is False
-    assert audited(estimate=mean - 1.01 * reach).agrees is False
-    assert audited(confidence=0.5).interval[1] - mean == pytest.approx(0.816496580927726 * error)
-    assert audited(confidence=0.9999).interval == (0.0, 1.0)  # it ends with the scale
 
 
 def test_two_draws_say_nothing_yet():
-    found = audited(DRAWS[:2])
+    drawn = audit(DRAWS[:2], SCORES, EXPECTED, np.full(10, 0.02))
+    found = AuditResult.of(drawn, 0.5, 0.95)
     assert found.n == 2 and found.agrees is None and found.interval == (0.0, 1.0)
     assert np.isnan(found.estimate) and np.isnan(found.standard_error)
 

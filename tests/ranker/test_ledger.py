@@ -161,13 +161,6 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     assert not ledger.able(ledger.left())[0]
 
 
-def test_items_that_are_alike_cost_what_they_are():
-    contents = Contents(bank_of("default", 30))
-    for size, fits in ((1.0, True), (2.0, False)):
-        ledger = Ledger(contents, {"a": 1.0}, np.full(30, size), 1.5, by_mean=False)
-        assert ledger.able(ledger.left())[0] == fits
-
-
 def test_a_model_set_aside_and_one_that_joins():
     contents = Contents(bank_of("default", 30))
     ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)

@@ -24,7 +24,6 @@ from worlds.journals import Teller
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import CcatError
-from lm_eval_ccat.ranker import Unlimited
 from lm_eval_ccat.runs.journal import Journal
 
 N_ITEMS = 24
@@ -283,25 +282,3 @@ AnyRanking.TestCase.settings = settings(
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
 TestAnyRanking = AnyRanking.TestCase
-
-
-def moments(n: int):
-    """Rankings as they stand at some moments, with failures, by all methods in all shapes."""
-    rng = np.random.default_rng(n)
-    world = World(METHODS[n % 3], SHAPES[n % 5], 4, bool(n % 2))
-    ranker = world.ranker()
-    ranker.change(budget=1000.0, stop=Unlimited())
-    while not ranker.done:
-        for model, item in ranker.ask(12):
-            if rng.random() < 0.3:
-                ranker.fail(model, item, "no answer")
-            else:
-                ranker.tell(model, item, world.score(model, item))
-        yield ranker.result()
-
-
-def test_verdicts_fit_each_other_at_every_moment_with_failures():
-    for n in range(5):
-        for ranking in moments(n):
-            for check in invariants.ALWAYS:
-                check(ranking)

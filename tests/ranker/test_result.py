@@ -10,7 +10,7 @@ import pytest
 from boards import bank_of, draw, drive, of
 from scipy.special import stdtrit
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.result import Estimate
@@ -128,3 +128,20 @@ def test_a_higher_confidence_never_narrows_an_interval(method, looks):
     ):
         low, high = zip(*map(interval, levels))
         assert list(low) == sorted(low, reverse=True) and list(high) == sorted(high)
+
+
+def test_open_pairs_say_what_they_need_and_decided_ones_need_nothing():
+    rng, n = np.random.default_rng(1), 2000
+    base = rng.normal(0.5, 0.15, n) + np.array([[0.04], [0.0]])
+    scores = of((base + rng.normal(0, 0.15, (2, n))).clip(0.0, 1.0))
+    ranker = Ranker(ItemBank.blank(range(n)), {"a": 2.0, "b": 2.0}, seed=1)
+    for _ in range(25):
+        for pair in ranker.ask(4):
+            ranker.tell(*pair, scores(*pair))
+    [pair] = ranker.result().open_pairs
+    assert {pair["a"], pair["b"]} == {"a", "b"} == pair["items"].keys()
+    more = sum(pair["items"].values())
+    assert more > 0 and pair["cost"] == pytest.approx(2.0 * more)
+    late = drive(ranker, scores, 4)
+    assert 0.25 < (100 + more) / sum(map(len, late.items.values())) < 5.0
+    assert late.open_pairs == []

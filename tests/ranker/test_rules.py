@@ -138,3 +138,9 @@ def test_why_names_the_rules_that_stopped_it():
     assert reached.why(s) == "every adjacent pair is decided"
     both = TargetError(0.5) & RankWidth(9)
     assert both.why(s) == "every standard error is at most 0.5 and every rank is known to 9 ranks"
+
+
+def test_rules_are_values():
+    assert AllDecided() & TargetError(0.1) == AllDecided() & TargetError(0.1)
+    assert len({AllDecided() | Budget(3), AllDecided() | Budget(3)}) == 1
+    assert Budget(3) | (MaxItems(2) | Time(1)) == Budget(3) | MaxItems(2) | Time(1)

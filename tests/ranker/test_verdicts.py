@@ -261,10 +261,6 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons
     assert 0.06 < strict < 0.21
 
 
-def test_a_single_look_decides_a_third_of_equal_models_when_taken_again_and_again():
-    assert false_share(Looks(once=True), 200, 800, 2000) > 0.25
-
-
 @CASES
 @given(
     looks=st.sampled_from(LOOKS),
