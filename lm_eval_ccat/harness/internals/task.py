@@ -277,8 +277,8 @@ class Requests(Mapping[int, list[Any]]):
 
 def compile_templates_once() -> None:
     """The harness compiles a template anew for every document."""
-    templates = resolve("lm_eval.utils:env")
-    if inspect.ismethod(templates.from_string):
+    templates = resolve("lm_eval.utils:env?")
+    if templates is not None and inspect.ismethod(templates.from_string):
         templates.from_string = functools.lru_cache(256)(templates.from_string)
 
 
