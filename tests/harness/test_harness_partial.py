@@ -11,7 +11,7 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import make_table
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat import ItemBank, ScoreTable, calibrate, simple_evaluate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 from lm_eval_ccat.harness import internals
@@ -143,18 +143,6 @@ def test_the_target_of_a_group_is_that_of_its_score(bench):
     shared = bench.adaptive(["choices", "halves"], banks, budget={"items": 31})["adaptive"]
     counts = {name: block["items"] for name, block in shared.items()}
     assert counts["choices"] == 10 and counts["one"] + counts["two"] == 21
-
-
-def test_simple_evaluate_takes_adaptive_as_an_argument(bench):
-    ours = simple_evaluate(
-        Copyist(),
-        tasks=["choices"],
-        task_manager=bench.manager(),
-        adaptive={"bank": bench.bank("choices", "acc"), "max_items": 5},
-    )
-    assert ours["n-samples"]["choices"]["effective"] == 5
-    after = bench.stock(["choices"], bootstrap_iters=0)
-    assert after["n-samples"]["choices"]["effective"] == N_DOCS and "adaptive" not in after
 
 
 class TwoProcesses(Copyist):
