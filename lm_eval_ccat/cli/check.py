@@ -12,9 +12,9 @@ from typing import Any
 from ..harness.check import TaskCheck, check_tasks, write_variants
 from ..harness.session import with_shipped_tasks
 from ..shown import plural
-from .parsing import INCLUDE_PATH, JSON, Options, Run, emit, prints_json
+from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
 
-CHECK: Options = {
+OPTIONS: Options = {
     "tasks=TASK...": "tasks, groups, tags or files; commas allowed",
     **INCLUDE_PATH,
     "--metric M": "look at this metric only",
@@ -107,6 +107,3 @@ def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(
         text, 100, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
     )
-
-
-COMMANDS: dict[str, tuple[Run, Options]] = {"check": (check, CHECK)}

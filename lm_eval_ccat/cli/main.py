@@ -1,7 +1,7 @@
 """The command line: finds the command, runs it, and turns errors into one line and an exit code.
 
-A command is an entry of a module's ``COMMANDS``: what runs it, whose docstring is its help, and its
-options. (``ACTIONS`` are commands within one; ``run`` adds the parser of the harness itself.)
+A command is a module of its name: a function of that name, whose docstring is its help, and its
+``OPTIONS``. (``ACTIONS`` are commands within one; ``run`` adds the parser of the harness itself.)
 A module is imported only when it is asked for, so that ``--help`` costs nothing.
 """
 
@@ -48,12 +48,6 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
-#: Modules that hold several commands; any other is a module of its own.
-_MODULES = {
-    **dict.fromkeys(("rank", "compare", "complete", "demo"), "live"),
-    **dict.fromkeys(("score", "calibrate", "simulate"), "scores"),
-    **dict.fromkeys(("report", "verify"), "runs"),
-}
 #: Commands whose arguments are the harness's.
 RAW = {"run"}
 
@@ -103,7 +97,7 @@ def command_parser(
     parser = kind(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in commands or (name for name in COMMANDS if name not in RAW):
-        module = importlib.import_module(f".{_MODULES.get(name, name)}", __package__)
+        module = importlib.import_module(f".{name}", __package__)
         if name in RAW:
             module.add_parser(subparsers)
         elif hasattr(module, "ACTIONS"):
@@ -112,8 +106,8 @@ def command_parser(
             for action, (run, options) in module.ACTIONS.items():
                 add_command(inner, action, run, options, run.__doc__)
         else:
-            run, options = module.COMMANDS[name]
-            add_command(subparsers, name, run, options, run.__doc__)
+            run = getattr(module, name)
+            add_command(subparsers, name, run, module.OPTIONS, run.__doc__)
     return parser
 
 

@@ -1,0 +1,117 @@
+"""`calibrate`: item banks from the scores of other models."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from ..bank import ItemBank
+from ..errors import UsageError
+from ..scores.reading import Logged
+from ..shown import plural
+from ..upkeep import tables
+from ..upkeep.build import bank_of, build
+from ..upkeep.words import Facts, in_lines, report
+from .parsing import EXCLUDE, JSON, REQUIRED, Opt, Options, emit, names_of, prints_json, warn
+from .reading import READING, read_scores, reading_of, warn_of_range
+
+OPTIONS: Options = {
+    "scores=LOGS_OR_TABLE*": "harness outputs (run with --log_samples), data sets on the hub "
+    "(hub:OWNER/NAME), or a .parquet or .csv table; may be left out with --borrow",
+    "--borrow BANK_OR_SCORES...": Opt(
+        "for a task that few or no models have run: borrow the items' parameters from at least "
+        "three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
+        (),
+    ),
+    **READING,
+    "--method NAME": Opt(
+        "'default', 'paper' (exactly the paper) or another installed one", "default"
+    ),
+    "--scale_items": "scale each item's scores to [0, 1] over the calibration models first, as the "
+    "paper scales BioLaySumm; the bank keeps the ends",
+    **EXCLUDE,
+    "--hash_names": "write hashes in place of model names and paths into the bank",
+    "--keep_scores": "keep the scores in the bank; it grows, and reveals them",
+    **JSON,
+    "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
+}
+
+
+def calibrate(args: argparse.Namespace) -> int:
+    r"""Make an item bank from the scores of several models, and say whether to trust it.
+
+    example:
+      lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
+      lm-eval-ccat calibrate scores.parquet --metric mqm --range 25,0 -o mqm.bank.json
+      lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
+      lm-eval-ccat calibrate hub:open-llm-leaderboard/A__x-details \
+          hub:open-llm-leaderboard/B__y-details --metric '*' -o board.banks
+      lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf \
+          -o uk.bank.json
+
+    Several tasks (a table with several, a group such as mmlu, a,b, or 'mmlu_*') make a suite: a
+    folder with a bank per task and metric.  Every command that takes a bank takes a suite.
+    """
+    from ..integrations.hub import logs_of
+
+    if not (args.scores or args.borrow):
+        raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
+    with logs_of(args.scores) as place:
+        args.scores = None if place is None else str(place)
+        several = set(args.metric or "") & set("*?,")
+        one = place is None or (not several and tables.names_one_task(args.scores, args.task))
+        return _one_bank(args) if one else _suite_of_banks(args)
+
+
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    """How every bank is made."""
+    named = ("method", "borrow", "hash_names", "keep_scores", "scale_items")
+    return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
+
+
+def _one_bank(args: argparse.Namespace) -> int:
+    table, how = None, _how(args)
+    if args.scores is not None:
+        table = read_scores(args.scores, args)
+        if set(how["exclude"]) >= set(table.models):
+            raise UsageError("--exclude leaves no model")
+        if how["exclude"]:
+            table.select(how["exclude"])  # which says what there is
+    wanted = replace(reading_of(args), metric=args.metric, task=args.task)
+    table, bank = bank_of(table, wanted, **how)
+    bank.save(args.output)
+    facts = report(table, bank)
+    bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
+    lines = [*in_lines(facts), ("bank", bank_line)]
+    width = max(len(name) for name, _ in lines)
+    emit(args.json, facts, (f"{name:<{width}}  {text}" for name, text in lines))
+    warn(*facts["warnings"])
+    return 0
+
+
+def _suite_of_banks(args: argparse.Namespace) -> int:
+    facts: dict[str, dict[str, Facts]] = {}
+    lacking: list[str] = []
+
+    def show(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
+        name = f"{outcome.task} {outcome.metric}"
+        full = f"{name},{outcome.filter}" if outcome.filter else name
+        if isinstance(bank, str):
+            lacking.append(name)
+            warn(f"{full}: no bank: {bank}")
+            return
+        facts.setdefault(outcome.task or "", {})[outcome.metric] = report
+        warn_of_range(args, bank.metric, bank.scale.higher_is_better)
+        if not prints_json(args.json):
+            items = f"{report['items_kept']} of {report['items']} items kept"
+            models = f"{len(report['models'])} models; {report['trust']}"
+            print(f"{full}: {items}, {models}", flush=True)
+
+    tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
+    suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))
+    suite.save(args.output)
+    banks = f"{plural(len(list(suite.banks())), 'bank')} of {len(suite)} tasks"
+    content = {"tasks": facts, "without_bank": lacking}
+    emit(args.json, content, [f"{args.output}: {banks}"])
+    return 3 if lacking else 0

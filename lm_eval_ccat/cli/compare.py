@@ -1,0 +1,90 @@
+"""`compare`: is a candidate better, worse, or not worse than a baseline?"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from ..errors import UsageError
+from ..live import comparison
+from ..live.surfaces import add_flags, given_by_flags
+from ..report.plain import format_of, lines
+from .live import Display
+from .parsing import JSON, MODELS, Opt, Options, emit, models_of, warn, write_file
+from .reading import READING, reading_of, warn_of_range
+
+_SIDE = "logs, a score table, an adaptive run, or a YAML file of `rank` with one model"
+OPTIONS: Options = {
+    "a=A?": f"the baseline: {_SIDE}",
+    "b=B?": "the candidate: the same",
+    "--models A,B": "which models, if the logs hold several",
+    "--filter F": "filter of the task (default: all in common)",
+    "--range WORST,BEST": READING["--range WORST,BEST"],
+    "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
+    "--question population|benchmark": "which question logs decide: about documents like these, or "
+    "about these documents; both answers are printed",
+    "--by FIELD": "also compare each group of documents",
+    "--cluster FIELD": "treat documents with equal values as one cluster",
+    **JSON,
+    "-o --output FILE,": Opt(
+        "also write, by its ending, a comment for a pull request (.md), a test report (.xml) or a "
+        "page (.html); once per file",
+        [],
+    ),
+    "options of the comparison": partial(add_flags, command="compare"),
+    "live models, asked random documents of --task until the answer is known": {
+        **MODELS,
+        "--run_dir DIR": "where the answers are kept",
+    },
+}
+
+
+def compare(args: argparse.Namespace) -> int:
+    r"""Compare a candidate with a baseline on the documents that both have.
+
+    examples:
+      lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01
+      lm-eval-ccat compare logs/ --models base,candidate --by subject
+      lm-eval-ccat compare logs/base --task gsm8k --model hf --model_args pretrained=new \
+          --margin 0.02 --max_items 500
+      lm-eval-ccat compare logs/base candidate.yaml -o comment.md -o compare.xml
+
+    Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
+    3: not known. docs/howto/recipes.md has a workflow for CI.
+    """
+    outputs = [(Path(name), format_of(Path(name))) for name in args.output]
+    sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
+    names = (args.models or ",").split(",")
+    if len(names) != 2:
+        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
+    if len(sides) == 1 and all(names):
+        sides *= 2
+    if len(sides) != 2:
+        raise UsageError(
+            "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
+            f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
+        )
+    (a, b), wanted = sides, reading_of(args)
+    compared = comparison.compare(
+        a,
+        b,
+        margin=args.margin,
+        question=args.question,
+        models=(names[0] or None, names[1] or None),
+        by=args.by,
+        cluster=args.cluster,
+        settings=given_by_flags(args, "compare"),
+        run_dir=args.run_dir,
+        observer=Display(quiet=True),
+        filter=wanted.filter,
+        range=wanted.range,
+        lower_is_better=wanted.lower_is_better,
+    )
+    for path, text in outputs:
+        write_file(path, text(compared))
+    emit(args.json, compared.to_dict(), lines(compared))
+    for one in compared.outcomes:
+        warn_of_range(args, one.metric, one.higher_is_better)
+    warn(*compared.warnings)
+    return compared.exit_code

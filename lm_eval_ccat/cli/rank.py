@@ -1,0 +1,189 @@
+"""`rank`: several models, in order, with few items each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import CcatError, UsageError
+from ..files import replace_text, safe_name
+from ..live import ranking
+from ..live.result import state
+from ..live.spec import Spec, content_of
+from ..live.surfaces import add_flags, given_by_flags, starter
+from ..report import LivePage, write_report
+from ..report.terminal import forecast_lines
+from ..runs.store import stored
+from .live import Display, show
+from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
+from .removed import refuse_removed_keys
+
+OPTIONS: Options = {
+    "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",
+    "--run_dir DIR": "run directory (default: the configuration's name + .run); s3://BUCKET/NAME "
+    "and the like are copies of a local folder NAME",
+    "--init [FILE]": Opt(
+        "write a commented configuration (default: models.yaml) from the flags given or from "
+        "questions, and end",
+        None,
+        None,
+        "models.yaml",
+    ),
+    "--resume": "continue an unfinished run",
+    "--retry [MODEL]": Opt(
+        "with --resume: retry models that were set aside, all or the one named", None, None, True
+    ),
+    "--dry_run": "print expected items, cost and time, and end",
+    "--probe": "with --dry_run: also ask each model one document; exit code 1 where one cannot",
+    "--yes": "skip the confirmation of a run without a limit",
+    **EXECUTOR,
+    **JSON,
+    "--watch [SECONDS]": Opt(
+        "write an HTML page, report.html in the run directory, every SECONDS (10) during the run",
+        None,
+        seconds,
+        10.0,
+    ),
+    "instead of models: in a YAML file": {
+        **MODELS,
+        "--name NAME,": "its name in results; once per model",
+        "--price PART=X...,": "what it costs: input=0.4 output=1.6 ($ per million tokens), "
+        "item=0.01, hour=2.5; once per model, or once for all",
+    },
+    "options of the run, in place of the file's": partial(add_flags, command="rank"),
+}
+
+
+def rank(args: argparse.Namespace) -> int:
+    r"""Rank several models on one task, stopping as soon as the order is clear.
+
+    without any preparation:
+      lm-eval-ccat rank --task gsm8k --model hf --model_args pretrained=a \
+          --model hf --model_args pretrained=b --model hf --model_args pretrained=c
+
+    example (models.yaml):
+      task: my_task
+      bank: my_task.bank.json        # left out: the same random documents for all models
+      confidence: 0.95
+      budget: {items: 80}            # or {usd: 2.5}, or {seconds: 600}
+      models:
+        - {name: a, model: local-completions, model_args: {model: a, base_url: "http://..."},
+           price: {input: 0.4, output: 1.6}}
+        - {name: b, model: hf, model_args: {pretrained: ./b}, price: {item: 0.001}}
+      harness: {num_fewshot: 0}
+
+    several tasks are ranked together by their weighted mean:
+      tasks: [mmlu, gsm8k]           # tasks and groups; or task: mmlu
+      weights: equal                 # or documents, or {mmlu: 2, gsm8k: 1}
+      bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
+
+      lm-eval-ccat rank --init                       write models.yaml; asks what it needs
+      lm-eval-ccat rank models.yaml --dry_run        what it will take; spends nothing
+      lm-eval-ccat rank models.yaml                  run; the run directory is models.run
+      lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
+      lm-eval-ccat rank models.yaml --watch          with a live page in the run directory
+      lm-eval-ccat rank models.run                   the state of a run, at any time
+
+    exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or interrupted),
+    2 usage, 1 error; for RUN_DIR the same, 3 also while the ranking is not finished (--json says
+    `finished`)
+    """
+    flags, models = given_by_flags(args, "rank"), models_of(args)
+    if args.init:
+        _write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
+        return 0
+    written = args.config is None and "tasks" in flags
+    if args.config is None and not written and not Path("journal.jsonl").exists():
+        raise UsageError(
+            "give a configuration file, or --task and --model; this directory holds no ranking "
+            "to show"
+        )
+    path = Path(args.config or ".")
+    if path.is_dir() and not written:
+        result = state(path)
+        show(result, args.json, sys.stdout)
+        return result.exit_code
+    display = Display(json=args.json, yes=args.yes)
+    stated = _stated(None if written else path, flags, models)
+    config = Spec.read(*stated, warn=display.warn)
+    if written:
+        path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
+    if args.probe and not args.dry_run:
+        raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
+    if args.dry_run:
+        content = ranking.dry_run(config, display, probe=args.probe)
+        emit(args.json, content, forecast_lines(content))
+        return 0 if all(answer["ok"] for answer in content.get("probe", {}).values()) else 1
+    with stored(args.run_dir or f"{path.with_suffix('')}.run", args.resume, display.warn) as folder:
+        if args.watch:
+            display.note(f"Live page: {folder / 'report.html'}")
+        with LivePage(folder, args.watch) if args.watch else nullcontext():
+            result = ranking.rank(
+                config,
+                run_dir=folder,
+                resume=args.resume,
+                retry=args.retry or False,
+                executor=args.executor,
+                observer=display,
+            )
+        if args.watch:
+            try:
+                print(f"Report: {write_report(folder)}", file=sys.stderr)
+            except CcatError as error:  # the ranking itself is done and kept
+                print(f"warning: no report: {error}", file=sys.stderr)
+    return result.exit_code
+
+
+def _stated(file: Path | None, flags: dict[str, Any], models: list[Any]) -> tuple[Any, Any]:
+    """What is run: a file with the flags over it, or the flags and the models that they write."""
+    if file is None:
+        if not models:
+            raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
+        return flags, {"models": models}
+    if models or "tasks" in flags:
+        flag = "model" if models else "task"
+        raise UsageError(f"--{flag} cannot be combined with {file}; write it there")
+    refuse_removed_keys(content_of(file))
+    if include := flags.get("harness", {}).get("include_path"):
+        flags["harness"]["include_path"] = str(Path(include).absolute())
+    return file, flags
+
+
+def _write_starter(file: Path, values: dict[str, Any]) -> None:
+    """Write a configuration that `rank` runs as it is; ask for what the flags do not give."""
+    if file.exists():
+        raise UsageError(f"{file} exists; choose another name: --init FILE")
+    if not (values.get("tasks") and values.get("models")):
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "--init needs --task and the models (--model TYPE --model_args A=B, once each), "
+                "or a terminal to ask for them"
+            )
+        _ask(values)
+    replace_text(file, starter(Spec.read(values).require_ranking()))
+    print(f"Wrote {file}. See what it will take: lm-eval-ccat rank {file} --dry_run")
+
+
+def _ask(values: dict[str, Any]) -> None:
+    def answer(question: str) -> str:
+        print(f"{question}: ", end="", file=sys.stderr, flush=True)
+        if not (line := sys.stdin.readline()):
+            raise UsageError("--init: the input ended before the last question")
+        return line.strip()
+
+    while not values.get("tasks"):
+        values["tasks"] = answer("Task (a name of lm_eval's, or a YAML file)")
+    models = values["models"] = list(values.get("models") or [])
+    while kind := answer(
+        f"Model {len(models) + 1}, its type (hf, vllm, local-completions, ...)"
+        + ("; Enter ends the list" if len(models) > 1 else "")
+    ):
+        models.append({"model": kind, "model_args": answer("  its arguments (pretrained=PATH)")})
+    if not {"budget", "max_items"} & values.keys() and (
+        most := answer("Maximum number of answers in all (Enter: no maximum)")
+    ):
+        values["budget"] = {"items": int(most) if most.isdigit() else most}

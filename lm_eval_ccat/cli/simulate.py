@@ -1,0 +1,91 @@
+"""`simulate`: a replay of logged scores."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..scores import ScoreTable
+from ..upkeep import tables
+from .parsing import EXCLUDE, EXECUTOR, JSON, REQUIRED, Opt, Options, emit, names_of, warn
+from .reading import READING, progress, read_scores, reading_of, warn_of_range
+
+
+def _item_count(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a positive number nor 'none'")
+    return number
+
+
+OPTIONS: Options = {
+    "--scores PATH": Opt(
+        "a score table (.parquet, .csv) or a directory of harness outputs", REQUIRED
+    ),
+    **READING,
+    "--methods A,B": "by commas (default: default,paper,random,common,limit,static,fixed)",
+    "--holdout N": Opt("models per fold", 4),
+    "--folds N": Opt("hold-out sets", 20),
+    "--items_per_model N": Opt(
+        "budget in items per model, or 'none' to let the ranker stop by itself", 20.0, _item_count
+    ),
+    "--seed N": Opt("of the partitions", 0),
+    "--spend budget|fixed": "'fixed': every method asks the same number of items per model, at "
+    "equal prices, with one look and no early stop",
+    "--kind random|frontier|family": "hold out any models, the best third (calibrating below it), "
+    "or whole families",
+    **EXCLUDE,
+    **EXECUTOR,
+    **JSON,
+}
+#: Of these, what `simulate` takes under the same name.
+_TAKEN = ("holdout", "folds", "items_per_model", "seed", "spend", "kind")
+
+
+def simulate(args: argparse.Namespace) -> int:
+    r"""Replay logged scores through the ranker that live runs use, and compare it with baselines at
+    equal cost.
+
+    example:
+      lm-eval-ccat simulate --scores scores.parquet --metric bleu --json out.json
+      lm-eval-ccat simulate --scores harness_logs/ --task my_task --metric exact_match \
+          --methods default,paper,common --holdout 4 --folds 20 --items_per_model 20
+
+    Models are held out in turn, the others calibrate, and every method ranks the held-out ones
+    at equal cost. Several tasks (all of the scores, or --task GROUP or A,B) are ranked by their
+    weighted mean. A mean tau of 1 is the true order every time; docs/howto/simulate.md explains
+    each column.
+    """
+    from ..cluster import executing
+    from ..simulation import simulate
+    from ..simulation.run import DEFAULT_METHODS
+
+    options = {name: getattr(args, name) for name in _TAKEN}
+    methods = names_of(args.methods) or DEFAULT_METHODS
+    with executing(args.executor):
+        scores = _tables(args)
+        with progress(f"replaying {args.folds} folds") as show:
+            replayed = simulate(scores, methods, levels=None, on_progress=show, **options)
+    emit(args.json, replayed.to_dict(), [replayed.to_text()])
+    warn(*replayed.warnings)
+    return 0
+
+
+def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
+    """The scores of each task, without the models to leave out."""
+    if tables.names_one_task(args.scores, args.task):
+        table = read_scores(args.scores, args)
+        of_task = {table.task or "": table}
+    else:
+        tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
+        of_task = tables.tables_of(args.scores, tasks, metrics, reading_of(args))
+        for table in of_task.values():
+            warn_of_range(args, table.metric, table.scale.higher_is_better)
+    out = set(names_of(args.exclude))
+    if unknown := out - {m for table in of_task.values() for m in table.models}:
+        next(iter(of_task.values())).select(sorted(unknown))  # which says what there is
+    return {task: table.without(out & set(table.models)) for task, table in of_task.items()}
