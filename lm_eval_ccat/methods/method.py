@@ -115,6 +115,10 @@ def _needs_no_calibration(table: ScoreTable) -> Fitted:
     raise UsageError("this method needs no calibration; make a bank with ItemBank.blank(doc_ids)")
 
 
+def _requires_nothing(bank: ItemBank) -> None:
+    """Any bank will do."""
+
+
 def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
@@ -161,7 +165,7 @@ class Method:
     summary: str
     policy: Callable[..., Policy]
     calibrate: Callable[..., Fitted] = _needs_no_calibration
-    requires: Callable[[ItemBank], object] = lambda _: None
+    requires: Callable[[ItemBank], object] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
     learns_from_chosen: bool = False

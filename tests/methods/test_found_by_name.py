@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import pytest
@@ -52,6 +53,14 @@ def test_an_entry_point_of_another_package_is_found(tmp_path, monkeypatch):
             methods.method("gone")
     finally:
         sys.modules.pop("elsewhere", None)
+
+
+@pytest.mark.parametrize("name", ["default", "paper", "sample"])
+def test_a_bank_that_was_used_goes_to_another_process_and_back(name):
+    bank = ItemBank.blank(range(3)) if name == "sample" else calibrate(TABLE, name)
+    Ranker(bank, {"a": 1.0, "b": 1.0})
+    assert pickle.loads(pickle.dumps(bank)).sha256 == bank.sha256
+    assert pickle.loads(pickle.dumps(methods.method(name))) == methods.method(name)
 
 
 def test_a_registered_method_cannot_take_the_name_of_one_of_ours():
