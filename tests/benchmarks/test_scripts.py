@@ -14,6 +14,7 @@ import pytest
 from benchmarks import remade
 from benchmarks.made_worlds import WORLDS, world
 from benchmarks.sources import ROOT, sources
+from lm_eval_ccat.errors import UsageError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [p.name for p in BENCHMARKS.glob("*.py") if "add_argument(" in p.read_text("utf-8")]
@@ -56,3 +57,5 @@ def test_worlds_are_reproducible_and_rank_by_ability_on_the_whole(kind):
     means = dict(zip(table.models, table.scores.mean(axis=1)))
     ability = [means[f"m{k}"] for k in range(20)]
     assert np.corrcoef(ability, np.arange(20))[0, 1] > 0.7
+    with pytest.raises(UsageError, match="no world 'flat'; there are "):
+        world("flat")

@@ -107,8 +107,8 @@ def test_a_changed_ledger_is_refused_at_its_row(board, change):
         hit = "m06"
     else:
         edit(path, 2, **change)
-    first = next(line for line in board.ledger.lines() if line.damage)
-    assert first.model == hit and "chain is broken" in first.damage
+    first = next(one for one in check(board) if one.verdict == "refused")
+    assert first.model == hit and "chain is broken" in first.reason
     for refused in (lambda: publish(board, board.path / "site"), lambda: board.ledger.append([])):
         with pytest.raises(RunError, match=rf"model '{hit}'.*chain is broken"):
             refused()
@@ -133,7 +133,10 @@ def test_tampered_scores_and_banks_are_refused_by_name(board):
 def test_a_row_of_an_older_version_is_shown_and_not_refused(board):
     *rest, last = board.ledger.rows()
     better = replace(last, score=last.score + 0.01)
+    rewrite(board, [*rest, replace(better, made_by="0.0.9")])
+    assert main(["board", "check", str(board.path)]) == 0
     rewrite(board, [*rest, replace(better, made_by="0.0.9"), better])
+    assert main(["board", "check", str(board.path)]) == 1
     *_, older, refused = check(board)
     assert str(older).startswith(f"row 8, {last.model}: older: made by 0.0.9: score: recorded ")
     assert refused.verdict == "refused" and refused.reason.startswith("score: recorded ")

@@ -92,6 +92,14 @@ def test_adaptive_writes_the_harness_files_and_says_what_it_did(ours, banks, cap
     assert results["config"]["limit"] is None
 
 
+def test_a_budget_is_shared_by_the_tasks_of_a_directory_of_banks(ours, banks):
+    out = banks / "out"
+    flags = ["--adaptive", "--bank", banks, "--budget_items", 21, "--output_path", out]
+    assert ours("texts,choices,sums", *flags) == 0
+    found = outputs(out)[0]["adaptive"]
+    assert {t: found[t]["items"] for t in ("texts", "choices", "sums")} == dict.fromkeys(found, 7)
+
+
 @pytest.fixture
 def caplog(caplog):
     """Hears our messages, too: the harness lets nothing through to the root."""

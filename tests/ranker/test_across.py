@@ -45,6 +45,15 @@ def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
     assert correlation(abilities(x))[0, 1] == pytest.approx(np.corrcoef(x.T)[0, 1], abs=0.01)
 
 
+def test_models_that_one_task_lacks_do_not_count():
+    x = np.random.default_rng(4).normal(size=(30, 2)) + np.random.default_rng(5).normal(
+        size=(30, 1)
+    )
+    known = abilities(x)
+    del known[1]["m0"]
+    assert correlation(known) == pytest.approx(correlation(abilities(x[1:])))
+
+
 def across(levers: list[Levers], r: np.ndarray) -> Across:
     def part(x: Levers) -> Any:
         policy = SimpleNamespace(levers=lambda belief: x)
@@ -122,6 +131,15 @@ def told(world, across: bool, tasks=("a",), n: int = 25) -> Ranker:
             for i in range(n):
                 ranker.tell(m, (t, i), float(row[i]))
     return ranker
+
+
+def test_a_model_that_one_bank_lacks_leaves_the_prior_across_tasks(world):
+    banks, tables = dict(world[0]), world[1]
+    banks["b"] = replace(banks["b"], models=("another", *banks["b"].models[1:]))
+    lent, without = (told((banks, tables), across).result() for across in (True, False))
+    for m, sign in (("strong", 1.0), ("weak", -1.0)):
+        moved = lent.tasks["b"].estimates[m] - without.tasks["b"].estimates[m]
+        assert sign * moved > 0.1
 
 
 def test_answers_in_one_task_tell_of_another_and_not_of_one_that_stands_apart(world):

@@ -24,8 +24,8 @@ def world(seed: int = 0, n_items: int = 120):
     return bank, usual, alien
 
 
-def run(bank, scores, *, audit: float, n: int, seed: int = 0):
-    ranker = Ranker(bank, {"m": 1.0}, max_items=n, audit=audit, seed=seed)
+def run(bank, scores, *, audit: float, n: int, seed: int = 0, **more):
+    ranker = Ranker(bank, {"m": 1.0}, max_items=n, audit=audit, seed=seed, **more)
     while not ranker.done:
         for model, item in ranker.ask(3):
             ranker.tell(model, item, scores[item])
@@ -45,6 +45,14 @@ def test_unbiased_and_covering_whatever_the_model(which):
     assert covered > 0.85
     assert all(a.n == 16 for a in audits)
     assert {a.fits for a in audits[:4]} == {which == "usual"}
+
+
+def test_its_interval_is_of_the_confidence_that_is_asked_for():
+    bank, usual, _ = world(0, 40)
+    for c, tail in ((0.8, 0.9), (0.95, 0.975)):
+        found = run(bank, usual, audit=0.5, n=20, confidence=c).audits["m"]
+        reach = stats.t.ppf(tail, found.n - 1) * found.standard_error
+        assert found.interval == pytest.approx((found.estimate - reach, found.estimate + reach))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 1 / 3, 0.5, 0.99])

@@ -27,8 +27,9 @@ def test_more_money_goes_on_where_the_old_budget_ended(method):
     assert result == at_once
 
 
-def test_a_model_joins_late_and_one_set_aside_comes_back():
-    ranker = Ranker(bank_of("default"), dict.fromkeys("ad", 1.0))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_joins_late_and_one_set_aside_comes_back(method):
+    ranker = Ranker(bank_of(method), dict.fromkeys("ad", 1.0))
     drive(ranker, TELL)
     ranker.change(add={"b": 2.0})
     assert not ranker.done

@@ -74,6 +74,33 @@ def test_rules_without_a_goal_are_judged_by_what_is_decided():
 
 
 @pytest.mark.parametrize(
+    ("stop", "models", "says"),
+    [
+        ("top 1", "c", "the best model is decided"),
+        ("top 30", "ac", "the best 30 are decided"),
+        ("ranks 20", "a", "every rank is known to 20 ranks"),
+        ("ranks 8", "a", "every rank is known to 8 ranks"),
+        ("percentile 10", "a", "every percentile is known to 10"),
+        ("percentile 10", "ac", "every percentile is known to 10"),
+        ("se 0.03", "a", "the target is reached"),
+        ("se 0.03", "ac", "every standard error is at most 0.03"),
+    ],
+)
+def test_goals_among_known_models(stop, models, says):
+    known = {f"k{i:02d}": 0.2 + 0.6 * i / 60 for i in range(61)}
+    result = run(stop, dict.fromkeys(models, 1.0), known=known)
+    assert result.stopped_because == says and result.goal_met
+    goal, most = stop.split()[0], float(stop.split()[1])
+    for best, worst in (result.rank_ranges[m] for m in models):
+        assert {
+            "top": worst <= most or best > most,
+            "ranks": worst - best < most,
+            "percentile": worst - best <= 0.01 * most * len(result.order),
+            "se": max(result.standard_errors.values()) <= most,
+        }[goal]
+
+
+@pytest.mark.parametrize(
     ("make", "says"),
     [
         (lambda: TargetError(0.0), "se of TargetError 0.0"),

@@ -261,6 +261,11 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons
     assert 0.06 < strict < 0.21
 
 
+def test_a_single_look_taken_again_and_again_errs_in_a_quarter_of_rankings():
+    """Although it states 95%: that is what boundaries are for."""
+    assert 0.18 < false_share(Looks(once=True), 60, 400, 1000) < 0.32
+
+
 @CASES
 @given(
     looks=st.sampled_from(LOOKS),

@@ -107,7 +107,11 @@ def test_png_and_pdf_are_the_same_drawing(replay, tmp_path):
     assert int.from_bytes(png.read_bytes()[16:20], "big") == 2 * chart.width
 
 
-def test_without_the_extra_the_message_names_it(replay, tmp_path, monkeypatch):
+def test_without_the_extra_the_message_names_it(replay, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(RunError, match=r"lm-eval-ccat\[plot\]"):
         plot_simulation(replay).save(tmp_path / "sim", ["pdf"])
+    (tmp_path / "sim.json").write_text(json.dumps(replay.to_dict()))
+    command = ["report", str(tmp_path / "sim.json"), "--plots", str(tmp_path), "--formats", "png"]
+    assert main(command) != 0
+    assert 'pip install "lm-eval-ccat[plot]"' in capsys.readouterr().err

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
 from lm_eval_ccat.upkeep.update import retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
@@ -200,3 +201,15 @@ def test_new_documents_of_a_new_version_are_learned_from_its_models():
     again = update(bank, table.select(OLD), known, retired=[2], new_version=True)
     assert again.models == tuple(OLD)
     assert set(range(N)) - set(again.doc_ids) == {2}, "what leaked is not learned anew"
+
+
+def test_the_command_retires(tmp_path, capsys):
+    table = world(20)
+    bank, new = str(tmp_path / "b.json"), str(tmp_path / "new.parquet")
+    calibrate(table.select(OLD[:12]), "paper", keep_scores=True).save(bank)
+    table.select(OLD[12:20]).write(new)
+    line = ["bank", "update", bank, "--scores", new, "-o", str(tmp_path / "c.json"), "--retire"]
+    assert main([*line, "2,7"]) == 0
+    assert set(range(N)) - set(ItemBank.load(tmp_path / "c.json").doc_ids) == {2, 7}
+    assert main([*line, "two"]) == 2
+    assert "doc_ids are numbers" in capsys.readouterr().err

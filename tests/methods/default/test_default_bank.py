@@ -51,7 +51,9 @@ def test_missing_scores_are_used_as_missing():
     assert ability == pytest.approx(usual, abs=0.3)
 
 
-@pytest.mark.parametrize(("n_models", "trust"), [(2, "no"), (5, "with care"), (24, "yes")])
+@pytest.mark.parametrize(
+    ("n_models", "trust"), [(2, "no"), *((n, "with care") for n in (4, 5, 8)), (24, "yes")]
+)
 def test_says_in_words_whether_it_can_be_trusted(n_models, trust):
     bank = calibrate(world(n_models, 5 * n_models, second_skill=0.0))
     check = bank.self_check
@@ -124,11 +126,12 @@ def test_the_self_check_leaves_families_out_together():
     assert all((a == b).all() for (a, _), (b, _) in zip(alone, all_one))
 
 
-def test_four_models_nearly_all_of_one_family():
+@pytest.mark.parametrize("last", ["qwen-7b", "llama-1b"])
+def test_four_models_all_or_nearly_all_of_one_family(last):
     """What a family leaves over may be too little to calibrate on; the others are checked."""
     rng = np.random.default_rng(0)
     logit = rng.normal(size=60) - np.linspace(-1, 1, 4)[:, None] + 0.3 * rng.normal(size=(4, 60))
-    names = ["llama-7b", "llama-13b", "llama-70b", "qwen-7b"]
+    names = ["llama-7b", "llama-13b", "llama-70b", last]
     bank = calibrate(ScoreTable.from_arrays(1 / (1 + np.exp(logit)), names))
     assert np.isfinite(bank.parameters["slope"]).all() and bank.constants["prior_sd"] > 0
 
