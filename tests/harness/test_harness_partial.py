@@ -80,6 +80,16 @@ def test_the_target_and_the_budget_stop_it(bench):
     assert soon["items"] == 1 and "seconds" in soon["stopped_because"]
 
 
+def test_a_budget_in_dollars_is_kept(bench):
+    bank, budget = bench.bank("texts", "bleu"), {"usd": 0.002}
+    price = {"input": 1.0, "output": 2.0}
+    block = bench.adaptive(["texts"], bank, budget=budget, price=price)["adaptive"]["texts"]
+    # The last document may cost more than was expected of it.
+    assert 0 < block["cost"]["usd"] <= 1.05 * 0.002 and block["items"] < N_DOCS
+    with pytest.raises(UsageError, match="price"):
+        bench.adaptive(["texts"], bank, budget=budget)
+
+
 def test_documents_go_to_the_model_in_batches(bench):
     lm = Copyist()
     lm.batch_size = 4

@@ -261,13 +261,14 @@ def test_each_answer_carries_what_the_server_said_of_it(bench):
         [
             answer("one", "length", fair, system_fingerprint="fp-1"),
             answer("two", "stop", {"prompt_tokens": -5, "completion_tokens": 10**30}),
+            answer("three", "stop", {"prompt_tokens": 10**30, "completion_tokens": 3}),
             answer(None, "content_filter", fair),
         ]
     )
     with CompletionsServer({}, mood=lambda *_: next(moods)) as server:
         transport = Transport(lm := make(server))
         session = open_session("texts", lm, include_path=str(bench.tasks), count_tokens=True)
-        first, second, third = (session.administer([d])[0] for d in range(3))
+        first, second, many, third = (session.administer([d])[0] for d in range(4))
         transport.close()
     [served] = first.served
     assert served.to_dict() == {
@@ -280,6 +281,8 @@ def test_each_answer_carries_what_the_server_said_of_it(bench):
     assert first.tokens == Tokens(11, 3, "usage") and first.responses == ("one",)
     assert second.tokens.source == "estimate"
     assert "-5 tokens read" in second.served[0].refused_usage
+    assert many.tokens.source == "estimate" and many.tokens.input < 1000
+    assert f"{10**30} tokens read" in many.served[0].refused_usage
     assert third.values == {} and "filter" in third.unscored[0] and third.tokens.source == "usage"
 
 

@@ -172,6 +172,16 @@ def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) 
     assert journals() == ("1\n2\n",) * 2
 
 
+def test_a_store_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise RuntimeError("no credentials")
+
+    monkeypatch.setattr(type(MEMORY), "exists", refuse)
+    said = r"memory://bucket/models\.run: cannot read the store \(no credentials\)"
+    with pytest.raises(RunError, match=said), store.stored(URL, False, print):
+        pass
+
+
 def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/far/runs/models.run"
     warnings: list[str] = []

@@ -46,9 +46,8 @@ def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
 
 
 def test_models_that_one_task_lacks_do_not_count():
-    x = np.random.default_rng(4).normal(size=(30, 2)) + np.random.default_rng(5).normal(
-        size=(30, 1)
-    )
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(30, 2)) + rng.normal(size=(30, 1))
     known = abilities(x)
     del known[1]["m0"]
     assert correlation(known) == pytest.approx(correlation(abilities(x[1:])))
@@ -133,13 +132,15 @@ def told(world, across: bool, tasks=("a",), n: int = 25) -> Ranker:
     return ranker
 
 
-def test_a_model_that_one_bank_lacks_leaves_the_prior_across_tasks(world):
-    banks, tables = dict(world[0]), world[1]
-    banks["b"] = replace(banks["b"], models=("another", *banks["b"].models[1:]))
-    lent, without = (told((banks, tables), across).result() for across in (True, False))
+@pytest.mark.parametrize(("left", "lends"), [(N_KNOWN - 1, True), (FEWEST_MODELS - 1, False)])
+def test_a_prior_across_tasks_needs_models_that_all_banks_know_not_all_models(world, left, lends):
+    banks, report = dict(world[0]), world[0]["b"].provenance["report"]
+    known = dict(list(report["abilities"].items())[:left])
+    banks["b"] = replace(banks["b"], provenance={"report": {**report, "abilities": known}})
+    lent, without = (told((banks, world[1]), across).result() for across in (True, False))
     for m, sign in (("strong", 1.0), ("weak", -1.0)):
-        moved = lent.tasks["b"].estimates[m] - without.tasks["b"].estimates[m]
-        assert sign * moved > 0.1
+        moved = sign * (lent.tasks["b"].estimates[m] - without.tasks["b"].estimates[m])
+        assert moved > 0.1 if lends else moved == 0.0
 
 
 def test_answers_in_one_task_tell_of_another_and_not_of_one_that_stands_apart(world):

@@ -107,6 +107,23 @@ def test_a_reply_without_a_rating_is_asked_again_with_a_reminder(serve):
     assert "Rating: [[N]]" in reminder["content"] and len(server.requests) == 2
 
 
+def test_a_judge_that_never_rates_gives_nan_and_is_counted(serve):
+    judge = judge_at(server := serve("Rating: [[42]]"), attempts=2)
+    assert math.isnan(judge.rate(**FIELDS).score)
+    assert len(server.requests) == 2 and judge.usage.unrated == 1
+
+
+def test_an_outage_keeps_what_came_before_it(tmp_path, serve, read):
+    server = serve(lambda messages, n: "Rating: [[6]]" if n < 8 else 503)
+    answers = [{**FIELDS, "answer": str(i)} for i in range(5)]
+    panel = {"judges": [{"model": "a"}, {"model": "b"}], "retries": 0, "concurrency": 1}
+    with pytest.raises(HarnessError, match=r"judge b at .*503"):
+        read(server, **panel).rate_all(answers)
+    again = read(server, **panel)
+    ratings = again.rate_all(answers[:3])
+    assert all(r.cached and r.ratings == (6, 6) for r in ratings) and again.usage.calls == 0
+
+
 @pytest.mark.parametrize("trouble", [429, 503, b"no json"])
 def test_passing_failures_are_tried_again(trouble, serve):
     server = serve(lambda messages, n: trouble if n < 2 else "Rating: [[6]]")
