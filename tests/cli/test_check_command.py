@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import MetricError
+from lm_eval_ccat.errors import MetricError, ScaleError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.check import check_tasks
 from lm_eval_ccat.harness.outcomes import metric_of_task
@@ -47,12 +49,32 @@ metric_list:
   - {metric: broken, aggregation: mean, higher_is_better: true}
 metadata: {version: 1.0, ccat_scales: {grade: {range: [0, 20]}, broken: {range: [0, 1]}}}
 """),
+    "t_hf": ("generate_until", '"{{target}}"', """
+metric_list:
+  - {metric: overlap, aggregation: mean, higher_is_better: true, hf_evaluate: true}
+  - {metric: nowhere, aggregation: mean, higher_is_better: true, hf_evaluate: true}
+metadata: {version: 1.0, ccat_scales: {overlap: {range: [0, 1]}}}
+"""),
     "t_ppl": ("loglikelihood_rolling", '"{{target}}"', "metric_list: [{metric: word_perplexity}]"),
 }  # fmt: skip
 OWN = """\
 def process(doc, results):
     return {"grade": float(len(results[0])), "broken": [1.0]}
 """
+
+
+def _overlap(predictions, references):
+    ours, wanted = (set(texts[0].split()) for texts in (predictions, references))
+    return {"overlap": len(ours & wanted) / len(ours | wanted)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def evaluate():
+    """In place of Hugging Face's, which takes seconds to import; it knows one metric."""
+    known = {"overlap": SimpleNamespace(compute=_overlap)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "evaluate", SimpleNamespace(load=known.__getitem__))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +124,8 @@ def _by_metric(check):
         ("t_choice", "f1", None, "metric f1 of task t_choice"),
         ("t_choice", "mcc", None, "metric mcc of task t_choice"),
         ("t_own", "grade", "grade,none", "0 to 20, lower is better"),
+        ("t_hf", "overlap", "overlap,none", "0 to 1, higher is better"),
+        ("t_hf", "nowhere", None, "nowhere of task t_hf could not be loaded"),
     ],
 )
 def test_a_metric_has_a_key_and_a_scale_or_is_refused_by_name(checks, task, metric, key, words):
@@ -127,6 +151,20 @@ def test_a_loaded_task_scores_pairs_in_the_harness_order(folder):
     assert metric.score(reported["ter"], task="t_translate") == pytest.approx(100)
     with pytest.raises(MetricError, match="t_translate"):
         metric_of_task(task, "mcc")
+
+
+def test_declared_ranges_hold_what_a_task_reports(folder):
+    task = _loaded(folder, "t_own")
+    reported = task.process_results(task.eval_docs[0], ["x" * 21])
+    with pytest.raises(ScaleError, match=r"grade of task t_own gave 21, outside its scale"):
+        metric_of_task(task, "grade").score(reported["grade"], task="t_own")
+
+
+def test_metrics_of_hf_evaluate_are_scored_as_the_harness_reports_them(folder):
+    task = _loaded(folder, "t_hf")
+    task._metric_fn_list.pop("nowhere")
+    reported = task.process_results(task.eval_docs[0], ["one three"])
+    assert metric_of_task(task, "overlap").score(reported["overlap"]) == pytest.approx(1 / 3)
 
 
 def test_without_documents_the_yaml_is_judged(capsys):
