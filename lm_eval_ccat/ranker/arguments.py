@@ -1,4 +1,4 @@
-"""Arguments, checked: their types and their ranges."""
+"""Checks of the types and ranges of arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import UsageError
 def number(
     value: Any, name: str, low: float = -math.inf, high: float = math.inf, above: bool = False
 ) -> float:
-    """A finite number of at least (or `above`) `low` and below `high`.
+    """Return a finite number of at least `low` (with `above`: more than it) and below `high`.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def number(
 
 
 def whole(value: Any, name: str, low: int | None = None) -> int:
-    """A whole number of at least `low`.
+    """Return a whole number of at least `low`.
 
     Examples
     --------
@@ -52,14 +52,14 @@ def whole(value: Any, name: str, low: int | None = None) -> int:
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False, and nothing that merely behaves like one of them."""
+    """Return True or False; refuse anything that merely behaves like one of them."""
     if not isinstance(value, bool | np.bool_):
         raise UsageError(f"{name} {value!r} is neither True nor False")
     return bool(value)
 
 
 def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
-    """A word that is among those allowed."""
+    """Return one of the `known` words."""
     if value not in known:
         raise UsageError(f"{name} {value!r} is neither {' nor '.join(map(repr, known))}")
     return str(value)

@@ -1,21 +1,21 @@
-"""Audit: a share of the items drawn at random, for an estimate no response model can spoil.
+"""Audit: draw a share of the items at random, for an estimate that no response model can bias.
 
-Every so often the next item of a model is not selected but drawn uniformly from the items it has
-not been asked. Let ``A`` be the items asked before the draw, ``U`` the others, ``mu`` the expected
-scores at that moment and ``i`` the item drawn. Then
+At fixed intervals, the audit draws a model's next item uniformly from the items that it has not
+been asked, instead of selecting one. Let ``A`` be the items asked before the draw, ``U`` the
+others, ``mu`` the expected scores at that moment and ``i`` the item drawn. Then
 
     T = ( sum over A of y  +  sum over U of mu  +  |U| (y_i - mu_i) ) / N
 
 has expectation (over the draw) equal to the full-benchmark mean *whatever mu is*: the last term
 is the response model's total error on ``U``, estimated without bias from one random item. This
-is the difference estimator of survey sampling. An item of ``A`` without a score counts as expected,
-so that the total is of all N items whatever failed. Its errors at successive draws are uncorrelated
-(each has mean zero given all before it), so the mean of the T has a standard error that comes
-from their spread, and a Student interval; a good response model makes it narrow, a bad one only
-makes it wide.
+is the difference estimator of survey sampling. An item of ``A`` without a score counts with its
+expected score, so that the total covers all N items. Its errors at successive draws are
+uncorrelated (each has mean zero given all before it), so the spread of the T gives their mean a
+standard error and a Student interval: a good response model makes it narrow, a bad one only makes
+it wide.
 
-A method that draws items by itself (`default`, `sample`) has such an estimate in every run: nothing
-more is drawn then, and the audit reports what the method's own draws say.
+A method that draws items itself (`default`, `sample`) has such an estimate in every run; the audit
+then draws nothing more and reports the estimate from the method's own draws.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .contents import OutcomeState
 from .ledger import Account, Ledger
 
 MIN_DRAWS = 3  # fewer draws have no usable spread
-MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
+MISFIT_P = 0.001  # reports a model that fits about once in a thousand runs
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One random draw, with what was known just before it (items are positions in bank order)."""
+    """One random draw, and the state just before it (items are positions in bank order)."""
 
     item: int
     asked: tuple[int, ...]  # A, in any order
@@ -52,12 +52,12 @@ class Draw:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What the audit of one model says. Scores are on [0, 1].
+    """Audit of one model. Scores are on [0, 1].
 
     Attributes
     ----------
     n : int
-        Random draws scored.
+        Number of random draws with a score.
     estimate, standard_error : float
         Mean score over the items that may be asked, unbiased whatever the response model, and
         its standard error; NaN below three draws.
@@ -78,7 +78,7 @@ class AuditResult:
 
     @classmethod
     def of(cls, drawn: Drawn, estimate: float, confidence: float) -> AuditResult:
-        """What items drawn at random say beside a method's estimate."""
+        """Compare the estimate from randomly drawn items with the method's `estimate`."""
         if drawn.n < MIN_DRAWS:
             return cls(drawn.n, float("nan"), float("nan"), (0.0, 1.0), None, drawn.misfit_p)
         low, high = drawn.interval(confidence)
@@ -89,7 +89,7 @@ class AuditResult:
 
     @property
     def fits(self) -> bool:
-        """False where the model's scores are far from what the bank expects of any model."""
+        """Whether the model's scores are compatible with what the bank expects of any model."""
         return not self.misfit_p < MISFIT_P
 
     def to_dict(self, scale: Scale) -> AuditContent:
@@ -107,7 +107,7 @@ class AuditResult:
 
 
 def is_due(n_asked: int, share: float) -> bool:
-    """Whether the item after `n_asked` ones is to be a random draw.
+    """Return whether the item after the first `n_asked` is to be a random draw.
 
     The schedule is fixed in advance (every ``1/share``-th item), so no score can influence it.
 
@@ -122,19 +122,19 @@ def is_due(n_asked: int, share: float) -> bool:
 def draw(available: NDArray[np.bool_], seed: int, model: int, n_asked: int) -> int:
     """Draw one of the available items, each with the same known probability.
 
-    The generator depends on nothing but its arguments: a journal replays to the same draws.
+    The draw depends only on the arguments, so a replayed journal gives the same draws.
     """
     rng = np.random.default_rng([seed, 0xA0D17, model, n_asked])
     return int(rng.choice(np.flatnonzero(available)))
 
 
 class Audits:
-    """The random draws of all models, by outcome.
+    """Records of the random draws of all models, by outcome.
 
     Parameters
     ----------
     share : float
-        Share of the items of each model and task that is drawn; 0 keeps no books.
+        Share of the items of each model and task to draw; 0 records nothing.
     """
 
     def __init__(self, share: float) -> None:
@@ -142,7 +142,7 @@ class Audits:
         self._draws: dict[tuple[str, str, int], list[Draw]] = {}  # by task, outcome and model
 
     def note(self, account: Account, choice: Choice, ledger: Ledger) -> None:
-        """An item is about to be asked of a model; keep what an audit needs of the moment."""
+        """Record what the audit needs to know just before a model is asked an item."""
         if not self.share or choice.probability is None:
             return
         t, (task, item) = ledger.contents.task_at(choice.item), ledger.contents.at(choice.item)
@@ -162,13 +162,13 @@ class Audits:
             )
 
     def forget(self, j: int, task: str, item: int) -> None:
-        """An item of model `j` was given back."""
+        """Drop the draw of an item that model `j` gave back."""
         for (name, _, model), draws in self._draws.items():
             if (name, model) == (task, j):
                 draws[:] = [d for d in draws if d.item != item]
 
     def of(self, state: OutcomeState, j: int, estimate: float, confidence: float) -> AuditResult:
-        """What the audit of model `j` says of one outcome, beside the method's estimate."""
+        """Return the audit of model `j` for one outcome, compared with the method's `estimate`."""
         policy = state.policy
         if policy.draws:
             drawn = policy.describe(j).drawn or Drawn(0, math.nan, math.nan, 1.0)
@@ -183,28 +183,28 @@ class Audits:
 def audit(
     draws: Sequence[Draw], scores: Mapping[int, float], expected: Floats, variance: Floats
 ) -> Drawn:
-    """The audit's own estimate of the mean score, whatever the response model.
+    """Estimate the mean score from random draws, without trusting the response model.
 
     Parameters
     ----------
     draws : sequence of Draw
         Random draws of one model; those not scored (yet) are left out.
     scores : mapping of int to float
-        Score of every item told.
+        The model's score of every item told.
     expected : ndarray of shape (n_bank,)
-        Expected scores after all that was told; they also replace items of ``A`` that failed
-        or are still in flight.
+        Expected scores given all scores so far; they also replace the scores of items of ``A``
+        that failed or are still in flight.
     variance : ndarray of shape (n_bank,)
-        Predictive variance of each score after all that was told.
+        Predictive variance of each score given all scores so far.
 
     Returns
     -------
     Drawn
-        Its `misfit_p` is the probability of squared residuals that large in sum, were their
-        variances true. The sum is compared, not each residual with its own variance, so that an
-        item whose variance is tiny cannot decide alone; it is about a scaled chi-square with
-        Satterthwaite's degrees of freedom. Residuals are from the ability at the end of the test,
-        which was fitted to them too: that makes the warning rarer, never more frequent.
+        Its `misfit_p` is the probability of a sum of squared residuals this large if the stated
+        variances are true. The sum is tested, rather than each residual against its own variance,
+        so that one item of tiny variance cannot decide alone; it is about a scaled chi-square with
+        Satterthwaite's degrees of freedom. Residuals are taken at the final ability, which was
+        fitted to them too: that makes the warning rarer, never more frequent.
     """
     done = [d for d in draws if d.item in scores]
     items, n = [d.item for d in done], len(done)

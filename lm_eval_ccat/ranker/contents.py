@@ -1,4 +1,4 @@
-"""What is ranked on: tasks, outcomes of their answers, what methods know of models by them."""
+"""Tasks and outcomes of a ranking, and what the methods know of the models from each outcome."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .arguments import number
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
 Weights = str | Mapping[str, float] | Mapping[str, Mapping[str, float]] | None
 
-#: Answers that the prior of a correlation of outcomes counts for; see `Task.correlation`.
+#: Weight, in answers, of the prior on the correlation of outcomes; see `Task.correlation`.
 _PRIOR_ANSWERS = 5.0
 
 
 class OutcomeState:
-    """One outcome in a ranking: what its method knows of the models by it.
+    """One outcome in a ranking, and what its method knows of the models from it.
 
     Attributes
     ----------
     outcome : Outcome
     policy : Policy
     scores : list of dict of int to float
-        What each model was scored, by position in the bank, in the order of the answers.
+        Each model's scores, by position in the bank, in the order of the answers.
     failed : list of list of int
-        What each model failed on.
+        Positions of the items that each model failed on.
     """
 
     def __init__(self, outcome: Outcome, policy: Policy, n_models: int) -> None:
@@ -46,13 +46,13 @@ class OutcomeState:
         self._beliefs: dict[str, Belief] = {}
 
     def belief(self, question: str) -> Belief:
-        """The policy's belief, computed once for each of its states."""
+        """Return the policy's belief, computed once per state."""
         if question not in self._beliefs:
             self._beliefs[question] = self.policy.belief(question)
         return self._beliefs[question]
 
     def forget(self) -> None:
-        """Something has changed in what is known of the task."""
+        """Drop cached beliefs, because what is known of the task has changed."""
         self._beliefs.clear()
 
     def fail(self, model: int, item: int) -> None:
@@ -61,7 +61,7 @@ class OutcomeState:
         self.failed[model].append(item)
 
     def lean(self, model: int) -> float:
-        """How far its failures may bias each estimate; see `lean`."""
+        """Return how far a model's failures may bias its estimate; see `lean`."""
         if not self.failed[model]:
             return 0.0
         expected, scores = self.policy.expected(model), self.scores[model]
@@ -70,34 +70,34 @@ class OutcomeState:
 
 
 class Task:
-    """One task: its items, and its outcomes, which hear together of what happens to an answer.
+    """One task: its items, and its outcomes, which are all told of every answer.
 
-    The errors of outcomes of the same answers are not independent; their correlation is that of the
-    residuals (score less what was expected just before it came) of the answers that both have.
+    Outcomes of the same answers have correlated errors. The correlation is estimated from the
+    residuals (score less its expectation just before it came) of answers that have both outcomes.
 
     Parameters
     ----------
     name : str
     outcomes : sequence of Outcome
-        All over the same items. Their weights are those in the score that is ranked by; over all
-        tasks they sum to 1.
+        All over the same items, with their weights in the ranked score, which sum to 1 over all
+        tasks.
     start : int
-        Position of its first item among the items of all tasks.
+        Position of the task's first item among the items of all tasks.
 
     Attributes
     ----------
     where : slice
-        The part of all tasks' items that is this task's.
+        Where the task's items lie among the items of all tasks.
     kept : ndarray of bool
-        Items that may be asked: those that some outcome that counts has kept.
+        Items that may be asked: those kept by at least one outcome of positive weight.
     bank : ItemBank
-        Of the outcome that counts most, the first of those that count alike.
+        Bank of the outcome with the largest weight, the first of equals.
     weight : float
-        Of the task in the score that is ranked by.
+        Weight of the task in the ranked score.
     states : list of OutcomeState
-        Of the outcomes, once `begin` has started the ranking.
+        One per outcome, once `begin` has started the ranking.
     changes : int
-        Of what is known.
+        Number of times that what is known of the task has changed.
     """
 
     def __init__(self, name: str, outcomes: Sequence[Outcome], start: int) -> None:
@@ -113,17 +113,17 @@ class Task:
 
     @property
     def leader(self) -> OutcomeState:
-        """The outcome that counts most; that of the first task sets the ranking's ways."""
+        """The outcome of largest weight; the first task's sets how the ranking proceeds."""
         return max(self.states, key=lambda o: o.outcome.weight)
 
     def begin(self, n_models: int, make: Callable[[Outcome, ItemBank], Policy]) -> None:
-        """Start with so many models; `make` takes an outcome and the task's `bank`."""
+        """Start the ranking; `make` builds a policy from an outcome and the task's `bank`."""
         self.states = [OutcomeState(o, make(o, self.bank), n_models) for o in self.outcomes]
 
     # -- what happened ------------------------------------------------------------------------
 
     def _of(self, item: int) -> list[OutcomeState]:
-        """The outcomes whose banks have kept an item."""
+        """Return the outcomes whose banks have kept an item."""
         return [o for o in self.states if o.outcome.bank.kept[item]]
 
     def _changed(self) -> None:
@@ -132,7 +132,7 @@ class Task:
             one.forget()
 
     def add_model(self) -> None:
-        """One more model joins."""
+        """Add one more model."""
         self._changed()
         for one in self.states:
             one.policy.add_model()
@@ -140,17 +140,17 @@ class Task:
             one.failed.append([])
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        """`item` (a position in the bank, here and below) was asked."""
+        """Record that `item` (a position in the bank, here and below) was asked."""
         for one in self._of(item):
             one.policy.placed(model, item, probability)
 
     def unplaced(self, model: int, item: int) -> None:
-        """`item` was given back."""
+        """Record that `item` was given back."""
         for one in self._of(item):
             one.policy.unplaced(model, item)
 
     def failed(self, model: int, item: int) -> None:
-        """`item` will have no score."""
+        """Record that `item` will have no score."""
         self._changed()
         for one in self._of(item):
             one.fail(model, item)
@@ -175,15 +175,15 @@ class Task:
                 one.scores[model][item] = score
 
     def read(self, model: str, item: int, named: Any, score: Any) -> list[float | None]:
-        """Scores of one answer by outcome, checked; None for an outcome that it lacks.
+        """Return the checked scores of one answer by outcome; None for an outcome it lacks.
 
         Raises
         ------
         ScaleError
             A score is not a number in [0, 1].
         UsageError
-            An outcome is unknown, none that counts has a score, or a score alone is given for
-            several outcomes.
+            The item was removed from the bank, an outcome is unknown, no outcome of positive
+            weight has a score, or several outcomes share one bare score.
         """
         if not self.kept[item]:
             raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
@@ -208,8 +208,7 @@ class Task:
     def correlation(self) -> Floats:
         """Correlation of the outcomes' errors; shape (n_outcomes, n_outcomes).
 
-        It starts at 1, where the errors of a weighted sum are largest, and that prior counts for
-        five answers.
+        The prior is 1, at which a weighted sum has the largest error, and counts as five answers.
         """
         s, n = self._products, self._both
         scale = np.sqrt(np.outer(s.diagonal(), s.diagonal()))
@@ -233,26 +232,27 @@ def _score(value: Any, model: str, item: Any) -> float:
 
 
 class Contents:
-    """All tasks of a ranking, and their items by name and position.
+    """All tasks of a ranking; translates between names and positions of their items.
 
     Parameters
     ----------
     banks : ItemBank, list of Outcome, or mapping of task to ItemBank or {outcome: ItemBank}
-        A bank alone is one task with one outcome.
+        A single bank is one task with one outcome.
     weights : {"documents", "equal"}, or mapping of task, of outcome, or of task to outcome
-        How much counts; by default tasks by their number of documents, and outcomes all alike, or
-        as a list of them has it.
+        By default, tasks weigh by their number of documents, and outcomes equally, or by the
+        weights of the outcomes given.
 
     Attributes
     ----------
     bare : bool
-        Whether the ranker hands out items by their doc_ids alone: there is one task, and it was
-        not given by its name. Either form is taken wherever there is one task.
+        Whether the ranker hands out items as bare doc_ids: with a single task that was not given
+        by name. With a single task, it accepts both forms of an item.
 
     Raises
     ------
     UsageError
-        No task, outcomes of other items, banks of several methods, or weights that do not fit.
+        There is no task, a task's outcomes have different items, the banks are of several methods,
+        or the weights do not fit.
     """
 
     def __init__(self, banks: Banks, weights: Weights = None) -> None:
@@ -270,7 +270,7 @@ class Contents:
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
-        #: The outcomes' scale if all that count share one, else [0, 1].
+        #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
         self._starts = [t.where.start for t in self.tasks]
@@ -279,11 +279,11 @@ class Contents:
 
     @property
     def changes(self) -> int:
-        """Of what is known of any task."""
+        """Number of changes of what is known of any task."""
         return sum(t.changes for t in self.tasks)
 
     def position(self, item: Any) -> int:
-        """Position of an item among those of all tasks."""
+        """Return the position of an item among those of all tasks."""
         if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
             name, doc_id = item
             if name not in self.of_task:
@@ -301,22 +301,22 @@ class Contents:
             raise UsageError(f"the bank{of} has no item with doc_id {doc_id!r}") from None
 
     def task_at(self, position: int) -> int:
-        """Number of the task in which an item lies."""
+        """Return the number of the task that an item belongs to."""
         return bisect_right(self._starts, position) - 1
 
     def at(self, position: int) -> tuple[Task, int]:
-        """The task in which an item lies, and its position there."""
+        """Return the task that an item belongs to, and its position there."""
         task = self.tasks[self.task_at(position)]
         return task, position - task.where.start
 
     def item(self, position: int, bare: bool | None = None) -> Any:
-        """An item as `ask` names it, or (`bare`) as its task does."""
+        """Return an item as `ask` names it; `bare` True or False forces one of the two forms."""
         task, i = self.at(position)
         doc_id = task.bank.doc_ids[i]
         return doc_id if (self.bare if bare is None else bare) else (task.name, doc_id)
 
     def units(self, stated: Any) -> Floats:
-        """Units of all items: 1 each, or as stated (by task, where there are several)."""
+        """Return the units of all items: 1 each, or as stated (by task if there are several)."""
         if self.bare:
             return _units(self.tasks[0].bank, stated)
         by_task = {} if stated is None else stated
@@ -328,7 +328,7 @@ class Contents:
         return np.concatenate([_units(t.bank, by_task.get(t.name)) for t in self.tasks])
 
     def group(self, name: str, stated: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
-        """What the weight of each task is multiplied by in a group of tasks, by task number."""
+        """Return the factor on each task's weight in a group of tasks, by task number."""
         of = dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, 1.0)
         unknown = [t for t in of if t not in self.of_task]
         if unknown or not of:
@@ -341,13 +341,13 @@ class Contents:
 
 
 def scale_of(outcomes: Sequence[Outcome]) -> Scale:
-    """The scale that outcomes share; [0, 1] where they share none."""
+    """Return the scale that all outcomes share, else [0, 1]."""
     first = outcomes[0].scale
     return first if all(o.scale == first for o in outcomes) else Scale()
 
 
 def _units(bank: ItemBank, stated: Mapping[Any, float] | ArrayLike | None) -> Floats:
-    """Units in bank order: 1 each, or as stated by doc_id or position."""
+    """Return units in bank order: 1 each, or as stated by doc_id or position."""
     if stated is None:
         return np.ones(bank.n_items)
     if isinstance(stated, Mapping):
@@ -367,7 +367,7 @@ def _units(bank: ItemBank, stated: Mapping[Any, float] | ArrayLike | None) -> Fl
 
 
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
-    """The outcomes of every task, checked."""
+    """Return the outcomes of every task, checked."""
     if isinstance(banks, ItemBank):
         outcomes: Sequence[Any] = [Outcome.of(banks)]
     elif isinstance(banks, Mapping):
@@ -399,7 +399,7 @@ def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
 def _shares(
     of_task: Mapping[str, Sequence[Outcome]], stated: Weights
 ) -> dict[str, dict[str, float]]:
-    """Weights of all outcomes by task and name, summing to 1."""
+    """Return the weights of all outcomes by task and name, summing to 1."""
     weights: dict[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
     inner: dict[str, Any] = {t: {o.name: o.weight for o in of} for t, of in of_task.items()}
     metrics = {name for names in inner.values() for name in names}
@@ -439,7 +439,7 @@ def _shares(
 
 
 def _total(weights: Collection[Any], zero: bool) -> float:
-    """The sum of weights, which are numbers above 0 (or, some of them, 0)."""
+    """Return the sum of weights, which must be above 0; with `zero`, some may be 0."""
     for w in weights:
         number(w, "weight", 0.0, above=not zero)
     if not sum(weights) > 0.0:
@@ -450,29 +450,29 @@ def _total(weights: Collection[Any], zero: bool) -> float:
 # -- what failures may hide --------------------------------------------------------------------
 
 
-#: Failures, and scores, below which nothing is read off them.
+#: Fewest failures, and scores, from which to estimate a bias.
 FEWEST = 3
-#: Standard errors of `b` that are added to its size: it is known from few failures.
+#: Standard errors added to the size of `b`, because few failures determine it.
 MARGIN = 0.5
 
 
 def lean(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -> float:
-    """By how much an estimate may be too high (below 0: too low) because some answers failed.
+    """Return by how much failures may make an estimate too high (below 0: too low).
 
-    An estimate takes failures for random, given what is expected of the items. Whether they are
-    shows in part: if a score less by one makes a failure likelier by b, so does an expected score,
-    because an expectation is the mean of scores. By regressing failures on expected scores `b` is
-    known, and with the variance s2 of scores about their expectation those that were seen lie
-    ``b s2 / (1 - f)`` above it on average, where a share f failed. By so much an estimate is too
-    high at most, for the bank and the items that did not fail pull it the other way, and never by
-    more than if all that failed had scored 0.
+    An estimate assumes that failures are random, given the expected scores of the items. The data
+    test this in part: if lowering a score by one makes a failure likelier by b, lowering an
+    expected score does the same, because an expectation is a mean of scores. Regressing failures on
+    expected scores gives `b`. If scores have variance s2 about their expectation and a share f
+    failed, observed scores lie ``b s2 / (1 - f)`` above their expectation on average. An estimate
+    is too high by at most that much, because the bank and the items that did not fail pull it the
+    other way, and by no more than if all failed items had scored 0.
 
     Parameters
     ----------
     expected : ndarray of shape (n_items,)
         Expected scores of one model.
     scores : mapping of int to float
-        What it scored, by item.
+        The model's scores, by item.
     failed : sequence of int
         Items that it failed on.
 

@@ -1,10 +1,10 @@
-"""The second of two models beside the first: the difference, how sure it is, and what that means.
+"""Comparison of two models: the difference, its uncertainty, and the verdict.
 
-`Verdicts` decide; a margin is compared with the ends of their interval. Documents that are compared
-are taken for a random sample of documents like them, so that an interval says what other such
-documents would show. Those that come in clusters (questions on one passage) count by clusters: the
-variance is that of the clusters' sums (E. Miller, "Adding Error Bars to Evals", arXiv:2411.00640,
-section 2.2), with Student's quantiles.
+`Verdicts` decide; a margin is compared with the ends of their interval. The compared documents
+count as a random sample of documents like them, so that an interval says what other such documents
+would show. Documents in clusters (questions on one passage) count by cluster: the variance is that
+of the clusters' sums (E. Miller, "Adding Error Bars to Evals", arXiv:2411.00640, section 2.2), with
+Student's quantiles.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Difference:
     Attributes
     ----------
     documents : int
-        Documents that both have.
+        Documents that both models have scores on.
     clusters : int or None
-        Clusters that they come in.
+        Number of clusters that they come in.
     baseline, candidate : float
         Mean scores.
     difference, low, high : float
@@ -43,8 +43,8 @@ class Difference:
         "better", "equivalent" (within +- the margin), "not worse" (than the margin), "worse" (by
         more than the margin) or "not known".
     more_documents : int or None
-        About how many more documents would decide, if the difference stays what it is; None where
-        it is decided, or where none would.
+        About how many more documents would decide, if the difference stays as it is; None if it
+        is decided already, or no number of documents would.
     """
 
     documents: int
@@ -69,7 +69,7 @@ class Difference:
         clusters: int | None = None,
         reach: float | None = None,
     ) -> Difference:
-        """Read the difference off verdicts on a baseline and a candidate, in this order.
+        """Build from verdicts on a baseline and a candidate, in this order.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class Difference:
             The metric's own; default that of the verdicts.
         clusters : int, optional
         reach : float, optional
-            Half the interval in standard errors, where a run has recorded it.
+            Half the interval in standard errors, if a run has recorded it.
         """
         scale, b = scale or Scale(), verdicts.belief.on_scores
         low, high = (float(ends[1, 0]) for ends in verdicts.intervals())
@@ -111,18 +111,18 @@ def compare_scores(
     exact: bool = False,
     **how: Any,
 ) -> Difference:
-    """Compare two models on documents that both have.
+    """Compare two models on documents that both have scores on.
 
     Parameters
     ----------
     baseline, candidate : ndarray of shape (n_documents,)
-        One score per document; the mean over its repeats where there are several.
+        One score per document; with several repeats, their mean.
     clusters : ndarray of shape (n_documents,), optional
         Label of each document's cluster.
     exact : bool, optional
-        Ask about these documents themselves, whose difference has no error.
+        Compare on these documents themselves, on which the difference has no error.
     margin, confidence, higher_is_better
-        As `compare_means` has them.
+        See `compare_means`.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def compare_scores(
     Raises
     ------
     ValueError
-        No document.
+        There is no document.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def compare_scores(
         square, df = float((np.bincount(of, d - gap) ** 2).sum()), n_clusters - 1
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
     if square == 0.0 and gap != 0.0:
-        variance = IMAGINED * gap**2 / (df + 1) ** 2  # nothing varies: not even what may
+        variance = IMAGINED * gap**2 / (df + 1) ** 2  # equal differences do not prove no variance
     if df < 1:
         variance = math.inf
     means = float(np.mean(baseline)), float(np.mean(candidate))
@@ -172,21 +172,21 @@ def compare_means(
     undecided: bool = False,
     **how: Any,
 ) -> Difference:
-    """Compare a baseline's mean with a candidate's by a single look.
+    """Compare the means of a baseline and a candidate in a single look.
 
     Parameters
     ----------
     means : (float, float)
     variance, df : float
-        Of their difference, and its degrees of freedom.
+        Variance of their difference, and its degrees of freedom.
     documents : int
     confidence : float, optional
         Two-sided.
     higher_is_better : bool, optional
     undecided : bool, optional
-        Whether a run, which looked more than once, has left the pair open.
+        Whether a run that looked more than once left the pair open.
     margin, clusters, reach
-        As `Difference.of` has them.
+        See `Difference.of`.
     """
     scale = Scale(higher_is_better=higher_is_better)
     location = np.array([m if higher_is_better else 1.0 - m for m in means])

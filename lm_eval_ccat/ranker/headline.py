@@ -1,4 +1,4 @@
-"""A ranking in words and as a table: its headline, its order in one line."""
+"""A ranking in words and as a table: its headline, and its order in one line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from ..content import RankingContent
 from ..shown import Grid, visible_name
 
-#: Letters up to which the order itself is the sentence.
+#: Longest order, in characters, that serves as the headline itself.
 LINE = 72
 
 
 def headline(content: RankingContent) -> str:
-    """What a ranking found, in one sentence that fits a line.
+    """Summarize a ranking in one sentence that fits a line.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def headline(content: RankingContent) -> str:
 
 
 def question(content: RankingContent) -> str:
-    """The quantity that the order sorts by, in words.
+    """Say in words what the order sorts by.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def question(content: RankingContent) -> str:
 
 
 def held(looks: str | None, confidence: float) -> str:
-    """At which looks the intervals hold, in a sentence; empty where nothing states it.
+    """Say in a sentence at which looks the intervals hold; empty if `looks` is not known.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def order_in_words(
     separated: Sequence[tuple[str, str]] = (),
     ranges: Mapping[str, tuple[int, int]] | None = None,
 ) -> str:
-    """The order as one line; a name that could forge it is quoted.
+    """Write the order as one line, quoting any name that could be mistaken for part of it.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ def order_in_words(
     ties : sequence of sequence of str
         Runs of models whose neighbours are not separated.
     separated : sequence of (str, str), optional
-        Pairs within these runs that are decided all the same: their run is a chain, no group.
+        Pairs within these runs that are decided all the same, which makes their run a chain.
     ranges : mapping of str to (int, int), optional
-        The ranks of each model, which stand behind the names of a chain.
+        Best and worst rank of each model, shown after the names of a chain.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def order_in_words(
 
 
 class OrderPart(NamedTuple):
-    """A part of the order: models that share a place, and what joins them to the part before."""
+    """A part of the order: models that share a place, and the sign that joins it to the last."""
 
     joint: str
     models: tuple[str, ...]
@@ -169,7 +169,7 @@ def order_parts(
     ties: Iterable[Sequence[str]],
     separated: Iterable[Sequence[str]] = (),
 ) -> Iterator[OrderPart]:
-    """The parts of the order; parameters as above. A chain has a part for each of its models."""
+    """Yield the parts of the order (see `order_in_words`), one for each model of a chain."""
     group_of = {m: tuple(g) for g in ties for m in g}
     chained = {group_of[a] for a, _ in separated if a in group_of}
     joint = ""
@@ -189,7 +189,7 @@ COLUMNS = (
 
 
 def ranking_grid(content: RankingContent, title: str) -> Grid:
-    """One row per model, best first; models set aside come last.
+    """Build a table with one row per model, best first; models set aside come last.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The books of a ranking: what was asked, told and spent, of each model and in all."""
+"""Accounts of a ranking: what was asked, told and spent, for each model and in total."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
 
 _ALL = slice(None)
-#: Share of the budget by which a sum of prices may exceed it through rounding alone.
+#: Share of the budget by which rounding alone may make a sum of prices exceed it.
 _ROUNDING = 1e-9
 
 
 @dataclass(eq=False)
 class Account:
-    """The books of one model. Items are positions among those of all tasks.
+    """Account of one model. Items are positions among those of all tasks.
 
     Attributes
     ----------
     price : float
-        Of one unit, as the user states it.
+        Price of one unit, as the user states it.
     at : int
-        Its place among all models.
+        Position of the model among all models.
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
     told, pending, failed
-        Items by what became of them; `pending` with the cost committed.
+        Items scored, items in flight with the cost committed, and items failed with the reason.
     probability : dict of int to float
-        Of the items that were drawn at random, at the moment of the draw.
+        Probability of each random draw, at the moment of the draw.
     measured : (float, float)
-        Cost and units of the items told with their cost.
+        Total cost and units of the items that were told with a cost above 0.
     dropped : str or None
         Why the model was set aside.
     """
@@ -58,44 +58,44 @@ class Account:
 
     @property
     def n(self) -> int:
-        """Items told and in flight."""
+        """Number of items told or in flight."""
         return len(self.told) + len(self.pending)
 
     @property
     def row(self) -> slice:
-        """Its row of the ledger's tables."""
+        """The account's row in the ledger's tables."""
         return slice(self.at, self.at + 1)
 
 
 class Ledger:
-    """Accounts of all models under one budget. The only place that counts money.
+    """Accounts of all models under one budget; the only place that counts money.
 
     Parameters
     ----------
     contents : Contents
     prices : mapping of str to float
-        Of one unit, by model.
+        Price of one unit, by model.
     units : ndarray of shape (n_items,)
     budget : float
         Most that may be spent; infinite without a limit.
     by_mean : bool
-        Whether a task fits the budget by the *mean* price of its remaining items (the paper's
-        rule), or by the cheapest.
+        Whether a task fits the budget if the *mean* price of its remaining items does (the
+        paper's rule), or if the cheapest does.
 
     Attributes
     ----------
     accounts : list of Account
     position : dict of str to int
-        Place of each model among them.
+        Index of each model in `accounts`.
     loads, remaining, asked : ndarray of int, shape (n_models, n_tasks)
-        Items told and in flight, items available, and items ever asked (those given back
-        included), of each task.
+        Items told or in flight, items available, and items ever asked (including those given
+        back), of each task.
     spent_on : ndarray of shape (n_models, n_tasks)
-        Spent so far, without what is in flight.
+        Amount spent so far, without items in flight.
     n, prices : ndarray of shape (n_models,)
-        Items told and in flight; of one unit, as `price` has them.
+        Items told or in flight; price of one unit, from `price`.
     changes : int
-        Changes so far of anything that turns depend on.
+        Number of changes so far to anything that turns depend on.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Ledger:
             none.astype(int),
             none.astype(int),
         )
-        # Units of the item of a task that must fit the budget; NaN where they may have changed.
+        # `_ahead`: units of the item of a task that must fit the budget; NaN if out of date.
         self.spent_on, self._ahead = none, none
         self.n, self.prices = np.zeros(0, dtype=int), np.zeros(0)
         for name, price in prices.items():
             self.add(name, price)
 
     def add(self, name: str, price: float) -> None:
-        """Open an account."""
+        """Open an account for a model."""
         at, none = len(self.accounts), np.zeros(len(self.contents.tasks), dtype=int)
         self.loads, self.asked = np.vstack([self.loads, none]), np.vstack([self.asked, none])
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
@@ -139,7 +139,7 @@ class Ledger:
         self.touch()
 
     def account(self, model: str) -> Account:
-        """The account of a model by name."""
+        """Return the account of a model by name."""
         try:
             return self.accounts[self.position[model]]
         except (KeyError, TypeError):
@@ -148,39 +148,39 @@ class Ledger:
 
     @property
     def active(self) -> list[int]:
-        """Models that were not set aside."""
+        """Positions of the models that are not set aside."""
         return [a.at for a in self.accounts if a.dropped is None]
 
     @property
     def active_mask(self) -> Mask:
-        """The same as a mask; shape (n_models,)."""
+        """`active` as a mask of shape (n_models,)."""
         return np.array([a.dropped is None for a in self.accounts])
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
-        """(model, item) asked for and not yet told, failed or released."""
+        """(model, item) pairs asked for and not yet told, failed or released."""
         return {(a.name, self.contents.item(i)) for a in self.accounts for i in a.pending}
 
     # -- money --------------------------------------------------------------------------------
 
     @property
     def spent(self) -> float:
-        """Spent so far, without what is in flight."""
+        """Amount spent so far, without items in flight."""
         return float(self.spent_on.sum())
 
     @property
     def committed(self) -> float:
-        """Spent so far, with what is in flight at its expected cost."""
+        """Amount spent so far, plus the expected cost of items in flight."""
         if self._committed is None:
             self._committed = self.spent + sum(sum(a.pending.values()) for a in self.accounts)
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
-        """Budget left, forgiving what sums of prices lose: ten items at 0.001 fit into 0.01."""
+        """Return the budget left, allowing for rounding: ten items at 0.001 fit into 0.01."""
         return (self.budget if budget is None else budget) * (1.0 + _ROUNDING) - self.committed
 
     def price(self, account: Account) -> float:
-        """Price of one unit: the stated one, corrected by the costs of answers."""
+        """Return the price of one unit: the stated one, corrected by the costs of answers."""
         cost, units = account.measured
         if not units:
             return account.price
@@ -188,11 +188,11 @@ class Ledger:
         return (account.price * weight + cost) / (weight + units)
 
     def mean_price(self, account: Account, task: int | None = None) -> float:
-        """Price of an item (of a task), by the mean over the items that may be asked."""
+        """Return the mean price of an item (of `task`) over the items that may be asked."""
         return self.price(account) * (self._kept_units if task is None else self._task_units[task])
 
     def most_items(self, warmup: int, k: int) -> int:
-        """Items that each of `k` models can get at most, once the others have their warm-up."""
+        """Return the most items that `k` models can each get once the others are warmed up."""
         prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept]).cumsum()
         first = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
         left = self.budget * (1.0 + _ROUNDING) - float(prices[k:].sum()) * first
@@ -200,7 +200,7 @@ class Ledger:
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 
     def affordable(self, left: float, at: slice = _ALL) -> Mask:
-        """Whether some item of models may be asked within `left`; shape (n_models, n_tasks)."""
+        """Return whether `left` pays for some item, as a mask of shape (n_models, n_tasks)."""
         some, ahead = self.remaining[at] > 0, self._ahead[at]
         if math.isinf(left):
             return some
@@ -211,11 +211,11 @@ class Ledger:
         return np.asarray(some & (self.prices[at, None] * ahead <= left))
 
     def able(self, left: float) -> Mask:
-        """`affordable` of every model, in some task; shape (n_models,)."""
+        """Return whether each model has an `affordable` task; shape (n_models,)."""
         return np.asarray(self.affordable(left).any(axis=1))
 
     def choosable(self, account: Account, left: float) -> Mask:
-        """Items of a model that may be asked: not had, and within `left`; shape (n_items,)."""
+        """Return the items that a model may be asked: available and within `left`; (n_items,)."""
         if math.isinf(left):
             return account.available
         if not self.by_mean:
@@ -229,7 +229,7 @@ class Ledger:
     # -- what happened ------------------------------------------------------------------------
 
     def place(self, account: Account, item: int, probability: float | None) -> None:
-        """An item was asked."""
+        """Record that an item was asked."""
         self.asked[account.at, self.contents.task_at(item)] += 1
         account.pending[item] = self.price(account) * float(self.units[item])
         if probability is not None:
@@ -237,7 +237,7 @@ class Ledger:
         self._move(account, item, 1, available=False)
 
     def release(self, account: Account, item: int) -> None:
-        """An item was given back."""
+        """Record that an item was given back."""
         del account.pending[item]
         account.probability.pop(item, None)
         self._move(account, item, -1, available=True)
@@ -245,9 +245,9 @@ class Ledger:
     def end(
         self, account: Account, item: int, cost: float | None, failure: str | None = None
     ) -> None:
-        """An item was scored, asked for or not, or will (because of a failure) have no score.
+        """Record that an item was scored, asked for or not, or failed (`failure`: the reason).
 
-        Without a cost a score costs what was expected, and a failure nothing.
+        Without `cost`, a score costs what was expected, and a failure nothing.
         """
         if item in account.told or item in account.failed:
             what = "already has a score on" if item in account.told else "failed on"
@@ -260,7 +260,7 @@ class Ledger:
             price = self.price(account) * units if expected is None else expected
             cost = price if failure is None else 0.0
         elif cost and failure is None:
-            # What cost nothing (an answer given before) says nothing of the price of the next.
+            # A free answer (one reused from before) says nothing about the price of the next.
             account.measured = (account.measured[0] + cost, account.measured[1] + units)
         self.spent_on[account.at, self.contents.task_at(item)] += float(cost)
         if failure is None:
@@ -270,7 +270,7 @@ class Ledger:
         self._move(account, item, (failure is None) - (expected is not None), available=False)
 
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:
-        """An item of a model has become, or is no longer, one that may be asked."""
+        """Update the tables after an item became available or unavailable to a model."""
         at = account.at, self.contents.task_at(item)
         self.loads[at] += load
         self.remaining[at] += int(available) - int(account.available[item])
@@ -280,12 +280,12 @@ class Ledger:
         self.touch()
 
     def set_aside(self, account: Account, reason: str | None) -> None:
-        """Set a model aside, or (None) take it back."""
+        """Set a model aside, or take it back if `reason` is None."""
         account.dropped = reason
         self.touch()
 
     def reprice(self, prices: Mapping[str, float]) -> None:
-        """Take new prices of one unit, which costs of answers go on correcting."""
+        """Set new prices of one unit, which the costs of answers continue to correct."""
         for name, price in prices.items():
             account = self.account(name)
             account.price = float(price)
@@ -293,6 +293,6 @@ class Ledger:
         self.touch()
 
     def touch(self) -> None:
-        """Note that something has changed."""
+        """Record that something has changed."""
         self._committed = None
         self.changes += 1

@@ -1,24 +1,24 @@
-"""`Looks`: what a difference must be to decide a pair that is looked at again and again.
+"""`Looks`: how large a difference must be to decide a pair, however often the ranker looks.
 
 After `n` items of both models (n >= 10, at most `horizon` of N) a pair is decided if
 
     |z| >= 1.04 C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,
 
-with z the difference in standard errors, brought from Student's tail to the normal one. C solves
+where z is the difference in standard errors, brought from Student's tail to the normal one. C solves
 
     level = 2 Phi(-c_0) + sum over looks of phi(c_k') c_k' (d_k - 2 (log c_k - log c_(k-1))),
     d_k = log I_k - log I_(k-1),  I = n / (1 - n/N),  c_k' = c_k + 0.583 sqrt(d_k):
 
 the first look, then Durbin's tangent approximation of the rate at which Brownian motion leaves a
-curved boundary, with Siegmund's correction for looks that are discrete. Read backwards it is a
-p-value that holds at every look. A horizon that is passed is raised: a part of the level is kept
-back for that from the start. Where there is no horizon, `boundary` is it.
+curved boundary, with Siegmund's correction for discrete looks. Inverted, it is a p-value that holds
+at every look. A ranking that passes its horizon raises it, for which a part of the level is held
+back from the start. Without a horizon, `methods.belief.boundary` takes its place.
 
 References
 ----------
 S. K. Wang and A. A. Tsiatis, Biometrics 43 (1987), the family of boundaries; J. Durbin, Journal of
 Applied Probability 22 (1985), the tangent approximation; D. Siegmund, Sequential Analysis (1985),
-0.583. What it does on real scores is measured: benchmarks/looks.py.
+0.583. benchmarks/looks.py measures how it performs on real scores.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from ..methods.belief import Belief, boundary, log_p, tail
 
 Floats = NDArray[np.float64]
 
-#: Items of both models before which no pair is decided; exponent of the boundary: 0.5 is Pocock's
-#: constant one, 0 is O'Brien and Fleming's.
+#: Items of both models before which no pair is decided; exponent of the boundary: 0.5 gives
+#: Pocock's constant boundary, 0 O'Brien and Fleming's.
 FIRST_LOOK, DELTA = 10, 0.25
-#: Factor of the boundary for what standard errors and tails are found to lack.
+#: Factor on the boundary that makes up for standard errors and tails that are slightly too small.
 STRETCH = 1.04
-#: Part of the level that is kept back for a horizon that is raised; each further horizon takes
-#: half of what is left.
+#: Part of the level held back in case the horizon is raised; each further horizon takes half of
+#: the remainder.
 KEPT = 0.1
-#: What sums of scores may lose by rounding.
+#: Rounding error allowed in sums of scores.
 ROUNDING = 1e-12
 
 
 def _clock(n: Floats, n_items: float) -> Floats:
-    """One over the variance of a mean over `n` of `n_items`, drawn without replacement."""
+    """Return one over the variance of a mean over `n` of `n_items` drawn without replacement."""
     return np.asarray(n / np.maximum(1.0 - n / n_items, 0.5 / n_items))
 
 
 @lru_cache(maxsize=64)
 def _scales(first: int, horizon: int, n_items: float) -> tuple[Floats, Floats]:
-    """Scales C of the boundary, and the log of the chance that equal models ever exceed them."""
+    """Return scales C of the boundary, and the log chance that equal models ever exceed them."""
     scale = np.linspace(0.5, 9.0, 400)
     n = np.arange(min(first, horizon), horizon + 1.0)
     shape = (n / horizon) ** (DELTA - 0.5)
@@ -69,23 +69,23 @@ def _scales(first: int, horizon: int, n_items: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """How verdicts are paid for: by one look, up to a horizon, or at any look; and what was seen.
+    """Rule for repeated looks (one, up to a horizon, or any number), and the evidence so far.
 
     Attributes
     ----------
     once : bool
-        Whether there is a single look, at a number of items that was fixed in advance.
+        Whether there is a single look, at a number of items fixed in advance.
     horizons : tuple of int
-        Items of a pair that are possible at most; the later ones as it was raised. Empty where
+        Most items that a pair can get, followed by the values that it was raised to. Empty if
         there is no limit.
     seen : ndarray of shape (3, n_tested, n_rows), optional
         The largest evidence (``-log p``) of the looks so far: row better, column better, as close
-        as ``min_difference``; 0 where it decides nothing. Only `after` changes it, which the
-        ranker calls at its own looks: whoever reads a result takes none.
+        as ``min_difference``; 0 where it decides nothing. Only `after` changes it, which only the
+        ranker calls: reading a result is no look.
     counts : ndarray of shape (n_tested, n_rows), optional
         `Belief.counts` under these looks; None for a single one.
     last : Belief, optional
-        Of the last look.
+        The belief at the last look.
 
     Examples
     --------
@@ -105,11 +105,11 @@ class Looks:
     # -- the boundary -------------------------------------------------------------------------
 
     def _stages(self, n_items: float) -> list[tuple[int, int, float]]:
-        """First and last item of each stage, and its part of the level."""
+        """Return the first and last item of each stage, and its part of the level."""
         out, first, left = [], FIRST_LOOK, 1.0
         for k, horizon in enumerate(self.horizons):
             last = int(max(min(horizon, n_items - 1), 1))
-            if last < first and k:  # what is beyond the last item is known, and needs no level
+            if last < first and k:  # after the last item everything is known: no level is needed
                 break
             share = left if horizon >= n_items - 1 else left * (0.5 if k else 1.0 - KEPT)
             out.append((first, last, share))
@@ -117,11 +117,11 @@ class Looks:
         return out
 
     def spent(self, n_items: float) -> float:
-        """Part of the level that the horizons so far may use up."""
+        """Return the part of the level that the horizons so far may use up."""
         return sum(s for *_, s in self._stages(n_items)) if self.horizons else 1.0
 
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
-        """Log of the two-sided level at which a one-sided tail decides, at whatever look."""
+        """Return the log of the two-sided level at which a one-sided tail decides, at any look."""
         tails = np.maximum(tails, 1e-300)
         if self.once:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
@@ -138,7 +138,7 @@ class Looks:
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
 
     def boundary(self, level: float, n: Floats, n_items: float) -> Floats:
-        """Where `log_p` of a normal tail is the level, in standard errors; infinite too early."""
+        """Return the standard errors that decide at `level`; infinite before the first look."""
         if self.once:
             return np.full(np.shape(n), -float(ndtri(0.5 * level)))
         n = np.maximum(n, 1.0)
@@ -154,7 +154,7 @@ class Looks:
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, c))
 
     def reach(self, level: float, df: Floats, n: Floats, n_items: float) -> Floats:
-        """Half an interval that errs with probability `level`, in standard errors."""
+        """Return half the width of an interval of this error level, in standard errors."""
         c = self.boundary(level, n, n_items)
         tails = np.maximum(ndtr(-np.minimum(c, 30.0)), 1e-300)
         with np.errstate(invalid="ignore"):
@@ -164,15 +164,15 @@ class Looks:
     # -- what was seen ------------------------------------------------------------------------
 
     def after(self, belief: Belief, level: float, min_difference: float = 0.0) -> Looks:
-        """Take one more look, by which pairs may be decided at levels up to `level`.
+        """Return these looks after one more, at which pairs may be decided at levels to `level`.
 
-        Evidence that decides nothing at `level` is not worth its time, and counts as none. Only
-        pairs of which something else is believed than at the last look, which was taken at the
-        same level, are looked at: with hundreds of models an answer changes few of them.
+        Evidence too weak to decide at `level` counts as none, which saves time. Only pairs whose
+        belief has changed since the last look, taken at the same level, are looked at: with
+        hundreds of models an answer changes few of them.
         """
         m = len(belief.location)
         differs = self._differs(belief)
-        # Of the flat array, which is several times faster than of the matrix.
+        # `flatnonzero` is several times faster than `nonzero` of the matrix.
         at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
         gap, variance, df, n = belief.pairs_at(i, j)
         least = self.boundary(level, n, belief.n_items)
@@ -181,7 +181,7 @@ class Looks:
             slack, sure = np.maximum(of[0][at], of[1][at]), belief.surely[at]
         size = self._evidence(sure, variance, df, n, belief.n_items, least)
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
-        # Where failures may explain a part of the gap, what they cannot has to be enough, too.
+        # If failures may explain part of the gap, the rest of it must suffice as well.
         tested, leans = j < m, slack[j < m] > 0.0
         if belief.evidence is not None and not self.once:
             both = [belief.evidence[i[tested], j[tested]], belief.evidence[j[tested], i[tested]]]
@@ -206,7 +206,7 @@ class Looks:
         return replace(self, seen=seen, counts=counts, last=None if self.once else belief)
 
     def _differs(self, belief: Belief) -> NDArray[np.bool_]:
-        """Pairs of which something else is believed than at the last look."""
+        """Return the pairs whose belief has changed since the last look."""
         m, r, was = len(belief.location), belief.references, self.last
         if was is None or was.references is not r or len(was.location) != m:
             return np.ones((m, m + (0 if r is None else len(r.names))), dtype=bool)
@@ -239,13 +239,13 @@ class Looks:
         return Looks(self.once, self.horizons)
 
     def raised(self, horizon: int) -> Looks:
-        """With a further horizon, as far as there was one and it is beyond the last."""
+        """Return these looks with a further horizon, if there is one and it is beyond the last."""
         if not self.horizons or horizon <= self.horizons[-1]:
             return self
         return replace(self, horizons=(*self.horizons, horizon), last=None)
 
     def joined(self, n_tested: int) -> Looks:
-        """With rows and columns for models that joined, after the tested ones there were."""
+        """Add rows and columns for models that joined, after the tested models."""
         if self.seen is None or self.seen.shape[1] == n_tested:
             return self
         m, width = self.seen.shape[1:]
@@ -254,7 +254,7 @@ class Looks:
         return replace(self, seen=out, counts=None, last=None)
 
     def only(self, models: Sequence[int]) -> Looks:
-        """The looks at these tested models alone, in this order."""
+        """Return the looks at these tested models alone, in this order."""
         if self.seen is None or list(models) == list(range(self.seen.shape[1])):
             return self
         m, width = self.seen.shape[1:]

@@ -49,62 +49,62 @@ class Ranker:
         Size of each item (tokens, say), in bank order if an array; default 1 each. With tasks a
         mapping of task to such units.
     confidence : float, optional
-        Two-sided, for all looks together: at most ``1 - c`` of rankings ever call one of two equal
-        models better.
+        Two-sided, over all looks together: if two models are equal, at most ``1 - confidence`` of
+        rankings ever call one of them better.
     warmup : int, optional
-        Items that every model answers before models are compared; default 10, or 5 of each of
-        several tasks.
+        Items that every model answers before models are compared; default 10, or with several
+        tasks 5 of each.
     budget : float, optional
-        Maximum to spend, as the sum of price x units; default no limit. Items in flight count as
+        Most to spend, as the sum of price x units; default no limit. Items in flight count as
         spent.
     max_items : int, optional
         Maximum number of items per model; default the method's limit.
     seed : int, optional
-        Seed of a method that draws at random.
+        Seed of all random draws: those of the method, of `audit` and of `exposure`.
     weights : {"documents", "equal"} or mapping, optional
         Weights by task, by outcome, or by task and outcome; an outcome of weight 0 is only
         reported. Default: tasks by their number of documents, outcomes equally.
     groups : mapping of str to (mapping of task to float, or sequence of tasks), optional
-        Groups of tasks whose score is reported as well, with the weights of their tasks (default
+        Groups of tasks to report a score for as well, with weights of their tasks (default
         equal).
     stop : StoppingRule or str, optional
         When to stop: ``TopDecided(3) | Budget(200)``, say, or in words, ``"top 3 or se 0.02"``;
-        see `lm_eval_ccat.ranker.stopping`. By default once every adjacent pair is decided, and
-        with a single model at its limit.
+        see `lm_eval_ccat.ranker.stopping`. Default: once every adjacent pair is decided; a single
+        model goes on to its limit.
     audit : float, optional
-        Share of each model's items, in [0, 1), that is drawn at random instead of selected; from
-        them `result` reports an estimate that holds whatever the response model gets wrong. A
-        method that draws by itself (`default`, `sample`) draws no more: its own draws are reported.
+        Share of each model's items, in [0, 1), to draw at random instead of selecting. From them
+        `result` reports an estimate that is valid even where the response model is wrong. Methods
+        that draw anyway (`default`, `sample`) draw no more: `result` reports their own draws.
     exposure : int, optional
-        Draw each item at random (by `seed`) among this many most informative ones, so that no
-        few items are asked of everyone; default 1, always the most informative.
+        Draw each item at random from this many most informative ones, so that not every model
+        gets the same few items; default 1, always the most informative.
     known : mapping of str to float, or ScoreTable, optional
         Models with full results: their full-benchmark means on [0, 1], or their scores. They are
         fixed points of the ranking and are never asked; a new model is tested until it is
         separated from its neighbours among them.
     min_difference : float, optional
-        On the metric's own scale (with several outcomes on [0, 1]): models whose difference is
-        surely smaller are called equivalent, and their pair holds nothing open. Default 0: no
-        pair is, but for exactly equal full results.
+        On the metric's own scale ([0, 1] if the outcomes differ in scale). Models that surely
+        differ by less are called equivalent, and their pair no longer keeps the ranking open.
+        Default 0: only exactly equal full results are equivalent.
     familywise : bool, optional
-        Whether `confidence` is that of all pairs together instead of each by itself.
+        Whether `confidence` holds for all pairs together instead of for each pair separately.
     question : {"benchmark", "population"}, optional
-        Whether the order of full runs of these items is asked for, or that of items like these, of
-        which the benchmark is a sample. Reference models then need their scores.
+        Whether to estimate the order of full runs of these items, or of all items like these, of
+        which the benchmark is a sample. For the latter, `known` needs scores or standard errors.
     looks : {"every", "one"}, optional
-        Verdicts that hold though the ranker looks after every answer, or as if there were one look
-        at a number of items that was fixed in advance. A rule that does not stop by what is
-        decided (a target error, a budget alone) takes one look anyway.
+        Whether verdicts hold although the ranker looks after every answer, or only for one look
+        at a number of items fixed in advance. A rule that does not stop on verdicts (a target
+        error, a budget alone) takes one look in either case.
     across : bool, optional
-        Whether answers in one task tell of the others, as far as the abilities of the calibration
-        models are correlated between tasks (at least ten models that all banks know).
+        Whether answers in one task inform the estimates of other tasks, as far as the calibration
+        models' abilities correlate between tasks; at least ten models must be in all banks.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
     Raises
     ------
     UsageError
-        An argument is of a wrong type or out of range, or units or weights do not fit the banks.
+        An argument has the wrong type or is out of range, or units or weights do not fit the banks.
 
     Examples
     --------
@@ -207,25 +207,25 @@ class Ranker:
         return f"<Ranker: {some([one.name for one in accounts])}; {answers}, {state}>"
 
     def _cap(self) -> int:
-        """Most items per model: as given, else the method's."""
+        """Return the most items per model: `max_items` if given, else the method's limit."""
         n_kept = int(self._contents.n_kept.sum())
         if self._max_items is not None:
             return min(self._max_items, n_kept)
         return min(self._standing.score.item_cap(), n_kept)
 
     def _set_looks(self) -> None:
-        """Choose the looks by what stops the ranking and how many items a pair can get."""
+        """Choose the looks that suit the stopping rule and the most items that a pair can get."""
         standing, parts = self._standing, self._turns.rule.parts()
         lonely = len(self._ledger.accounts) == 1 and standing.references is None
         once = self._one_look or lonely or not any(r.looks for r in parts)
-        # Items of a pair that are possible at most, by limits that the user states.
+        # The most items that a pair can get under each limit that the user states.
         most = [] if self._max_items is None else [self._turns.cap]
         if math.isfinite(self._ledger.budget):
             tested = 2 if standing.references is None else 1
             most.append(self._ledger.most_items(self._turns.warmup, tested))
         horizon = min(most, default=0)
         standing.horizon = horizon if most and horizon < self._contents.n_kept.sum() else None
-        # Who has looked before cannot have a single look, nor another boundary.
+        # After its first look a ranking keeps its boundary; it cannot become a single look either.
         if standing.looks.seen is None or (standing.looks.once and not once):
             horizons = () if once or not standing.horizon else (standing.horizon,)
             standing.looks = Looks(once, horizons)
@@ -239,14 +239,14 @@ class Ranker:
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
-        """Pairs asked for and not yet told, failed or released."""
+        """(model, item) pairs asked for and not yet told, failed or released."""
         return self._ledger.in_flight
 
     @property
     def decided(self) -> bool:
-        """Whether the goal of the stopping rule is met now, whatever is in flight.
+        """Whether the stopping rule's goal is met now, regardless of what is in flight.
 
-        A ranking without a goal (a budget alone, say) is never decided: it ends when it is `done`.
+        A ranking without a goal (only a budget, say) is never decided: it ends when it is `done`.
         """
         rule = self._turns.rule
         if not has_goal(rule) or self._turns.warming().any():
@@ -260,25 +260,24 @@ class Ranker:
         among: Collection[str] | None = None,
         least: float = 0.0,
     ) -> list[tuple[str, Any]]:
-        """Ask which items to run next.
+        """Return the items to run next; they then count as in flight.
 
         Parameters
         ----------
         n : int, optional
             At most this many pairs.
         model : str, optional
-            Only items of this model, which then waits for no other.
+            Return only items of this model, which then waits for no other.
         among : collection of str, optional
-            Models that have room: the best choice among them is asked.
+            Models that can take an item now; choose the best item among theirs.
         least : float, optional
-            With `among`: ask nothing while that is worth less than this part of what the best
-            choice of all would be worth, for its price.
+            With `among`: return nothing while that choice is worth, for its price, less than this
+            share of the best choice among all models.
 
         Returns
         -------
         list of (str, item)
-            Empty while all that is left is in flight, or not worth it, and when the ranking is
-            done.
+            Empty while everything left is in flight or not worth it, and once the ranking is done.
 
         Examples
         --------
@@ -302,12 +301,12 @@ class Ranker:
         return asked
 
     def impose(self, pairs: Iterable[tuple[str, Any, float | None]]) -> None:
-        """Take pairs as asked, in place of `ask`: what a journal recorded, whoever selected it.
+        """Mark pairs as asked, in place of `ask`: to replay a journal, for instance.
 
         Parameters
         ----------
         pairs : iterable of (str, item, float or None)
-            Model, item, and the probability of the draw (None: the item was chosen).
+            Model, item, and the probability of its draw (None: the item was chosen).
 
         Examples
         --------
@@ -332,7 +331,9 @@ class Ranker:
         task.placed(j, i, choice.probability)
 
     def audit_draw(self, model: str, item: Any) -> float | None:
-        """`probability` of what the audit would draw now; for journals that did not record it.
+        """Return the `probability` of `item` if the audit would draw it now, else None.
+
+        For journals that did not record it.
 
         Examples
         --------
@@ -355,13 +356,13 @@ class Ranker:
         score : float, or mapping of outcome to float
             On [0, 1], higher is better. An outcome may be missing (its judge failed, say).
         cost : float, optional
-            What it really cost; default price x units. Costs told move the price of one unit
-            that the allocation uses.
+            What the answer really cost; default price x units. Such costs correct the price per
+            unit that the allocation uses.
 
         Raises
         ------
         UsageError
-            Unknown model, item or outcome, or a second score for it.
+            The model, item or outcome is unknown, or the item already has a score.
         ScaleError
             The score is not a number in [0, 1].
 
@@ -381,9 +382,9 @@ class Ranker:
         self._turns.learned()
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
-        """Record that a model cannot do an item; it is not scored and not asked again.
+        """Record that a model failed on an item, which gets no score and is not asked again.
 
-        The attempt cost `cost`, by default nothing.
+        `cost` is the cost of the attempt, by default nothing.
 
         Examples
         --------
@@ -400,7 +401,7 @@ class Ranker:
         self._turns.learned()
 
     def release(self, model: str, item: Any) -> None:
-        """Give back an item that was asked for and not run.
+        """Give back an item that was asked for but not run.
 
         Examples
         --------
@@ -419,7 +420,7 @@ class Ranker:
         task.unplaced(account.at, i)
 
     def drop(self, model: str, reason: str = "set aside") -> None:
-        """Set a model aside: nothing more is asked of it and no pair waits for it.
+        """Set a model aside: it gets no more items, and no pair waits for it.
 
         Examples
         --------
@@ -434,7 +435,7 @@ class Ranker:
         self._ledger.set_aside(account, str(reason))
 
     def restore(self, model: str) -> None:
-        """Take back a model that was set aside; it goes on where it stood.
+        """Take back a model that was set aside; it continues where it stopped.
 
         Examples
         --------
@@ -447,7 +448,7 @@ class Ranker:
         self._ledger.set_aside(self._ledger.account(model), None)
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more (a deadline has passed, a person pressed Ctrl-C).
+        """Stop asking (a deadline has passed, or a person pressed Ctrl-C).
 
         Examples
         --------
@@ -459,9 +460,9 @@ class Ranker:
         self._turns.stopped = str(reason)
 
     def bar(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Let these pairs of tested models, and no others, not be decided, whatever was seen.
+        """Keep exactly these pairs of tested models open, whatever the evidence.
 
-        Nothing is asked for their sake. ``bar(())`` lifts all.
+        No item is asked for their sake. ``bar(())`` lifts all bars.
 
         Examples
         --------
@@ -485,12 +486,12 @@ class Ranker:
         stop: StoppingRule | str | None = None,
         elapsed: float | None = None,
     ) -> None:
-        """Change a running ranking; what is not given stays. An earlier `stop` is lifted.
+        """Change a running ranking, and lift an earlier `stop`; arguments left out change nothing.
 
         Parameters
         ----------
         budget : float, optional
-            New budget, infinite for none; what was spent counts.
+            New budget, infinite for none; it includes what is already spent.
         max_items : int, optional
             New limit of items per model.
         prices : mapping of str to float, optional
@@ -500,7 +501,7 @@ class Ranker:
         stop : StoppingRule or str, optional
             New stopping rule, its limits included.
         elapsed : float, optional
-            Seconds of the run so far, for the rule `Time`; told alone it lifts no `stop`.
+            Seconds of the run so far, for the rule `Time`; given alone, it lifts no `stop`.
 
         Examples
         --------
@@ -548,7 +549,7 @@ class Ranker:
 
     @property
     def budget(self) -> float:
-        """The most that may be spent; infinite without a limit."""
+        """Most that may be spent; infinite without a limit."""
         return self._ledger.budget
 
     @property
@@ -558,16 +559,16 @@ class Ranker:
 
     @property
     def spent(self) -> float:
-        """Spent so far, without what is in flight."""
+        """Amount spent so far, without items in flight."""
         return self._ledger.spent
 
     @property
     def committed(self) -> float:
-        """Spent so far, with what is in flight at its expected cost."""
+        """Amount spent so far, plus the expected cost of items in flight."""
         return self._ledger.committed
 
     def probability(self, model: str, item: Any) -> float | None:
-        """Of the draw that picked `item` for `model`; None if it was chosen or never asked.
+        """Return the probability with which `item` was drawn for `model`; None if it was not drawn.
 
         Examples
         --------
@@ -580,11 +581,13 @@ class Ranker:
 
     @property
     def verdicts(self) -> Verdicts:
-        """What is decided of the models that take part."""
+        """The verdicts on the models that take part."""
         return self._standing.latest
 
     def belief(self, question: str | None = None) -> Belief:
-        """Where all models stand, in the order given; for another question than the ranking's.
+        """Return where all models stand, in the order given.
+
+        `question` replaces the question of the ranking.
 
         Examples
         --------
@@ -595,7 +598,7 @@ class Ranker:
         return self._standing.belief(question or "")
 
     def estimate(self, model: str) -> tuple[float, float]:
-        """Estimated full-benchmark mean of one model and its standard error, on [0, 1].
+        """Estimate the full-benchmark mean of one model, with its standard error, on [0, 1].
 
         Examples
         --------
@@ -609,10 +612,10 @@ class Ranker:
         return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
 
     def shared_errors(self, model: str, group: str = "") -> dict[str, dict[str, float]]:
-        """Covariances of the errors of one model's tasks, on [0, 1], by task and other task.
+        """Return covariances of the errors of one model's tasks, on [0, 1], by task and other task.
 
-        Of the tasks of `group`, as its own error states them; default of all. Empty where tasks
-        are independent.
+        With `group`, those of its tasks, which its standard error contains. Empty where tasks are
+        independent.
 
         Examples
         --------
@@ -624,9 +627,9 @@ class Ranker:
         return self._summary.groups.get(group, self._standing.score).shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
-        """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order.
+        """Return one model's expected score on every item, on [0, 1], in bank order.
 
-        With several tasks one after the other, of the outcome that counts most.
+        Shape (n_items,); several tasks follow one another, each by its outcome of largest weight.
 
         Examples
         --------
@@ -638,13 +641,13 @@ class Ranker:
         return np.concatenate([t.leader.policy.expected(j) for t in self._contents.tasks])
 
     def result(self, parts: bool = True) -> Ranking:
-        """The current ranking; may be called at any time.
+        """Return the current ranking; may be called at any time.
 
         Parameters
         ----------
         parts : bool, optional
-            Whether to rank by each task, outcome and group as well, and to ask which pairs stand
-            also for items like these; False is quicker, for who looks many times.
+            Whether to rank by each task, outcome and group as well, and to check which pairs also
+            hold for items like these. False is faster if you call this often.
 
         Examples
         --------
@@ -656,17 +659,17 @@ class Ranker:
 
     @property
     def signature(self) -> str:
-        """What a reader needs to reproduce the ranking, in one line."""
+        """One line with everything that a reader needs to reproduce the ranking."""
         return self._summary.signature
 
 
 def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
-    """The options of a method that are stated, each of the type of its default.
+    """Return the options of a method that are not None, each checked for its default's type.
 
     Raises
     ------
     UsageError
-        The method does not take an option, or it is of another type.
+        The method does not take an option, or the option has another type.
     """
     stated = {k: v for k, v in options.items() if v is not None}
     method.check_options(stated, method.policy_options)
@@ -685,7 +688,7 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
 
 
 def prices_of(models: Any) -> dict[str, float]:
-    """Prices of one unit, by model; names alone cost 1 each."""
+    """Return the price of one unit by model; with names alone, 1 each."""
     if isinstance(models, (list, tuple)):
         if len(set(map(str, models))) < len(models):
             raise UsageError(f"models {models!r} names one twice")
@@ -698,7 +701,7 @@ def prices_of(models: Any) -> dict[str, float]:
 
 
 def price_of(name: Any, price: Any) -> float:
-    """The price of one unit of a model."""
+    """Return the price of one unit of a model, checked."""
     if not isinstance(name, str):
         raise UsageError(f"model {name!r} is not a name")
     return number(price, f"price of model {name!r}:", 0.0)

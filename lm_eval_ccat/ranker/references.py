@@ -19,7 +19,7 @@ from ..methods.belief import References
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
 
-#: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.
+#: Mean score of a known model on [0, 1], its standard error, and its mean over the items kept.
 KnownMean = tuple[float, float, float]
 Known = Mapping[str, float | Sequence[float]] | ScoreTable
 
@@ -27,26 +27,27 @@ Known = Mapping[str, float | Sequence[float]] | ScoreTable
 def references_of(
     known: Known, state: OutcomeState | None, new: Iterable[str], sampled: bool
 ) -> References:
-    """Reference models where they stand on the scale of a ranking.
+    """Place reference models on the scale of a ranking.
 
     Parameters
     ----------
     known : mapping of str to float, or ScoreTable
         Full-benchmark mean of each model (or its mean, standard error, and mean over the items
-        that may be asked), on [0, 1]; or its scores.
+        that may be asked), on [0, 1]; or a table of scores.
     state : OutcomeState or None
-        The outcome that is ranked by: its bank knows the items that the scores are of, its policy
-        where a mean stands on its own scale. None for several, where only means can be given.
+        The ranked outcome: its bank identifies the items of the scores, and its policy places a
+        mean on its own scale. None for several outcomes, which allow only means.
     new : iterable of str
         Models to be ranked; none may be known.
     sampled : bool
-        Whether the benchmark's items count as a sample of a larger population: then the means of
-        reference models have the sampling error of their items, whole results or not.
+        Whether the benchmark's items count as a sample of a larger population: then even the means
+        of full results have the sampling error of the items.
 
     Raises
     ------
     UsageError
-        No model, a mean outside [0, 1], a name twice, or scores of another benchmark.
+        There is no model, a mean lies outside [0, 1], a name appears twice, or the scores are of
+        another benchmark.
     """
     if isinstance(known, ScoreTable):
         if state is None:
@@ -87,7 +88,7 @@ def references_of(
 
 
 def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
-    """Refuse a model that is to be ranked and is known."""
+    """Refuse a model that is both known and to be ranked."""
     twice = sorted(set(known) & set(new))
     if twice:
         raise UsageError(
@@ -98,12 +99,12 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
 def means_of_known(
     table: ScoreTable, bank: ItemBank, sampled: bool = False
 ) -> dict[str, KnownMean]:
-    """Mean scores of models with (almost) full results; `sampled` as `references_of` has it.
+    """Return mean scores of models with (almost) full results; for `sampled` see `references_of`.
 
     Raises
     ------
     UsageError
-        The table is on another scale, or of none of the bank's items.
+        The table is on another scale, or has none of the bank's items.
     """
     if table.scale != bank.scale:
         raise UsageError(
@@ -123,9 +124,9 @@ def means_of_known(
     n = seen.sum(axis=1)
     mean = np.where(seen, scores, 0.0).sum(axis=1) / n
     squares = np.where(seen, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    # Sampling without replacement; of a larger population, what is left of it is no smaller.
+    # Sampling without replacement; a larger population has no finite-population correction.
     share = np.zeros(len(n)) if sampled else n / bank.n_items
-    # A model with a single score has the widest spread there is.
+    # A model with a single score gets the largest possible spread.
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept = seen & bank.kept
     kept_mean = np.where(kept, scores, 0.0).sum(axis=1) / kept.sum(axis=1)

@@ -28,20 +28,20 @@ from .verdicts import WORDS, Mask, Verdicts
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated mean score on [0, 1], with what an interval of it needs.
+    """An estimated mean score on [0, 1], with everything that its interval needs.
 
     Attributes
     ----------
     mean, error : float
         Estimate and standard error.
     df, n, n_items : float
-        Degrees of freedom of the error; items behind it, and items of the benchmark.
+        Degrees of freedom of the error; number of items behind it, and of the benchmark.
     lean : float
         By how much it may be too high (below 0: too low) because some answers failed.
     looks : Looks
-        By which intervals hold.
+        The looks at which intervals hold.
     of_method : callable, optional
-        ``confidence -> (low, high)``, where the method has an interval of its own.
+        ``confidence -> (low, high)``, if the method has its own interval.
     """
 
     mean: float
@@ -55,15 +55,15 @@ class Estimate:
 
     @property
     def once(self) -> bool:
-        """Whether the interval holds for one look alone."""
+        """Whether the interval holds for a single look only."""
         return self.looks.once and self.of_method is None
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Two-sided interval, cut to [0, 1]."""
+        """Return the two-sided interval, cut to [0, 1]."""
         if self.of_method is not None:
             low, high = self.of_method(confidence)
         else:
-            n = min((self.n, *self.looks.horizons))  # a model alone may get beyond what a pair can
+            n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             at = np.array([self.df]), np.array([n]), self.n_items
             half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
             low, high = self.mean - half, self.mean + half
@@ -72,7 +72,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """What is known of one model by itself. Scores are on [0, 1], higher is better.
+    """Results of one model. Scores are on [0, 1], higher is better.
 
     Attributes
     ----------
@@ -80,29 +80,30 @@ class ModelRow:
     known : bool
         Whether it is a reference model, whose full results were given.
     estimate : Estimate
-        Of the full-benchmark mean; with several tasks or outcomes of the weighted sum.
+        Estimated full-benchmark mean; with several tasks or outcomes, their weighted sum.
     interval : (float, float)
-        Of it, at the ranking's confidence.
+        Interval of the estimate, at the ranking's confidence.
     bound : (float, float) or None
-        That interval if every item that failed had scored 0, or 1: it holds whatever the failures
-        depend on. None where none failed.
+        The interval widened as if every failed item had scored 0, or 1: it holds whatever the
+        failures depend on. None if no item failed.
     ability : (float, float) or None
-        And its standard error, in logits; of one outcome alone.
+        Ability and its standard error, in logits; only for a single outcome.
     items : list
-        Items it was scored on, in the order they were told: doc_ids, or (task, doc_id).
+        Items that it was scored on, in the order they were told: doc_ids, or (task, doc_id).
     draws : list of (item, float)
-        Those of them that were drawn at random, with the probability of the draw.
+        Those of `items` that were drawn at random, with the probability of the draw.
     failed : dict of item to str
         Items that it failed on, with the reason.
     cost : float
-        What it spent, in price x units.
+        Amount spent on it, in price x units.
     set_aside : str or None
         Why it was dropped before the end.
     findings : list of str
-        Where the bank says little about it: the rest of a sentence that begins with its name.
+        Reasons why the bank says little about it, each completing a sentence that begins with its
+        name.
     sample : Drawn or None
-        What the items drawn at random say by themselves, beside `estimate`, which is made of bank
-        and draws; for methods that have both.
+        Estimate from the randomly drawn items alone, while `estimate` combines bank and draws; for
+        methods that have both.
     audit : AuditResult or None
         With ``audit``: an estimate that does not rely on the response model.
     """
@@ -123,15 +124,15 @@ class ModelRow:
     audit: AuditResult | None = None
 
 
-_SHOWN = 6  # models of a long tie that are named in words
+_SHOWN = 6  # models of a long tie that `in_words` names
 
 
 def place_of(v: Verdicts, name: str) -> PlaceContent:
-    """Where a tested model stands among all models, known and new.
+    """Return where a tested model stands among all models, known and new.
 
-    Its rank by the point estimates, the interval of ranks that decided pairs leave (one more than
-    the models decidedly better, and all models less those decidedly worse), the nearest models
-    decidedly better and worse, and those it could not be separated from, best first.
+    Its rank by the point estimates, the interval of ranks that decided pairs leave possible (from
+    one more than the number of models decidedly better to the number not decidedly worse), the
+    nearest models decidedly better and worse, and those it is not separated from, best first.
     """
     i, order = v.names.index(name), v.rows.tolist()
     signs = [0 if j == i else v.pair(i, j)[0] for j in order]  # best first
@@ -146,7 +147,7 @@ def place_of(v: Verdicts, name: str) -> PlaceContent:
     elif above or below:
         words.append(f"below {above}" if above else f"above {below}")
     if tied:
-        # The nearest ones: they stand around the model's own place among those tied with it.
+        # The nearest ones stand around the model's own place among those tied with it.
         start = min(max(rank - best - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
         near = tied[start : start + _SHOWN]
         more = len(tied) - len(near)
@@ -164,14 +165,14 @@ class PairRow(NamedTuple):
     ----------
     a, b : str
     p : float
-        P(a better), as if looked at once. It describes; `decision` decides.
+        P(a better), as if looked at once: descriptive, while `decision` is the verdict.
     needed : float
-        What it would have to be now for the pair to be decided: more than the confidence, since a
-        pair that is looked at after every answer has many chances to look different.
+        What `p` would have to be now to decide the pair: more than the confidence, since a pair
+        that is looked at after every answer has many chances to look different.
     decision : str
         "decided", "equivalent" (they surely differ by less than ``min_difference``) or "open".
     population : bool or None
-        Whether it stands also for items like these; None where that is not asked.
+        Whether the decision also holds for items like these; None if not checked.
     barred : bool
         Whether the pair may not be decided (`Ranker.bar`).
     """
@@ -196,13 +197,13 @@ class PairRow(NamedTuple):
         return content
 
 
-_ALL_PAIRS = 100  # models up to which every pair is written down
+_ALL_PAIRS = 100  # most models for which every pair is written down
 Pair = tuple[str, str]
 T = TypeVar("T")
 
 
 class _View(Generic[T]):
-    """A value of a ranking that follows from others, computed once."""
+    """A value of a ranking that is derived from others, computed once."""
 
     def __init__(self, of: Callable[[Ranking], T]) -> None:
         self.of = of
@@ -216,7 +217,7 @@ class _View(Generic[T]):
 
 
 class _Column(_View[dict[str, T]]):
-    """One column of the models' rows, by model; models without a value are left out."""
+    """One column of the models' rows, as a dict by model without those that lack a value."""
 
     def __init__(self, of: Callable[[ModelRow], T | None]) -> None:
         super().__init__(lambda r: {m.name: v for m in r.models if (v := of(m)) is not None})
@@ -229,9 +230,9 @@ class Ranking(Shown):
     Attributes
     ----------
     models : tuple of ModelRow
-        The tested ones as they were given, those set aside included, then reference models.
+        The tested models as given, including those set aside, then reference models.
     verdicts : Verdicts
-        What is decided of them; order, ranks and pairs follow from it.
+        Verdicts on the models that take part; order, ranks and pairs follow from them.
     n_items : int
         Items of the full benchmark.
     scale : Scale
@@ -239,33 +240,33 @@ class Ranking(Shown):
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
     beyond : ndarray of bool, shape (n_tested, n_tested), optional
-        Pairs that stand also for items like these.
+        Pairs whose decision also holds for items like these.
     tops : tuple of int
-        The k of `p_top`.
+        The values of k in `p_top`.
     stopped_because : str
-        Why nothing more is asked, in words ("" while the ranking is running).
+        Why the ranking stopped, in words ("" while it is running).
     goal_met : bool
-        Whether the goal of the stopping rule is met; by default, that all pairs are decided or
-        equivalent.
+        Whether the goal of the stopping rule is met; by default, that all adjacent pairs are
+        decided or equivalent.
     tasks, outcomes, groups : dict of str to Ranking
-        If there are several: the ranking by each alone, which the run did not try to decide.
+        With several of them, the ranking by each alone, which the run did not try to decide.
     weights : dict of str to float
         Weights of the tasks (or of the outcomes of one task) in the ranked score.
     estimates, standard_errors : dict of str to float
         Estimated full-benchmark mean score of each model.
     intervals : dict of str to (float, float)
-        Of the tested models' estimates, at `confidence`.
+        Intervals of the tested models' estimates, at `confidence`.
     abilities : dict of str to (float, float)
-        Ability and its standard error, in logits; of one outcome alone.
+        Ability and its standard error, in logits; only for a single outcome.
     items, draws, failed : dict of str to list or dict
         Items that each model was scored on, in the order they were told; those of them that were
-        drawn at random, with the probability of the draw; those it failed on, with the reason.
+        drawn at random, with the probability of the draw; items it failed on, with the reason.
     cost : dict of str to float
-        What each model spent, in price x units.
+        Amount spent on each model, in price x units.
     set_aside : dict of str to str
         Models dropped before the end, with the reason.
     findings : dict of str to list of str
-        Sentences about models of which the bank says little.
+        Reasons why the bank says little about a model, as `ModelRow.findings`.
     samples : dict of str to Drawn
         Estimates from the randomly drawn items alone.
     audits : dict of str to AuditResult
@@ -275,13 +276,13 @@ class Ranking(Shown):
     confidence : float
         Two-sided confidence at which a pair counts as decided.
     order : list of str
-        Models, best first; those set aside are not in it.
+        Models, best first, without those set aside.
     ties : list of tuple of str
-        The coarse view: runs of models whose neighbours are not decided.
+        The coarse view: runs of neighbours that are not decided.
     separated_within_ties : list of (str, str)
-        Pairs inside a tie group that are decided nevertheless.
+        Pairs within a run of `ties` that are decided nevertheless.
     withdrawn : list of (str, str)
-        Pairs that were decided the other way round, and are open again.
+        Pairs that were once decided the other way round and are open again.
     expected_wrong : float
         Expected number of wrong pairs among the decided ones, as for a single look.
     rank_ranges : dict of str to (int, int)
@@ -293,7 +294,7 @@ class Ranking(Shown):
     p_best : dict of str to float
         Probability of being the best.
     looks : {"every", "one"}
-        At which looks intervals hold: all, or one at a number of items that was fixed before.
+        Whether intervals hold at every look, or at one look at a number of items fixed in advance.
 
     Examples
     --------
@@ -355,33 +356,33 @@ class Ranking(Shown):
     def level_spent(self) -> float:
         """Part of the level of error that the looks so far could use up.
 
-        The rest is kept back for a horizon that is raised.
+        The rest is held back in case the horizon is raised.
         """
         looks = self.verdicts.looks
         return 1.0 if looks.once else looks.spent(self.verdicts.belief.n_items)
 
     @cached_property
     def open_pairs(self) -> list[OpenPairContent]:
-        """Open neighbours of the order, and what would decide them; the cheapest first."""
+        """Open neighbours of the order, and what would decide them, cheapest first."""
         costs = {m.name: m.cost / len(m.items) for m in self.models if m.items}
         return self.verdicts.missing(self.n_items, costs)
 
     @cached_property
     def places(self) -> dict[str, PlaceContent]:
-        """Among reference models: where each tested model stands."""
+        """Place of each tested model among reference models; empty without reference models."""
         tested = self.verdicts.tested if self.known else ()
         return {name: place_of(self.verdicts, name) for name in tested}
 
     @cached_property
     def p_top(self) -> dict[int, dict[str, float]]:
-        """Probability of being among the best k, for some k."""
+        """Probability of being among the best k, by k and model."""
         tops = sorted(k for k in {1, *self.tops} if k == 1 or k < len(self.order))
         chances = self.verdicts.p_top(tops).items()
         return {k: {m: of[m] for m in self.verdicts.names if m in of} for k, of in chances}
 
     @cached_property
     def pairs(self) -> tuple[PairRow, ...]:
-        """All pairs with a tested model; best first."""
+        """All pairs with at least one tested model, best first."""
         v = self.verdicts
         m, order, out = len(v.tested), v.rows.tolist(), []
         better, needed, state = v.better.tolist(), v.needed().tolist(), v.state.tolist()
@@ -400,7 +401,7 @@ class Ranking(Shown):
 
     @cached_property
     def pairwise(self) -> dict[Pair, float]:
-        """``P(a better than b)`` for every ordered pair. It describes; `decisions` decides."""
+        """``P(a better than b)`` for every ordered pair: descriptive; see `decisions`."""
         one_way = {(row.a, row.b): row.p for row in self.pairs}
         return one_way | {(b, a): 1.0 - p for (a, b), p in one_way.items()}
 
@@ -413,7 +414,7 @@ class Ranking(Shown):
     # -- more of it ---------------------------------------------------------------------------
 
     def row(self, model: str) -> ModelRow:
-        """What is known of one model.
+        """Return the row of one model.
 
         Examples
         --------
@@ -425,16 +426,16 @@ class Ranking(Shown):
         return self._rows[model]
 
     def interval(self, model: str, confidence: float | None = None) -> tuple[float, float]:
-        """Interval of the full-benchmark mean score, cut to [0, 1].
+        """Return the interval of a full-benchmark mean score, cut to [0, 1].
 
-        Student's where the number of items was fixed in advance, else one that holds at every
-        look; in either case computed for this confidence.
+        If the number of items was fixed in advance, Student's interval, else one that holds at
+        every look.
 
         Parameters
         ----------
         model : str
         confidence : float, optional
-            Two-sided; default that of the ranking.
+            Two-sided; default the ranking's.
 
         Examples
         --------
@@ -450,12 +451,12 @@ class Ranking(Shown):
     def difference(
         self, a: str, b: str, confidence: float | None = None
     ) -> tuple[float, float, float]:
-        """Estimated difference of the scores of two models, and the ends of its interval.
+        """Estimate the difference of two models' scores, with the ends of its interval.
 
         Parameters
         ----------
         a, b : str
-            At least one of them tested, and neither set aside.
+            At least one of them must be tested, and neither set aside.
         confidence : float, optional
             Two-sided; default that of the ranking.
 
@@ -475,11 +476,11 @@ class Ranking(Shown):
         return gap, -float(high[j, i]), -float(low[j, i])
 
     def in_words(self) -> str:
-        """The order as one line, ``B > A > {C, D} > E``.
+        """Write the order as one line, ``B > A > {C, D} > E``.
 
-        Models in braces are all open to each other, or equivalent. A run in which some pair is
-        decided though no neighbours are is a chain, ``C (3 to 4) >~ D (3 to 5) >~ E (4 to 5)``,
-        with the ranks that each may have.
+        Pairs of models in braces are all open or equivalent. A run in which some pair is decided
+        although no neighbours are is a chain, ``C (3 to 4) >~ D (3 to 5) >~ E (4 to 5)``, with the
+        ranks that each may have.
 
         Examples
         --------
@@ -494,7 +495,7 @@ class Ranking(Shown):
         return ranking_grid(self.to_dict(), self.in_words() or "no model was ranked")
 
     def content_of(self, row: ModelRow) -> ModelContent:
-        """JSON values of one model, estimates on the metric's own scale.
+        """Return the JSON values of one model, estimates on the metric's own scale.
 
         Examples
         --------
@@ -539,7 +540,7 @@ class Ranking(Shown):
         }
 
     def to_dict(self) -> RankingContent:
-        """JSON values, estimates on the metric's own scale and in its own direction.
+        """Return JSON values, estimates on the metric's own scale and in its own direction.
 
         Examples
         --------
@@ -551,7 +552,7 @@ class Ranking(Shown):
         rows = self.pairs
         if len(self.order) > _ALL_PAIRS:
             # A leaderboard has thousands of reference models, nearly all of them far from a new
-            # one: only pairs that are open, or neighbours, are written down.
+            # one: of pairs with them, only open, equivalent and adjacent ones are written down.
             known, place = set(self.known), {m: i for i, m in enumerate(self.order)}
             rows = tuple(
                 r

@@ -1,4 +1,4 @@
-"""`Standing`: the ranker's own looks, and what turns and stopping rules are decided on."""
+"""`Standing`: the ranker's own looks, and the state that turns and stopping rules depend on."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .weighted import WeightedSum
 
 @dataclass(eq=False)
 class Standing:
-    """Takes the looks of a ranking and its verdicts; stopping rules look at it.
+    """Takes a ranking's looks, holds its verdicts, and is what stopping rules read.
 
-    Models are those that take part, in the order of `Verdicts.tested`.
+    Arrays by model have the models that take part, in the order of `Verdicts.tested`.
 
     Attributes
     ----------
     score : WeightedSum
-        What is ranked by.
+        The ranked score.
     ledger : Ledger
     references : References or None
     confidence, min_difference : float
     familywise : bool
     question : {"benchmark", "population"}
     looks : Looks
-        The latest.
+        The latest looks.
     horizon : int or None
-        Items of a pair that are possible at most by the limits in force.
+        Most items that a pair can get under the limits in force.
     elapsed : float
-        Seconds of the run, as the ranker last heard of them.
+        Seconds of the run, as last passed to `Ranker.change`.
     barred : set of frozenset of str
         Pairs of tested models that may not be decided.
     looked : Belief or None
-        Of the last look, by which turns are decided; None where they are decided by what is known
-        at the moment.
+        The belief at the last look, on which turns are decided; None if they are decided on the
+        current belief.
     """
 
     score: WeightedSum
@@ -60,12 +60,12 @@ class Standing:
 
     @property
     def verdicts(self) -> Verdicts:
-        """Verdicts by the belief that turns are decided by."""
+        """Verdicts from the belief on which turns are decided."""
         return self._verdicts(self.seen)
 
     @property
     def items(self) -> NDArray[np.int64]:
-        """Items of each model that were told or are in flight; shape (n_tested,)."""
+        """Number of items told or in flight, by model; shape (n_tested,)."""
         return self.ledger.n[self.ledger.active]
 
     @property
@@ -80,27 +80,27 @@ class Standing:
 
     @property
     def committed(self) -> float:
-        """Spent so far, with what is in flight at its expected cost."""
+        """Amount spent so far, plus the expected cost of items in flight."""
         return self.ledger.committed
 
     def affordable(self, budget: float) -> Mask:
-        """For whom some item fits a budget; shape (n_tested,)."""
+        """Return for which models some item fits a budget; shape (n_tested,)."""
         return self.ledger.able(self.ledger.left(budget))[self.ledger.active]
 
     # -- looks --------------------------------------------------------------------------------
 
     def belief(self, question: str = "", score: WeightedSum | None = None) -> Belief:
-        """The current state of all models."""
+        """Return the current belief about all models."""
         belief = (score or self.score).belief(question or self.question)
         return belief if self.references is None else replace(belief, references=self.references)
 
     @property
     def seen(self) -> Belief:
-        """The belief that turns are decided by."""
+        """The belief on which turns are decided."""
         return self.belief() if self.looked is None else self.looked
 
     def look(self) -> None:
-        """Take a look: what is known now decides turns, until the next."""
+        """Take a look: the current belief decides turns until the next look."""
         belief, looks = self.belief(), self.looks.joined(len(self.ledger.accounts))
         n = belief.n if belief.references is None else belief.pairs[3]
         if looks.horizons and n.max(initial=0.0) > looks.horizons[-1]:
@@ -109,7 +109,7 @@ class Standing:
             most = int(n.max(initial=0.0))
             if most > looks.horizons[-1]:
                 looks = looks.raised(max(self.horizon or 10 * most, most + 1))
-        if not looks.once:  # else a look is taken whenever the verdicts are asked for
+        if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         if looks.counts is not belief.counts:
             belief = replace(belief, counts=looks.counts)
@@ -119,7 +119,7 @@ class Standing:
 
     @property
     def latest(self) -> Verdicts:
-        """Verdicts by what is known at the moment."""
+        """Verdicts from the current belief."""
         return self._verdicts(self.belief())
 
     def _verdicts(self, belief: Belief) -> Verdicts:
@@ -130,7 +130,7 @@ class Standing:
         return self._kept[1]
 
     def first_look(self, score: WeightedSum | None = None, question: str = "") -> Verdicts:
-        """Verdicts on another score or question by a first look, which is not kept."""
+        """Return verdicts on another score or question from a first look, which is not kept."""
         belief = replace(self.belief(question, score), references=None)
         looks, near = self.looks.anew, self.min_difference
         if score is not None:
@@ -139,7 +139,7 @@ class Standing:
 
     def _verdicts_of(self, belief: Belief, looks: Looks, near: float) -> Verdicts:
         active = self.ledger.active
-        if looks.once:  # there is no other look than this
+        if looks.once:  # this is the only look
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         belief, bar = belief.only(active), None
         names = [self.ledger.accounts[j].name for j in active]

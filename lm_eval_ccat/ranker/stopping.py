@@ -1,8 +1,8 @@
-"""Stopping rules: values that say which models still need items, and why a ranking stopped.
+"""Stopping rules: which models still need items, and why a ranking stopped.
 
-Rules combine: ``a & b`` stops when both would, ``a | b`` when either does. A goal is what a
-ranking is for (all decided, a standard error); a limit is what it may take (money, items, time).
-Your own rule is a subclass of `StoppingRule` with `wants` and `why`.
+Rules combine: ``a & b`` stops when both would, ``a | b`` when either would. A goal is what a
+ranking is for (all pairs decided, a standard error); a limit is what it may use (money, items,
+time). To write your own rule, subclass `StoppingRule` and define `wants` and `why`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class StoppingRule(ABC):
     Attributes
     ----------
     goal : bool
-        Whether reaching it is success; false for limits.
+        Whether reaching it counts as success; False for limits.
     looks : bool
-        Whether it may stop by what is decided, so that verdicts have to hold at every look.
+        Whether it may stop because of verdicts, so that these have to hold at every look.
 
     Examples
     --------
@@ -48,22 +48,22 @@ class StoppingRule(ABC):
 
     @abstractmethod
     def wants(self, standing: Standing) -> Mask:
-        """Models that this rule would give more items; shape (n_tested,)."""
+        """Return the models that this rule would give more items; shape (n_tested,)."""
 
     def why(self, standing: Standing) -> str:
-        """Why the rule stopped the ranking, in words; empty if it did not."""
+        """Return why the rule stopped the ranking, in words; empty if it has no reason to give."""
         return ""
 
     def met(self, standing: Standing) -> bool:
-        """Whether the rule stops the ranking."""
+        """Return whether the rule stops the ranking."""
         return not self.wants(standing).any()
 
     def parts(self) -> tuple[StoppingRule, ...]:
-        """The single rules that this one is made of."""
+        """Return the single rules that this one is made of."""
         return (self,)
 
     def limits(self) -> tuple[StoppingRule, ...]:
-        """Limits that hold whatever the rest of the rule says."""
+        """Return the limits that hold whatever the rest of the rule says."""
         return () if self.goal else (self,)
 
     def __and__(self, other: StoppingRule) -> StoppingRule:
@@ -80,7 +80,7 @@ class AllDecided(StoppingRule):
     Parameters
     ----------
     alone : bool, optional
-        Whether a model without rivals is asked up to its limit.
+        Whether a model without rivals goes on to its limit.
     """
 
     alone: bool = True
@@ -104,7 +104,7 @@ class AllDecided(StoppingRule):
 
 @dataclass(frozen=True)
 class _OfNumber(StoppingRule):
-    """A rule of one number, which is checked."""
+    """A rule with one number, which is checked."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -131,11 +131,11 @@ class TargetError(_OfNumber):
 
 
 class _ByVerdicts(_OfNumber):
-    """A goal of ranks: a model that misses it goes on while some pair of it may be decided."""
+    """A goal on ranks: a model that misses it goes on while one of its open pairs is not barred."""
 
     @abstractmethod
     def misses(self, standing: Standing) -> Mask:
-        """Models that do not reach the goal yet; shape (n_tested,)."""
+        """Return the models that have not reached the goal yet; shape (n_tested,)."""
 
     def wants(self, standing: Standing) -> Mask:
         v = standing.verdicts
@@ -147,7 +147,7 @@ class _ByVerdicts(_OfNumber):
 
 @dataclass(frozen=True)
 class TopDecided(_ByVerdicts):
-    """Who the best `k` are is decided, their order among themselves need not be."""
+    """It is decided who the best `k` models are; their order among themselves need not be."""
 
     k: int
 
@@ -167,7 +167,7 @@ class TopDecided(_ByVerdicts):
 
 @dataclass(frozen=True)
 class RankWidth(_ByVerdicts):
-    """Every model's rank range spans at most `w` ranks; 1 is a certain rank."""
+    """Every model's rank range spans at most `w` ranks; with 1, every rank is certain."""
 
     w: int
 
@@ -192,21 +192,21 @@ class Percentile(_ByVerdicts):
 
 
 def _spans(standing: Standing) -> NDArray[np.int64]:
-    """Ranks that each tested model may have, less one."""
+    """Return the number of ranks that each tested model may have, less one."""
     best, worst = (x[: len(standing.items)] for x in standing.verdicts.ranges)
     return np.asarray(worst - best)
 
 
 def budget_used_up(amount: float, left: float) -> str:
-    """Why a budget ends a ranking, in words."""
-    left = 0.0 if left < 1e-9 * amount else left  # what the rounding of a sum leaves
-    # Hundredths of a cent without powers of ten.
+    """Say in words that the budget ended a ranking."""
+    left = 0.0 if left < 1e-9 * amount else left  # a rounding error of the sum
+    # Write hundredths of a cent without an exponent.
     plain = f"{left:.7f}" if 1e-6 <= left < 1e-4 else f"{left:.4g}"
     return f"the budget is used up ({plain} of {amount:.6g} left)"
 
 
 class _Limit(_OfNumber):
-    """What a ranking may take: reaching it is no success, and says nothing of what is decided."""
+    """A limit on what a ranking may use: reaching it is no success, and needs no verdicts."""
 
     goal = False
     looks = False
@@ -222,7 +222,7 @@ class Unlimited(_Limit):
 
 @dataclass(frozen=True)
 class Budget(_Limit):
-    """No item that is left fits into `amount`, the sum of price x units."""
+    """No remaining item fits into `amount`, the sum of price x units."""
 
     amount: float
 
@@ -248,7 +248,7 @@ class MaxItems(_Limit):
 
 @dataclass(frozen=True)
 class Time(_Limit):
-    """The run has taken `seconds`, as ``Ranker.change(elapsed=...)`` tells it."""
+    """The run has taken `seconds`, as reported through ``Ranker.change(elapsed=...)``."""
 
     seconds: float
 
@@ -266,7 +266,7 @@ class _Several(StoppingRule):
 
     @classmethod
     def of(cls, *rules: StoppingRule) -> StoppingRule:
-        """Both; one that is of this kind already gives its own."""
+        """Combine rules; one that is already of this kind contributes its own parts."""
         for rule in rules:
             if not isinstance(rule, StoppingRule):
                 raise UsageError(f"{rule!r} is not a stopping rule")
@@ -280,7 +280,7 @@ class _Several(StoppingRule):
         return tuple(part for r in self.rules for part in r.parts())
 
     def _split(self) -> tuple[list[StoppingRule], list[StoppingRule]]:
-        """Rules with a goal, and limits."""
+        """Return the rules with a goal, and the others."""
         goals = [r for r in self.rules if has_goal(r)]
         return goals, [r for r in self.rules if r not in goals]
 
@@ -302,7 +302,7 @@ class _Any(_Several):
     sign = "|"
 
     def _wanted(self, standing: Standing) -> Mask:
-        """Models that the goals want more items for; all where there is no goal."""
+        """Return the models that the goals want more items for; all if there is no goal."""
         each = [r.wants(standing) for r in self._split()[0]]
         if not each:
             return ~standing.nobody
@@ -311,7 +311,7 @@ class _Any(_Several):
 
     def wants(self, standing: Standing) -> Mask:
         out = self._wanted(standing)
-        # A limit holds for each model by itself: who has reached it gets no more.
+        # A limit holds for each model by itself: one that has reached it gets no more items.
         for limit in self._split()[1]:
             out = out & limit.wants(standing)
         return out
@@ -333,7 +333,7 @@ class _Any(_Several):
 
 
 def rule_of(words: str) -> StoppingRule:
-    """The stopping rule that ``stop:`` writes in words.
+    """Parse a stopping rule written in words, as in the option ``stop``.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def rule_of(words: str) -> StoppingRule:
     Raises
     ------
     UsageError
-        It is written in other words.
+        `words` does not follow this grammar.
 
     Examples
     --------
@@ -357,13 +357,13 @@ def rule_of(words: str) -> StoppingRule:
     ways = [[_single(one, words) for one in way.split(" and ")] for way in words.split(" or ")]
     rules = []
     for way in ways:
-        if len(way) > 1:  # a model alone goes on for the other goals, not to its limit
+        if len(way) > 1:  # a single model goes on until the other goals are met, not to its limit
             way = [AllDecided(alone=False) if isinstance(r, AllDecided) else r for r in way]
         rules.append(reduce(and_, way))
     return reduce(or_, rules)
 
 
-#: Arguments of earlier versions that `words_of` writes in words.
+#: Arguments of earlier versions that `words_of` translates.
 OLD_GOALS = ("target_se", "stop_when_decided", "rank_width", "percentile")
 
 
@@ -373,7 +373,7 @@ def words_of(
     rank_width: int | None = None,
     percentile: float | None = None,
 ) -> str:
-    """The words for what earlier versions said by four arguments.
+    """Translate the four stopping arguments of earlier versions into words for `rule_of`.
 
     Examples
     --------
@@ -409,16 +409,16 @@ def _single(text: str, words: str) -> StoppingRule:
 
 
 def has_goal(rule: StoppingRule) -> bool:
-    """Whether a rule has a goal, and not limits alone."""
+    """Return whether a rule has a goal, rather than only limits."""
     return any(part.goal for part in rule.parts())
 
 
 def stopping_rule(
     stop: StoppingRule | str | None, options: dict[str, Any] | None = None
 ) -> StoppingRule:
-    """The rule that stops a ranking, beside its limits, from words or from a rule.
+    """Return the stopping rule that `stop` gives as words or as a rule; default `AllDecided`.
 
-    Arguments of earlier versions (`OLD_GOALS`) are taken out of `options`, with a warning.
+    Remove arguments of earlier versions (`OLD_GOALS`) from `options`, with a warning.
     """
     taken = {key: options.pop(key) for key in OLD_GOALS if options and key in options}
     older = {key: value for key, value in taken.items() if value is not None}
@@ -440,7 +440,7 @@ def stopping_rule(
 def limits(
     rule: StoppingRule, budget: float | None, max_items: int | None
 ) -> tuple[float, int | None]:
-    """Budget and items per model, the tighter of those given and those of the rule."""
+    """Return the tightest budget and items per model among the arguments and the rule's limits."""
     budgets = [r.amount for r in rule.limits() if isinstance(r, Budget)]
     if budget is not None and budget != math.inf:
         budgets.append(number(budget, "budget", 0.0, above=True))

@@ -1,4 +1,4 @@
-"""From the state of a ranking to its `Ranking`."""
+"""`Summary`: builds a `Ranking` from the state of a ranker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOPS = (1, 3, 5, 10)
 
 
 class Summary:
-    """Puts a ranking's results together, of the whole and of its parts.
+    """Puts together the results of a ranking and of its parts.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class Summary:
         self._turns, self._standing, self._ledger = turns, turns.standing, turns.ledger
         self._contents = turns.ledger.contents
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
-        #: Sums of some of the tasks, by group.
+        #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
             name: turns.standing.score.of(self._contents.group(name, stated))
             for name, stated in groups.items()
         }
 
     def ranking(self, done: bool, parts: bool) -> Ranking:
-        """The current ranking."""
+        """Return the current ranking."""
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
         v, goal = standing.latest, rule if has_goal(rule) else AllDecided()
         whole = replace(
@@ -82,7 +82,7 @@ class Summary:
         return replace(whole, outcomes=outcomes, weights=weights)
 
     def _outcomes(self, n: int, task: Task) -> dict[str, Ranking]:
-        """A ranking by each outcome of a task by itself."""
+        """Return a ranking by each single outcome of a task."""
         out = {}
         for one in task.states:
             about = {**_what(one.outcome), "method": one.outcome.bank.method, "ccat": __version__}
@@ -92,7 +92,7 @@ class Summary:
     # -- rows ---------------------------------------------------------------------------------
 
     def _rows(self, score: WeightedSum, line: str = "", v: Verdicts | None = None) -> Ranking:
-        """A ranking by one score; by a first look where there are no verdicts yet."""
+        """Return a ranking by one score; without verdicts `v`, from a first look."""
         v, tasks = v or self._standing.first_look(score), self._contents.tasks
         belief = self._standing.belief(v.belief.question, score).on_scores
         models = [self._row(a, v, score, belief) for a in self._ledger.accounts]
@@ -122,12 +122,12 @@ class Summary:
             looks=v.looks.anew,
             of_method=about.interval if about else None,
         )
-        # What failures may hide is a part of the bound, and no part of what it is added to.
+        # The bound covers what failures may hide, so it starts from the estimate without `lean`.
         bound = self._bound(account, score, estimate, v.confidence)
         if belief.lean is not None:
             estimate = replace(estimate, lean=float(belief.lean[j]))
         items = [i for i in account.told if contents.task_at(i) in score.tasks]
-        if only and not whole:  # an answer may lack an outcome, whose judge failed, say
+        if only and not whole:  # an answer may lack an outcome (its judge failed, say)
             start = contents.tasks[score.tasks[0]].where.start
             items = [i for i in items if i - start in only.scores[j]]
         failed = [i for i in account.failed if contents.task_at(i) in score.tasks]
@@ -155,7 +155,7 @@ class Summary:
     def _bound(
         self, account: Account, score: WeightedSum, estimate: Estimate, confidence: float
     ) -> tuple[float, float] | None:
-        """The interval if every failed item had scored 0, or 1, and so all that it stands for."""
+        """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
         down = up = 0.0
         for t, weight in zip(score.tasks, score.weights.tolist()):
             at, leader = self._contents.tasks[t].where, self._contents.tasks[t].leader
@@ -173,7 +173,7 @@ class Summary:
 
     @property
     def signature(self) -> str:
-        """What a reader needs to reproduce the ranking, in one line."""
+        """One line with everything that a reader needs to reproduce the ranking."""
         turns, standing, outcomes = self._turns, self._standing, self._contents.outcomes
         what = _what(outcomes[0])
         if len(outcomes) > 1:
@@ -224,5 +224,5 @@ def _what(o: Outcome) -> dict[str, object]:
 
 
 def _line(parts: Mapping[str, object]) -> str:
-    """One line that lets a reader reproduce a number: ``task:gsm|metric:acc|...``."""
+    """Join parts into one line for reproducing a number: ``task:gsm|metric:acc|...``."""
     return "|".join(f"{k}:{v}" for k, v in parts.items() if v is not None)

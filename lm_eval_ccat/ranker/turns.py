@@ -1,4 +1,4 @@
-"""Whose turn it is: which model gets the next item, which item, and whether any is left to ask."""
+"""Turns: which model gets the next item, which item that is, and whether any is left to ask."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .standing import Standing
 from .stopping import StoppingRule
 from .verdicts import Mask
 
-#: How much more an item of another model must be worth before a model that is asked for by itself
-#: leaves its turn. The worth falls with the square of the items, so 4 lets a quick model run ahead
-#: to twice the items that it would get in turn.
+#: How much more an item of another model must be worth before a model that asks for itself gives up
+#: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
+#: ahead to twice the items that it would get in turn.
 _PATIENCE = 4.0
 
 
 class Turn(NamedTuple):
-    """The model that may get an item, and the task it is of while the warm-up says so."""
+    """The model that may get an item, and during the warm-up the item's task."""
 
     model: int
     task: int | None = None
@@ -32,22 +32,22 @@ class Turn(NamedTuple):
 
 @dataclass(eq=False)
 class Turns:
-    """Decides who is next; it changes nothing but what it has looked up.
+    """Decides which model is next; a decision changes no state except caches.
 
     Parameters
     ----------
     standing : Standing
     rule : StoppingRule
-        Who still needs items after the warm-up.
+        Says which models still need items after the warm-up.
     warmup : int
-        Items that every model gets of every task first.
+        Items of every task that every model gets first.
     cap : int
-        Most items per model; the warm-up is not cut by it.
+        Most items per model; it does not cut the warm-up.
     seed : int
     audit_share : float
-        Share of the items of each model and task that is drawn at random.
+        Share of the items of each model and task that the audit draws at random.
     exposure : int
-        Items among which each one is drawn.
+        Number of most informative items from which each item is drawn.
     """
 
     standing: Standing
@@ -66,10 +66,10 @@ class Turns:
         self.audits = audit.Audits(self.audit_share)
 
     def learned(self) -> None:
-        """An answer has come in, or will not come: the ranker looks, once its warm-up is over.
+        """Take a look, after the warm-up, because an answer has come in or has failed.
 
-        Where a look at all models together is expensive, turns are decided on one that is some
-        answers old. When it is taken depends on what was told, not on who reads a result.
+        If a look at all models is expensive, turns are decided on a look that is some answers old.
+        When a look is taken depends only on what was told, not on who reads a result.
         """
         standing = self.standing
         every = 1 if standing.score.alone is None else self._policy.answers_per_look
@@ -83,20 +83,20 @@ class Turns:
     # -- who is next --------------------------------------------------------------------------
 
     def warming(self) -> Mask:
-        """Which models still have warm-up items ahead of them; shape (n_models, n_tasks)."""
+        """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         ledger = self.ledger
         ahead = (ledger.loads < self.warmup) & (ledger.remaining > 0)
         return np.asarray(ahead & ledger.active_mask[:, None])
 
     def wanted(self) -> Mask:
-        """Models that the stopping rule would give more items; shape (n_models,)."""
+        """Return the models that the stopping rule would give more items; shape (n_models,)."""
         out = self.ledger.active_mask.copy()
         if out.any():
             out[out] = self.rule.wants(self.standing)
         return out
 
     def candidates(self) -> list[Turn]:
-        """Who may get the next item; depends on the state alone, so it is kept."""
+        """Return who may get the next item; cached, because it depends only on the state."""
         ledger = self.ledger
         if self.stopped is not None:
             return []
@@ -113,16 +113,16 @@ class Turns:
 
     @property
     def _free(self) -> float:
-        """The most that an item of the warm-up may cost."""
+        """Most that an item of the warm-up may cost."""
         return math.inf if self._policy.warmup_ignores_budget else self.ledger.left()
 
     def alone(self, account: Account) -> Turn | None:
-        """The turn of one model if it may get an item now.
+        """Return the turn of one model if it may get an item now.
 
-        Asked for by itself a model waits for no other: it takes its whole warm-up at once and goes
-        on while others are still warming up, whose warm-up stays reserved in the budget. Only
-        where the budget is too small for all does it leave the turn to a model whose next item is
-        worth much more for its price.
+        A model that asks for itself waits for no other: it takes its whole warm-up at once and goes
+        on while others are still warming up, for whom the budget reserves their warm-up. Only if
+        the budget is too small for all does it leave the turn to a model whose next item is worth
+        much more for its price.
         """
         ledger, j = self.ledger, account.at
         if self.stopped is not None or account.dropped is not None:
@@ -153,9 +153,9 @@ class Turns:
         return Turn(j)
 
     def best(self, room: Collection[int] | None = None, least: float = 0.0) -> Turn | None:
-        """The turn to take next among models with room (None: all models), or None.
+        """Return the next turn among models with room (`room` None: all models), or None.
 
-        Nobody, too, where that choice is worth less than `least` of the choice among all.
+        Also None if that choice is worth less than the share `least` of the best among all.
         """
         every = self.candidates()
         able = every if room is None else [t for t in every if t.model in room]
@@ -165,7 +165,7 @@ class Turns:
             return able[0]
         of = self.ledger.prices.tolist()
         free = {t.model for t in every if of[t.model] == 0.0}
-        if free:  # a free model comes first, whatever the others would tell
+        if free:  # a free model comes first, however informative the others are
             able = [t for t in able if t.model in free] or ([] if least else able)
             every, of = able, [price or 1.0 for price in of]
             if not able:
@@ -175,7 +175,7 @@ class Turns:
         return None if worth[turn.model] < least * max(worth.values()) else turn
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
-        """How much the next item of each model is worth for its price."""
+        """Return how much the next item of each model is worth for its price."""
         pending = [tuple(self.ledger.accounts[j].pending) for j in models]
         standing = self.standing
         worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
@@ -184,25 +184,25 @@ class Turns:
     # -- which item ---------------------------------------------------------------------------
 
     def item(self, turn: Turn) -> Choice:
-        """The item that a model gets next."""
+        """Return the item that a model gets next."""
         drawn = None if self._policy.draws else self.audited(turn)
         if drawn is not None:
             return drawn
         best = self._next(turn, self.exposure)
         if len(best) == 1 or best[0].probability is not None:
-            return best[0]  # what is drawn at random is not drawn again
-        # The "randomesque" rule of computerized adaptive testing: a draw among the K most
-        # informative spreads use, for a test that asks the most informative asks the same first
-        # items of everyone, and who learns those gains rank.
+            return best[0]  # an item that was drawn at random is not drawn again
+        # The "randomesque" rule of computerized adaptive testing: drawing among the K most
+        # informative items spreads their use. A test that always asks the most informative one
+        # asks the same first items of everyone, and a model that learns those gains rank.
         task = self.ledger.contents.task_at(best[0].item)
         n_asked = int(self.ledger.asked[turn.model, task])
         rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
         return best[int(rng.integers(len(best)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
-        """The items that the policy would ask next."""
+        """Return the items that the policy would ask next."""
         ledger, account = self.ledger, self.ledger.accounts[turn.model]
-        free = ledger.by_mean and turn.task is not None  # a warm-up whose single items may be dear
+        free = ledger.by_mean and turn.task is not None  # warm-up items may exceed the budget left
         choosable = ledger.choosable(account, math.inf if free else ledger.left())
         if turn.task is not None and len(ledger.contents.tasks) > 1:
             where = ledger.contents.tasks[turn.task].where
@@ -212,10 +212,10 @@ class Turns:
         return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
     def audited(self, turn: Turn) -> Choice | None:
-        """The item that the audit draws now, if one is due in the task that the model is in.
+        """Return the item that the audit draws now, if one is due in the model's current task.
 
-        Near the end of the budget nothing is drawn once any item left is too dear: drawing among
-        the affordable ones only would not be a draw among all.
+        Draw nothing once any remaining item exceeds the budget left: a draw among only the
+        affordable items would not be uniform over all.
         """
         if not self.audit_share:
             return None
@@ -234,5 +234,5 @@ class Turns:
 
 
 def _by_task(where: Mask) -> list[Turn]:
-    """Turns of the warm-up, task by task."""
+    """Return the turns of the warm-up, task by task."""
     return [Turn(j, t) for t, j in np.argwhere(where.T).tolist()]
