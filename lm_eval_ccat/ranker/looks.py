@@ -4,7 +4,7 @@ After `n` items of both models (n >= 10, at most `horizon` of N) a pair is decid
 
     |z| >= 1.04 C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,
 
-where z is the difference in standard errors, brought from Student's tail to the normal one. C solves
+with z the difference in standard errors, brought from Student's tail to the normal one. C solves
 
     level = 2 Phi(-c_0) + sum over looks of phi(c_k') c_k' (d_k - 2 (log c_k - log c_(k-1))),
     d_k = log I_k - log I_(k-1),  I = n / (1 - n/N),  c_k' = c_k + 0.583 sqrt(d_k):

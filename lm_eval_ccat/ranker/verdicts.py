@@ -2,11 +2,11 @@
 
 Two rules make verdicts consistent by construction. The order sorts by location, and the evidence
 of a pair counts only in the direction of that order: a pair whose evidence points the other way is
-open. One p-value, which holds at every look, gives decisions, equivalence and what is missing.
+open. Decisions, equivalence and what is missing all come from one p-value that holds at every look.
 
-Reference models are rows of `Verdicts` like any other, and columns only of the matrices, which
-have one row per *tested* model. Pairs of reference models are never stored: exact ones are decided
-as they stand, equal ones are equivalent.
+Reference models are rows in the order like any other, but only columns of the matrices, which have
+one row per *tested* model. Pairs of reference models are not stored: unequal ones count as decided,
+equal ones as equivalent.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ Signs = NDArray[np.int8]
 OPEN, DECIDED, EQUIVALENT = 0, 1, 2
 WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
-_DRAWS, _SEED = 4096, 0x4A4B  # a probability of ranks is known to 0.008
-#: Further items that `Verdicts.missing` looks ahead.
+_DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
+#: How many further items `Verdicts.missing` looks ahead.
 _FAR = 20_000
 _ALL = (slice(None), slice(None))
 
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """What is known of every pair of a tested model (rows) and any model (columns).
+    """Verdicts on every pair of a tested model (rows) and any model (columns).
 
-    Columns are the tested models, then the reference models. Two verdicts of the same belief and
-    looks are the same.
+    Columns are the tested models, then the reference models. Verdicts depend only on the
+    attributes below.
 
     Attributes
     ----------
     belief : Belief
     looks : Looks
-        Of these models; ``looks.after(belief, ...)`` for a first look at this belief.
+        Looks at these models; ``looks.after(belief, ...)`` for a first look at this belief.
     tested : sequence of str
         Names of the tested models.
     confidence : float
     familywise : bool
-        Whether it is that of all pairs together, those with reference models among them.
+        Whether `confidence` is for all pairs together, including those with reference models.
     min_difference : float
         On [0, 1].
     bar : ndarray of bool, shape (n_tested, n_rows), optional
-        Pairs that may not be decided, whatever was seen.
+        Pairs that may not be decided, whatever the evidence.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Verdicts:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of all rows, the tested models first."""
+        """Names of all models, the tested ones first."""
         r = self.belief.references
         return (*self.tested, *(() if r is None else r.names))
 
@@ -87,22 +87,22 @@ class Verdicts:
 
     @cached_property
     def location(self) -> Floats:
-        """Location of every row; shape (n_rows,)."""
+        """Location of every model; shape (n_rows,)."""
         r = self.belief.references
         return self.belief.location if r is None else np.r_[self.belief.location, r.location]
 
     @cached_property
     def barred(self) -> Mask:
-        """Pairs that are not decided, whatever was seen, a model and itself among them."""
+        """Pairs that are never decided, including every model with itself."""
         shape = self.belief.pairs[0].shape
         out = np.zeros(shape, dtype=bool) if self.bar is None else self.bar.copy()
         out.flat[:: shape[1] + 1] = True
         return out
 
     def _alone(self, at: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
-        """p of pairs at an index of the matrices, and which are close, each pair by itself.
+        """Return p of pairs at an index of the matrices, and which are close, each pair by itself.
 
-        p is two-sided, valid at every look, and 1 where it decides nothing.
+        p is two-sided, valid at every look, and 1 if it decides nothing.
         """
         belief, level = self.belief, 1.0 - self.confidence
         gap, variance = (x[at] for x in belief.pairs[:2])
@@ -110,7 +110,7 @@ class Verdicts:
         up, down, close = (0.0 * gap,) * 3 if seen is None else seen[(slice(None), *at)]
         p = np.exp(-np.where(gap > 0.0, up, np.where(gap < 0.0, down, 0.0)))
         near = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
-        if (exact := variance == 0.0).any():  # known in full, whatever was seen
+        if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
             p, near = np.where(exact, np.abs(gap) <= ROUNDING, p), near | exact
         if near.any():
             r, m = belief.references, len(belief.location)
@@ -122,9 +122,9 @@ class Verdicts:
 
     @cached_property
     def _family(self) -> tuple[Floats, Mask, float]:
-        """`_alone` of all pairs as their family leaves it.
+        """`_alone` of all pairs adjusted for their family, and the divisor for open pairs.
 
-        And what the level of a pair that is open, and of an interval, is divided by.
+        The divisor applies to the level that an open pair has to reach.
         """
         p, near = self._alone()
         if not self.familywise:
@@ -133,10 +133,10 @@ class Verdicts:
         return stepped, near, by
 
     def _decided(self, at: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
-        """Signs and states of pairs at an index of the matrices."""
+        """Return the signs and states of pairs at an index of the matrices."""
         if self.familywise or at is _ALL:
             p, near = (x[at] for x in self._family[:2])
-        else:  # a few pairs are decided without all others
+        else:  # without a family, a few pairs need no others
             p, near = self._alone(at)
         sign = np.sign(self.belief.pairs[0][at]).astype(np.int8)
         sign[(p > 1.0 - self.confidence) | near] = 0
@@ -150,28 +150,28 @@ class Verdicts:
     def sign(self) -> Signs:
         """1 where the row is decidedly better, -1 where the column is; shape (n_tested, n_rows).
 
-        Not 0 exactly where the state is "decided".
+        Nonzero exactly where the state is "decided".
         """
         return self._all_decided[0]
 
     @property
     def state(self) -> Signs:
-        """Open, decided or equivalent, also where the interval excludes 0."""
+        """OPEN, DECIDED or EQUIVALENT; the last even if the interval excludes 0."""
         return self._all_decided[1]
 
     @cached_property
     def better(self) -> Floats:
-        """P(row better than column), as if looked at once: it describes and decides nothing."""
+        """P(row better than column), as if looked at once: descriptive, it decides nothing."""
         gap, variance, _, _ = self.belief.pairs
         out = np.where(gap > 0.0, 1.0 - self.belief.tails, self.belief.tails)
         out[(variance == 0.0) & (np.abs(gap) <= ROUNDING)] = 0.5
         return out
 
     def intervals(self, confidence: float | None = None) -> tuple[Floats, Floats]:
-        """Ends of every difference of scores, row less column, which hold at every look.
+        """Return both ends of every difference of scores, row less column; they hold at all looks.
 
-        A difference that is decided keeps its side where an earlier look, or evidence of the
-        method's own, decided it.
+        The interval of a decided pair stays on its side of 0, even if an earlier look, or the
+        method's own evidence, decided it.
         """
         level, b = 1.0 - (self.confidence if confidence is None else confidence), self.belief
         gap, variance, df, n = b.on_scores.pairs
@@ -186,12 +186,12 @@ class Verdicts:
         return low, high
 
     def gate(self, low: float, high: float, margin: float) -> str:
-        """In the words of a gate: is the second of two models better than the first, or how bad?
+        """Say in the words of a gate whether the second of two models is better than the first.
 
         Parameters
         ----------
         low, high : float
-            Ends of the interval of second less first.
+            Ends of the interval of the second model's score less the first's.
         margin : float
             How much worse is still good enough, on [0, 1].
         """
@@ -207,7 +207,7 @@ class Verdicts:
         return NOT_WORSE if 0.0 < margin and -margin <= low else NOT_KNOWN
 
     def needed(self) -> Floats:
-        """P(better) that a pair would have to show now to be decided; shape (n_tested, n_rows)."""
+        """Return the P(better) that would decide each pair now; shape (n_tested, n_rows)."""
         gap, variance, df, n = self.belief.pairs
         level = (1.0 - self.confidence) / self._family[2]
         c = self.looks.reach(level, df, n, self.belief.n_items)
@@ -218,7 +218,7 @@ class Verdicts:
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
-        """Pairs that were decided the other way round, and are open again."""
+        """Pairs that were once decided the other way round and are open again."""
         gap, seen = self.belief.pairs[0], self.looks.seen
         if seen is None:
             return []
@@ -230,7 +230,7 @@ class Verdicts:
 
     @cached_property
     def rows(self) -> Ints:
-        """Rows best first; equal ones as they were given, tested models before reference models."""
+        """Rows, best first; equal ones in the order given, tested before reference models."""
         return np.argsort(-self.location, kind="stable")
 
     @property
@@ -239,7 +239,7 @@ class Verdicts:
         return [self.names[i] for i in self.rows]
 
     def pair(self, i: int, j: int) -> tuple[int, int]:
-        """Sign of ``i - j`` and state, of rows; two reference models are as they stand."""
+        """Return the sign of ``i - j`` and the state of two rows; two reference models as given."""
         m = len(self.belief.location)
         if i < m:
             return int(self.sign[i, j]), int(self.state[i, j])
@@ -261,7 +261,7 @@ class Verdicts:
 
     @cached_property
     def unsettled(self) -> Mask:
-        """Tested models with an open neighbour that may be decided; shape (n_tested,)."""
+        """Tested models with an open neighbour that is not barred; shape (n_tested,)."""
         m = len(self.belief.location)
         out = np.zeros(len(self.names), dtype=bool)
         a, b = self.rows[:-1], self.rows[1:]
@@ -274,7 +274,7 @@ class Verdicts:
 
     @property
     def ties(self) -> list[tuple[str, ...]]:
-        """Maximal runs of neighbours that are not decided (the coarse view)."""
+        """The coarse view: maximal runs of neighbours that are not decided."""
         runs: list[list[str]] = []
         for k, (name, tied) in enumerate(zip(self.order, [False, *(self.adjacent != DECIDED)])):
             runs[-1].append(name) if k and tied else runs.append([name])
@@ -282,7 +282,7 @@ class Verdicts:
 
     @property
     def separated_within_ties(self) -> list[tuple[str, str]]:
-        """Pairs in one of the `ties` that are decided all the same."""
+        """Pairs within one of the `ties` that are decided all the same."""
         at = {name: i for i, name in enumerate(self.names)}
         return [
             (a, b)
@@ -294,18 +294,18 @@ class Verdicts:
 
     @cached_property
     def ranges(self) -> tuple[Ints, Ints]:
-        """Best and worst rank that decided pairs, and what follows from them, leave possible."""
+        """Best and worst rank that decided pairs, and their consequences, leave possible."""
         m, at, r = len(self.belief.location), self.location, self.belief.references
         above, over, under = (
             x.copy() for x in (self.sign[:, :m] > 0, self.sign[:, m:] > 0, self.sign[:, m:] < 0)
         )
         fixed, n = at[m:], len(at)
-        if r is not None and r.exact:  # who beats one exact reference beats the lower ones
+        if r is not None and r.exact:  # beating one exact reference means beating the lower ones
             over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
             under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
         above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
         tested = self.rows[self.rows < m]
-        for i in tested[::-1]:  # the worst first: what it is above is known
+        for i in tested[::-1]:  # worst first: the models below a model are complete before it
             less = above[i].nonzero()[0]
             above[i] |= above[less].any(axis=0)
             over[i] |= over[less].any(axis=0)
@@ -329,7 +329,7 @@ class Verdicts:
     # -- chances ------------------------------------------------------------------------------
 
     def p_top(self, tops: Sequence[int] = (1,)) -> dict[int, dict[str, float]]:
-        """Probability of being among the best k, by k, from joint draws; as if looked at once."""
+        """Estimate, as if looked at once, the probability of being among the best k, by k."""
         b, r = self.belief, self.belief.references
         o = self.rows[self.rows < len(b.location)]
         m, names = len(o), [self.names[i] for i in o]
@@ -339,7 +339,7 @@ class Verdicts:
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
         v = b.variance[np.ix_(o, o)]
         alone, off = v.diagonal(), v * (1.0 - np.eye(m))
-        if r is None:  # the common level moves no rank
+        if r is None:  # a shift common to all models changes no rank
             centre = np.eye(m) - 1.0 / max(m, 1)
             covariance = -0.5 * centre @ off @ centre
         else:
@@ -352,7 +352,7 @@ class Verdicts:
             noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
         scores = b.location[o] + np.concatenate([noise, -noise])
         if r is not None:
-            # Of exact references only the best can be among the best.
+            # Only the best of exact references can be among the best k.
             keep, n = np.arange(len(r.names)), _DRAWS // 8
             if r.exact:
                 keep, n = np.argsort(-r.location, kind="stable")[: max(tops)], _DRAWS
@@ -365,25 +365,25 @@ class Verdicts:
 
     @property
     def expected_wrong(self) -> float:
-        """Decided pairs that may be expected to be wrong, as if looked at once."""
+        """Expected number of wrong pairs among the decided ones, as if looked at once."""
         m = len(self.belief.location)
         wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
         return float(0.5 * wrong[:, :m].sum() + wrong[:, m:].sum())
 
     def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPairContent]:
-        """Open neighbours that may be decided, and what would decide them; the cheapest first.
+        """Return open neighbours that are not barred, and what would decide them, cheapest first.
 
         Parameters
         ----------
         n_items : int
-            Of the benchmark.
+            Items of the benchmark.
         cost : mapping of str to float
-            Of one item, by tested model.
+            Cost of one item, by tested model.
         """
         b, m = self.belief, len(self.belief.location)
         out: list[OpenPairContent] = []
         _, variance, df, n = b.pairs
-        # Evidence of a method's own grows about as the mixture's does.
+        # A method's own evidence grows about as fast as that of the mixture.
         lasting = b.evidence is not None and not self.looks.once
         looks = Looks() if lasting else self.looks
         level = math.log((1.0 - self.confidence) / self._family[2])
@@ -414,9 +414,9 @@ class Verdicts:
 
 
 def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
-    """How many of some models stand clearly above each of them, and how many below.
+    """Count how many of some models are clearly above each of them, and how many below.
 
-    Two of them differ where their difference exceeds both arms of their intervals together.
+    Two models differ clearly if their gap exceeds the root sum of squares of their two arms.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
     >>> above.tolist(), below.tolist()
     ([1, 1, 0], [0, 0, 2])
     """
-    # Full results, of which a board has thousands, are apart from each other as they stand.
+    # A board has thousands of full results; any two unequal ones differ.
     exact = arms == 0.0
     full = np.sort(scores[exact])
     above = len(full) - np.searchsorted(full, scores, side="right")
@@ -449,11 +449,11 @@ def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
 
 @lru_cache(maxsize=16)
 def still_true(n_models: int, with_references: bool) -> Floats:
-    """For 0, 1, .. distinct hypotheses rejected: the most of the rest that can be true together.
+    """Return the most hypotheses that can be true together once 0, 1, .. others are rejected.
 
     J. P. Shaffer, "Modified Sequentially Rejective Multiple Test Procedures", Journal of the
     American Statistical Association 81 (1986). A model can equal at most one of several known
-    values, so a board of thousands costs a family no more than one further model does.
+    values, so a board of thousands costs a family no more than one further model would.
 
     Examples
     --------
@@ -473,7 +473,7 @@ def still_true(n_models: int, with_references: bool) -> Floats:
 
 
 def _left(belief: Belief, n: int) -> Floats:
-    """How many of `n` distinct hypotheses may be true once 0, 1, .. of them are rejected."""
+    """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
     r, m = belief.references, len(belief.location)
     left = np.arange(n, 0, -1.0)
     if r is None or r.exact:
@@ -483,7 +483,7 @@ def _left(belief: Belief, n: int) -> Floats:
 
 
 def family_size(belief: Belief) -> float:
-    """Hypotheses that can be true together when none is rejected."""
+    """Return how many hypotheses can be true together when none is rejected."""
     m, r = len(belief.location), belief.references
     distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
     n = m * (m - 1) // 2 + m * distinct
@@ -491,10 +491,10 @@ def family_size(belief: Belief) -> float:
 
 
 def family(p: Floats, belief: Belief, level: float) -> tuple[Floats, float]:
-    """p as the step-down leaves it, and by what the level of those that stay open is divided.
+    """Adjust p by a step-down rule; also return the divisor of the level for open pairs.
 
-    Equal exact reference models are one hypothesis, and the rule is Shaffer's; against reference
-    models with errors it is Holm's, for these may be equal to each other.
+    Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact
+    reference models the rule is Holm's, because these may be equal to each other.
     """
     m, r = len(p), belief.references
     upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])

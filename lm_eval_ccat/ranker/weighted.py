@@ -1,27 +1,27 @@
-"""A weighted sum of outcomes: what is believed of it, and which item tells most about it.
+"""A weighted sum of outcomes: the belief about it, and the item that says most about it.
 
 The score of a model is ``sum over outcomes of weight x score``; a ranking by one outcome is the
-simple case. What decides is the error of that sum, not of each outcome by itself: a task that
-weighs little, or is known well already, gets little. Tasks are different items, so their errors
-add; outcomes of one task are scores of the same answers, so theirs are correlated as the residuals
-are (`Task.correlation`). Where a prior across tasks is known (`Across`), answers in one task count
-in the others, and errors of tasks are correlated.
+simple case. Items are chosen to reduce the error of that sum, not of each outcome: a task of small
+weight, or one that is known well already, gets few. Tasks have different items, so their errors
+add; outcomes of one task score the same answers, so their errors are correlated as their residuals
+are (`Task.correlation`). With a prior across tasks (`Across`), answers in one task inform the
+others, and errors of tasks are correlated.
 
-What a model's answers in other tasks say of its ability in one: a prior across tasks.
+The prior across tasks uses a model's answers in other tasks to estimate its ability in one.
 
-Each bank states the abilities of its calibration models. Of the models that all banks know,
-``R`` is the correlation of these abilities between tasks, shrunk towards none by as much as its
-entries are uncertain (J. Schäfer and K. Strimmer, "A shrinkage approach to large-scale covariance
+Each bank states the abilities of its calibration models. ``R`` is the correlation of these
+abilities between tasks over the models in all banks, shrunk towards 0 as far as its entries are
+uncertain (J. Schäfer and K. Strimmer, "A shrinkage approach to large-scale covariance
 matrix estimation", Statistical Applications in Genetics and Molecular Biology 4, 2005). With
 ``p_t`` the standard deviation of the prior of an ability in task ``t``, and ``x_t``, ``S_t`` its
 posterior by the answers of that task alone, all answers together give
 
     precision  (p R p)^-1 + diag(1 / S_t - 1 / p_t^2),        mean  covariance . (x / S),
 
-which is ``x`` and ``S`` where ``R`` is the identity: a task that stands apart gives nothing and
-takes nothing. An estimate moves by its slope times what the ability moves. Of its variance only
-the part that the ability explains changes, and these parts of two tasks are correlated: the error
-of the average is not that of independent tasks.
+which is ``x`` and ``S`` if ``R`` is the identity: an uncorrelated task neither informs the others
+nor learns from them. An estimate moves by its slope times the shift of the ability. Only the part
+of its variance that the ability explains changes, and these parts are correlated between tasks:
+the error of the average is not that of independent tasks.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from ..methods.belief import BENCHMARK, Belief, Floats
 from ..methods.policy import Choice, Policy
 from .contents import Contents, OutcomeState, Task
 
-#: Models that all banks must know before one task says anything of another.
+#: Fewest models in all banks for a prior across tasks.
 FEWEST_MODELS = 10
 
 
 def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
-    """Correlation of abilities between tasks, shrunk; shape (n_tasks, n_tasks).
+    """Return the shrunk correlation of abilities between tasks; shape (n_tasks, n_tasks).
 
     Parameters
     ----------
     abilities : sequence of mapping of str to float
-        Of each task's calibration models.
+        Abilities of each task's calibration models, by name.
 
     Returns
     -------
     ndarray or None
-        None where fewer than `FEWEST_MODELS` models are in all tasks.
+        None if fewer than `FEWEST_MODELS` models are in all tasks, or their abilities do not vary.
 
     Examples
     --------
@@ -78,24 +78,24 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
     apart = ~np.eye(len(x), dtype=bool)
     uncertain = float(((1.0 - r**2) ** 2)[apart].sum()) / (len(shared) - 1)
     share = min(uncertain / max(float((r**2)[apart].sum()), 1e-12), 1.0)
-    # Never a matrix without inverse, however few models there are.
+    # Always shrink a little, so that the matrix has an inverse however few models there are.
     return np.where(apart, (1.0 - max(share, 1e-4)) * r, 1.0)
 
 
 class Across:
-    """The joint state of the tasks that have something to say of each other.
+    """Joint state of the tasks that share a prior on abilities.
 
     Parameters
     ----------
     parts : mapping of int to Task
-        Tasks that take part, by number, each of one outcome.
+        Tasks that take part, by number, each with one outcome.
     correlation : ndarray of shape (n_tasks, n_tasks)
 
     Attributes
     ----------
     tasks : tuple of int
     shift : ndarray of shape (n_tasks, n_models)
-        What the other tasks add to a task's own estimate.
+        What the other tasks add to each task's own estimate.
     """
 
     def __init__(self, parts: Mapping[int, Task], correlation: Floats) -> None:
@@ -106,7 +106,7 @@ class Across:
 
     @classmethod
     def of(cls, tasks: Sequence[Task]) -> Across | None:
-        """The tasks of a ranking that take part; None where there are fewer than two."""
+        """Build from the tasks that can take part; None if fewer than two can."""
         parts, known = {}, []
         for t, task in enumerate(tasks):
             first, *more = task.states
@@ -132,7 +132,7 @@ class Across:
         self._prior = np.zeros(n)
 
     def refresh(self) -> None:
-        """Bring up to date what depends on tasks that learned something."""
+        """Bring the state up to date for tasks that have changed."""
         if self._at == [task.changes for task in self._parts]:
             return
         if self._ability.shape[1] != len(self._parts[0].states[0].scores):
@@ -147,7 +147,7 @@ class Across:
             self._ability[n], self._variance[n] = levers.ability, levers.variance
             self._slope[n], self._prior[n] = levers.slope, levers.prior_variance
             self._loose[n] = levers.share * levers.error
-            # The part of the error that hangs on the ability, as a slope of it.
+            # The part of the error that depends on the ability, as a slope in it.
             self._hangs[n] = np.sqrt(self._loose[n] / levers.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
         moved = np.flatnonzero(changed)
@@ -158,12 +158,12 @@ class Across:
         self.shift = self._slope * self._moved
 
     def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
-        """Covariances of abilities by all answers, and what they add to each ability.
+        """Return covariances of abilities given all answers, and the shift of each ability.
 
         Parameters
         ----------
         x, s : ndarray of shape (n_models, n_tasks)
-            Posterior means and variances by the answers of each task alone.
+            Posterior means and variances given the answers of each task alone.
         """
         if self._apart is None:
             sd = np.sqrt(self._prior)
@@ -175,12 +175,12 @@ class Across:
         return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
 
     def variances(self, weights: Floats) -> Floats:
-        """By how much dependence between tasks raises a weighted sum's variance, for each model.
+        """Return by how much the prior changes the variance of a weighted sum, for each model.
 
         Parameters
         ----------
         weights : ndarray of shape (n_tasks,)
-            Of the tasks that take part.
+            Weights of the tasks that take part.
 
         Returns
         -------
@@ -189,9 +189,9 @@ class Across:
         return _more(weights, self._hangs, self._joint, self._loose)
 
     def covariances(self, model: int) -> Floats:
-        """Of the errors of one model's tasks; on the diagonal what is added to their own variances.
+        """Return covariances of the errors of one model's tasks; shape (n_tasks, n_tasks).
 
-        Shape (n_tasks, n_tasks).
+        The diagonal is the change of each task's own variance.
         """
         self.refresh()
         hangs = self._hangs[:, model]
@@ -201,45 +201,45 @@ class Across:
 
 
 def _more(weights: Floats, hangs: Floats, joint: Floats, loose: Floats) -> Floats:
-    """What errors that hang on abilities together add to the variance of a sum, for each model."""
+    """Return what errors that depend on abilities add to a sum's variance, for each model."""
     w = weights[:, None] * hangs
     return np.asarray(np.einsum("sm,mst,tm->m", w, joint, w) - (weights**2) @ loose)
 
 
 def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
-    """What the report of a bank's calibration says of each model, as far as it is there."""
+    """Return one part of a bank's calibration report, by model; empty if it is missing."""
     report = bank.provenance.get("report")
     each = report.get(what) if isinstance(report, Mapping) else None
     return each if isinstance(each, Mapping) else {}
 
 
-#: Models that all banks must have left out, those that what is usual counts as, and what is usual
-#: (between 1.2 on four 0/1 tasks and 1.4 on five pairs of WMT, which share their source texts).
+#: Fewest models that all banks must have left out; the prior's weight in models; and the usual
+#: factor (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which share their source texts).
 FEWEST, PRIOR, USUAL = 6, 4.0, 1.3
-#: Groups that models are left out in: those of one have the bank's curves and the draws in common.
+#: Groups in which models are left out; models of one group share the bank's curves and the draws.
 GROUPS = 5
-#: Items of a task up to which the bank alone speaks, and from which on draws do.
+#: Number of items of a task up to which estimates rest on the bank, and from which on draws.
 EARLY, LATE = 10, 20
 
 
 @dataclass(frozen=True)
 class Replays:
-    """Models left out of the banks of all tasks: how true the stated error of a mean over tasks is.
+    """Replays of models left out of all banks, to correct the stated error of a mean over tasks.
 
-    Calibration notes what a ranking would have said of each model left out after some items of its
-    task, and how far that was from the truth. Errors of one model in several tasks are not
-    independent (who departs from the bank in one task departs in others): a sum errs more than they
-    say. So the weighted sum is made of the models left out as of those ranked, and its squared
-    errors are divided by its stated variances: their mean over the models, with `PRIOR` models more
-    that show what is usual, is what stated variances are multiplied by.
+    Calibration records what a ranking would have estimated for each model left out after some items
+    of its task, and the true error. Errors of one model in several tasks are not independent (a
+    model that departs from the bank in one task departs in others), so a sum errs by more than
+    independent errors would. The weighted sum is therefore formed for the models left out as well,
+    and its squared errors are divided by its stated variances. The mean of these ratios, with
+    `PRIOR` further models at the usual factor, multiplies the stated variances.
 
     Attributes
     ----------
     n : ndarray of shape (n_stops,)
         Items of each task.
     rows : ndarray of shape (n_stops, 7, n_tasks, n_models)
-        Error of the estimate, its stated variance and degrees of freedom; ability and its variance,
-        slope of the estimate in it, and the part of the error that it explains.
+        Error of the estimate, its stated variance and degrees of freedom; the ability, its
+        variance, the estimate's slope in it, and the share of the error that it explains.
     """
 
     n: Floats
@@ -247,7 +247,7 @@ class Replays:
 
     @classmethod
     def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
-        """What the banks hold; None where fewer than `FEWEST` models were left out of all."""
+        """Read the banks' replays; None if fewer than `FEWEST` models were left out of all."""
         each = [_report(b, "left_out") for b in banks]
         shared = [m for m in each[0] if all(m in of for of in each)]
         if len(banks) < 2 or len(shared) < FEWEST:
@@ -259,7 +259,10 @@ class Replays:
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
 
     def judged(self, weights: Floats, across: Across | None) -> tuple[Floats, Floats]:
-        """Squared errors of the sum, and over what is stated; shape (n_stops, n_models)."""
+        """Return squared errors of the sum, and their ratios to stated variances.
+
+        Both of shape (n_stops, n_models).
+        """
         if across is not None:
             across.refresh()
         squares, ratios = [], []
@@ -278,7 +281,7 @@ class Replays:
         return np.array(squares), np.array(ratios)
 
     def gains(self, weights: Floats, across: Across) -> bool:
-        """Whether the sum errs less with a prior across tasks, by more than a standard error."""
+        """Return whether a prior across tasks lowers the sum's error by over a standard error."""
         with_, without = (self.judged(weights, a)[0][self._early] for a in (across, None))
         gain = ((without - with_) / without.mean(axis=1, keepdims=True)).mean(axis=0)
         return bool(gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5)
@@ -289,10 +292,10 @@ class Replays:
         return early if early.any() else ~early
 
     def factors(self, weights: Floats, across: Across | None) -> Floats:
-        """What variances of the sum are multiplied by after few items of each task and after more.
+        """Return the factors on variances of the sum after few items of each task, and after more.
 
-        Many answers of a few models are still a few models: what each shows is averaged first. None
-        is below 1: luck in a few replays is no reason to be surer.
+        Many answers of a few models are still few models, so each model is averaged first. No
+        factor is below 1: luck in a few replays is no reason for smaller errors.
         """
         ratios, late = self.judged(weights, across)[1], self.n > EARLY
         means = [ratios[at].mean(axis=0) for at in (self._early, late if late.any() else ~late)]
@@ -300,7 +303,7 @@ class Replays:
         return np.maximum(shown, 1.0)
 
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
-        """Scale the errors of a belief by what the replays show."""
+        """Scale the variances of a belief by the factors from the replays."""
         each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
         scale = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
         scale = 0.5 * (scale[:, None] + scale)
@@ -312,29 +315,29 @@ _NEARLY_FREE = 1e-12
 
 
 class WeightedSum:
-    """One weighted sum. It reads what the policies of the outcomes know.
+    """One weighted sum of outcomes, read from their policies.
 
     Parameters
     ----------
     contents : Contents
     units : ndarray of shape (n_items,)
-        Of all items.
+        Units of all items.
     across : Across or None
-        What tasks say of each other.
+        Prior across tasks.
     replays : Replays or None
-        By which errors of sums of several tasks are stated.
+        Corrections to the stated errors of sums over tasks.
     factor : mapping of int to float
-        What the weights of each task (by number) that counts are multiplied by.
+        Tasks in the sum, by number, and the factor on each one's weights.
     only : OutcomeState, optional
-        Of the tasks' outcomes this one alone, whatever its weight.
+        Use only this one of the tasks' outcomes, whatever its weight.
 
     Attributes
     ----------
     tasks : list of int
     outcomes : list of OutcomeState
-        Those that count.
+        Outcomes in the sum.
     weights : ndarray of shape (n_tasks,)
-        Of each task.
+        Weight of each task.
     """
 
     def __init__(
@@ -365,24 +368,24 @@ class WeightedSum:
             self._stated = replays.factors(weight, across)
 
     def of(self, factor: Mapping[int, float], only: OutcomeState | None = None) -> WeightedSum:
-        """Another sum of the same outcomes; parameters as the class has them."""
+        """Return another sum over the same contents; for the parameters see the class."""
         return WeightedSum(*self._common, factor, only)
 
     @property
     def alone(self) -> OutcomeState | None:
-        """The only outcome, where the score is that of one; it then decides by itself."""
+        """The only outcome if the score is that of one, whose policy then decides; else None."""
         one = len(self.outcomes) == 1 and self._terms[0].weights[0] == 1.0
         return self.outcomes[0] if one and self._across is None else None
 
     @property
     def leader(self) -> Policy:
-        """The policy that sets the ranking's ways: of the first task's weightiest outcome."""
+        """The policy that sets how the ranking proceeds: that of the first task's `leader`."""
         return self._contents.tasks[0].leader.policy
 
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Where the models stand by this score."""
+        """Return where the models stand by this score."""
         key = question, self._contents.changes
         if self._belief is None or self._belief[0] != key:
             belief = self._sum(question) if self.alone is None else self.alone.belief(question)
@@ -396,7 +399,7 @@ class WeightedSum:
     def _sum(self, question: str) -> Belief:
         of = [t.belief(question) for t in self._terms]
         if (across := self._across) is not None and question == BENCHMARK:
-            # Correlated tasks share what they say of abilities.
+            # Correlated tasks share their information on abilities.
             lent = [b for b, s in zip(of, self._shared) if s]
             weight = dict(zip(self.tasks, self.weights))
             weights = np.array([weight.get(t, 0.0) for t in across.tasks])
@@ -410,9 +413,9 @@ class WeightedSum:
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
-        """Covariances of the errors of one model's tasks, by name of the task and of the other.
+        """Return covariances of the errors of one model's tasks, by task and other task.
 
-        What models left out had in common beyond the prior across tasks counts as one correlation.
+        What the errors of models left out share beyond the prior counts as one correlation.
         """
         names = [t.task.name for t in self._terms]
         shared = np.zeros((len(names), len(names)))
@@ -436,21 +439,21 @@ class WeightedSum:
         }
 
     def findings(self, model: int) -> list[str]:
-        """What each task's first outcome says of `model`, each sentence once."""
+        """Return the findings of each task's first outcome on `model`, each sentence once."""
         each = [x for t in self._terms for x in t.states[0].policy.describe(model).findings]
         return list(dict.fromkeys(each))
 
     def item_cap(self) -> int:
-        """Items that a model may get where the user states no limit."""
+        """Return the most items that a model may get if the user states no limit."""
         most = [t.states[0].policy.most_items for t in self._terms]
         return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), most))
 
     # -- who is next --------------------------------------------------------------------------
 
     def _gain(self, models: Sequence[int], pending: Sequence[Sequence[int]]) -> Floats:
-        """Fall of the variance of a model's score by one more item of each task, per unit.
+        """Return how much one more item of each task lowers the variance of a score, per unit.
 
-        Shape (n_tasks, len(models)); 0 where a model has every item of a task.
+        Shape (n_tasks, len(models)); 0 if a model has every item of a task.
         """
         of = list(models)
         n = np.array([[len(t.states[0].scores[j]) for j in of] for t in self._terms])
@@ -468,12 +471,12 @@ class WeightedSum:
         pending: Sequence[Sequence[int]],
         prices: Sequence[float],
     ) -> Floats:
-        """How much the next item is worth if each of `models` gets it; see `Policy.priorities`."""
+        """Return how much the next item of each model is worth; see `Policy.priorities`."""
         if self.alone is not None:
             return self.alone.policy.priorities(belief, models, pending, prices)
-        # All models that are open count alike. To prefer those whose order looks least clear made
-        # replays err more and decide no more: one that looks clear after few items of each task may
-        # not be, and would hardly be asked again.
+        # All open models count alike. In replays, preferring those whose order looks least clear
+        # caused more errors and no more decisions: a model that looks clear after few items of each
+        # task may not be, and would hardly be asked again.
         return np.asarray(self._gain(models, pending).max(axis=0) / np.asarray(prices))
 
     def next(
@@ -484,7 +487,7 @@ class WeightedSum:
         price: Floats,
         k: int = 1,
     ) -> list[Choice]:
-        """The items of which `model` gets one next, best first; positions among all items."""
+        """Return the candidates for the next item of `model`, best first, among all items."""
         ready = [n for n, t in enumerate(self._terms) if available[t.task.where].any()]
         at = ready[0]
         if len(ready) > 1:
@@ -492,7 +495,7 @@ class WeightedSum:
         term = self._terms[at]
         where, outcome = term.task.where, term.states[0]
         here = available[where]
-        if len(term.states) > 1:  # the one whose error counts most, where it has items left
+        if len(term.states) > 1:  # the outcome whose error counts most, if it has items left
             worth = [
                 w * w * b.variance[model, model] if (here & o.outcome.bank.kept).any() else -1.0
                 for o, b, w in zip(term.states, term.beliefs(BENCHMARK), term.weights.tolist())
@@ -505,7 +508,7 @@ class WeightedSum:
 
 
 class _Term:
-    """One task of the sum: its outcomes that count, and their weights."""
+    """One task of the sum: its outcomes of positive weight (or `only`), and their weights."""
 
     def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
         every = list(enumerate(task.states))
@@ -516,11 +519,11 @@ class _Term:
         self._kept: dict[str, tuple[int, Belief]] = {}
 
     def beliefs(self, question: str) -> list[Belief]:
-        """Beliefs of the task's outcomes, on the scale of scores."""
+        """Return the beliefs about the task's outcomes, on the scale of scores."""
         return [o.belief(question).on_scores for o in self.states]
 
     def belief(self, question: str) -> Belief:
-        """Belief of the weighted sum of the task's outcomes."""
+        """Return the belief about the weighted sum of the task's outcomes."""
         kept = self._kept.get(question)
         if kept is None or kept[0] != self.task.changes:
             correlation = None
