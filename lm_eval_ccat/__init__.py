@@ -1,9 +1,9 @@
 """Adaptive testing for the lm-evaluation-harness.
 
-Seven types carry the package: `Spec` (`live.spec`) has the options, `Outcome` (`bank.outcome`) what
-is measured, `Model` (`live.models`) who answers; a `Run` (`live.run`) asks, a `Belief`
-(`methods.belief`) is what its answers tell, `Verdicts` (`ranker.verdicts`) decide by it, and a
-`Result` (`live.result`) is what is left.
+The package is built on seven types. A `Spec` (`live.spec`) holds the options, an `Outcome`
+(`bank.outcome`) names what is measured, and a `Model` (`live.models`) answers. A `Run` (`live.run`)
+asks the models, a `Belief` (`methods.belief`) sums up their answers, `Verdicts`
+(`ranker.verdicts`) decide by it, and a `Result` (`live.result`) reports the decisions.
 
 The names below are loaded on first use, so that ``import lm_eval_ccat`` costs nothing and
 commands that run no model never import torch, datasets or the harness.
@@ -63,7 +63,7 @@ __all__ = [
     "simple_evaluate",
     "simulate",
 ]
-#: Where names are that are no errors.
+#: Modules of the names above; any name not listed is an error of the module `errors`.
 _HOME = {
     "AdaptiveTask": "live.adaptive",
     "Comparison": "live.comparison",

@@ -1,7 +1,7 @@
-"""Run independent pieces of work elsewhere, in order: in processes, or as tasks of a Ray cluster.
+"""Run independent pieces of work in other processes or on a Ray cluster; keep their order.
 
-Reading logs and replaying folds are both many independent pieces of pure computation. Processes
-rather than threads, because the work holds the interpreter lock.
+Reading logs and replaying folds both consist of many independent computations. They run in
+processes rather than threads because they hold the interpreter lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .errors import CcatError, UsageError
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-#: Pieces on their way for each CPU of a cluster; what waits for its turn holds memory here.
+#: Pieces submitted ahead per CPU of a cluster; more would only hold memory here.
 _AHEAD = 2
 _inside_worker = False
 _shared_here: Any = None
@@ -42,16 +42,17 @@ def in_processes(
     Parameters
     ----------
     work : callable
-        A function of module level, so that it can be sent to another process.
+        A module-level function, so that it can be sent to another process.
     pieces : sequence
-        What to call it with; each must be picklable, as must each result.
+        First arguments of ``work``; they and the results must be picklable.
     shared : optional
-        What is large and the same for all pieces; it reaches each process once, and on Linux
-        without being copied.
+        Second argument of ``work``, for large data that all pieces need. Each process receives it
+        once; on Linux it is not copied.
     processes : int, optional
-        How many processes; by default one per core this process may use. 1 works in this process.
+        Number of processes; by default one per core that this process may use. With 1, the work
+        runs in this process.
     near : bool, optional
-        The work must stay on this machine, whatever is `executing`: it reads files, say.
+        Keep the work on this machine, whatever is `executing`, because it reads local files.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def in_processes(
             yield work(piece, shared)
         return
     # Forked workers need no `if __name__ == "__main__"` guard in the user's script and start at
-    # once. Elsewhere than on Linux forking is unsafe or absent, so the platform's way is taken.
+    # once. Other systems, where forking is unsafe or absent, use their default method.
     method = "fork" if sys.platform.startswith("linux") else None
     context = multiprocessing.get_context(method)
     pool = ProcessPoolExecutor(
@@ -92,7 +93,7 @@ def _usable_cores() -> int:
 
 
 def _enter_worker(shared: Any = None) -> None:
-    """This process works on one core for another: it starts no workers of its own."""
+    """Mark this process as a worker, which starts no workers of its own."""
     global _inside_worker, _shared_here
     _inside_worker, _shared_here = True, shared
 
@@ -110,7 +111,7 @@ def connect(address: str | None) -> None:
     Raises
     ------
     UsageError
-        If Ray is not installed, or there is no cluster at the address.
+        If Ray is not installed, or no cluster answers at the address.
     """
     try:
         import ray
@@ -132,12 +133,12 @@ def connect(address: str | None) -> None:
 
 
 def address_of(executor: str) -> str | None:
-    """The address of the cluster that ``ray:ADDRESS`` names; None for a local one.
+    """Return the ADDRESS in ``ray:ADDRESS``; None for ``ray``, a local cluster.
 
     Raises
     ------
     UsageError
-        It is neither ``ray`` nor that.
+        If the executor is neither ``ray`` nor ``ray:ADDRESS``.
     """
     kind, _, address = executor.partition(":")
     if kind != "ray":
@@ -147,18 +148,18 @@ def address_of(executor: str) -> str | None:
 
 @contextmanager
 def executing(executor: str) -> Iterator[None]:
-    """While this lasts, what `in_processes` is given runs where the user said.
+    """Make `in_processes` run its work on an executor while the context lasts.
 
     Parameters
     ----------
     executor : str
-        ``local``: in processes of this machine. ``ray`` or ``ray:ADDRESS``: as tasks of a Ray
-        cluster on this machine, or of another.
+        ``local`` (processes on this machine), ``ray`` (tasks of a Ray cluster on this machine) or
+        ``ray:ADDRESS`` (tasks of another Ray cluster).
 
     Raises
     ------
     UsageError
-        If the executor is another, or there is no cluster at the address.
+        If the executor is none of these, or no cluster answers at the address.
     """
     if executor == "local":
         yield
@@ -174,10 +175,10 @@ def executing(executor: str) -> Iterator[None]:
 def _as_ray_tasks(
     work: Callable[[Any, Any], Any], pieces: Sequence[Any], shared: Any = None
 ) -> Iterator[Any]:
-    """Yield ``work(piece, shared)`` for every piece, in order; each is a task of one CPU.
+    """Yield ``work(piece, shared)`` for every piece, in order; each is a task on one CPU.
 
-    ``shared`` reaches each node once. Ray does a piece again where its node was lost. An exception
-    in a piece is raised here.
+    Each node receives ``shared`` once. If a node is lost, Ray repeats its pieces. An exception in a
+    piece is raised here.
     """
     import ray
 
@@ -206,13 +207,13 @@ def _as_ray_tasks(
 
 
 def cause_of(error: Any) -> BaseException:
-    """Return the error that the far side raised, if it could be sent here."""
+    """Return the error raised in a task, or a `CcatError` with its text if it was not sent here."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, Exception) else CcatError(str(error).splitlines()[-1])
 
 
 def _work_alone(work: Callable[[Any, Any], Any], piece: Any, shared: Any) -> Any:
-    """One piece on some node, where it has one CPU."""
+    """Work on one piece, on one CPU of a node."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     _enter_worker()
     return work(piece, shared)

@@ -1,7 +1,7 @@
-"""What the JSON of a ranking holds, key by key: ``result.json``, `Ranking.to_dict`, ``--json``.
+"""Keys of a ranking's JSON: ``result.json``, `Ranking.to_dict` and ``--json``.
 
 Estimates and intervals are on the metric's own scale. Results of earlier versions lack some keys,
-and a ranking that was not run live has none of what asking took.
+and a ranking that was not run live lacks the keys about time, money and tokens.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class PairContent(TypedDict, total=False):
 
 
 class OpenPairContent(TypedDict):
-    """Two neighbours of the order that are not decided, `a` before `b`, and what would decide them.
+    """Two undecided neighbours in the order, `a` before `b`, and what would decide them.
 
-    `p` is P(a better than b), as if looked at once. `items` are the further items of each tested
-    model if the difference stays what it is now, all that are left where no number within reach
-    would do, and `cost` is theirs at what each model's items cost so far. `all_items` says that
-    nothing short of nine tenths of the benchmark would do, `one_look` that the pair would be
-    decided now if this were the only look.
+    `p` is P(a better than b), as if looked at once. `items` is how many more items each tested
+    model would need if the difference stayed as it is now, or all its remaining items if no
+    smaller number within reach would do; `cost` is their cost at the model's cost per item so far.
+    `all_items` is true if nothing short of nine tenths of the benchmark would do, `one_look` if the
+    pair would be decided now were this the only look.
     """
 
     a: str
@@ -54,7 +54,7 @@ class PlaceContent(TypedDict):
 
 
 class SampleContent(TypedDict):
-    """What the items drawn at random say by themselves."""
+    """A model's mean score, estimated from its randomly drawn items alone."""
 
     n: int
     estimate: float
@@ -63,7 +63,7 @@ class SampleContent(TypedDict):
 
 
 class AuditContent(TypedDict):
-    """What the audit's items say of a model; None where they are too few."""
+    """A model's mean score, estimated from the audit's items; None where they are too few."""
 
     n: int
     estimate: float | None
@@ -91,7 +91,7 @@ class TokensContent(TypedDict):
 
 
 class ModelContent(TypedDict, total=False):
-    """One model; the keys from ``seconds`` on say what asking it took."""
+    """One model; a live run adds the keys from ``seconds`` on."""
 
     rank: int | None
     rank_range: list[int] | None

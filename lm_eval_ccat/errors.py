@@ -1,4 +1,4 @@
-"""One exception root, so that a caller can tell a mistake of the user's from a defect of ours."""
+"""Exceptions of the package; their common root tells a user's mistake from a defect of ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UsageError(CcatError):
 
 
 class MetricError(CcatError):
-    """A metric that is unknown, or that cannot become one score per document."""
+    """A metric that is unknown, or that does not give one score per document."""
 
 
 class ScaleError(MetricError):
@@ -30,7 +30,7 @@ class ScaleError(MetricError):
 
 
 class ScoreTableError(CcatError):
-    """A score table or harness log that cannot be read, or is not what it says."""
+    """A score table or harness log that cannot be read, or contradicts itself."""
 
 
 class BankError(CcatError):
@@ -46,4 +46,4 @@ class HarnessError(CcatError):
 
 
 class RunError(CcatError):
-    """A run directory, journal or live run that cannot go on."""
+    """A run directory or journal that cannot be used, or a live run that cannot continue."""

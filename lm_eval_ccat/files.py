@@ -1,4 +1,4 @@
-"""Files and their names: replaced in one step, so nobody ever reads half of one."""
+"""Files that are replaced in one step, so that nobody reads half of one, and safe file names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 _LONGEST_NAME = 120
-#: What a shell redirects may be a file, which is written to and not replaced.
+#: Streams; a file to which the shell redirects one is written to and not replaced.
 _STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
-#: Windows takes these for devices, whatever follows a dot.
+#: Windows treats these names as devices, with any extension.
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 
 
@@ -23,9 +23,9 @@ def replace_text(path: Path, text: str, private: bool = False) -> None:
 
 
 def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
-    """Write a file, on disk before it takes the place of what was there.
+    """Write a file to disk, then put it in the place of the old one.
 
-    A link stays one, and what is no file (a pipe, ``/dev/stdout``) is written to as it is.
+    A symbolic link stays a link; a pipe or device such as ``/dev/stdout`` is written to directly.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     Raises
     ------
     OSError
-        The folder or disk refuses it; the old file is then untouched.
+        If the file cannot be written; the old one is then untouched.
     """
     if path.exists() and (not path.is_file() or str(path).startswith(_STREAMS)):
         path.write_bytes(data)
@@ -58,7 +58,7 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
 
 
 def _take_place(name: str, path: Path) -> None:
-    """Rename a file; Windows refuses that for as long as another process reads the old one."""
+    """Rename a file; retry on Windows, which refuses while another process reads the old one."""
     for _ in range(40 if sys.platform == "win32" else 0):
         try:
             return os.replace(name, path)
@@ -68,11 +68,11 @@ def _take_place(name: str, path: Path) -> None:
 
 
 def sync_file(handle: int) -> None:
-    """Force a file to the disk; on macOS, whose ``fsync`` ends at the drive's cache, beyond it."""
+    """Force a file to disk; on macOS past the drive's cache, where ``fsync`` stops."""
     if sys.platform == "darwin":
         import fcntl
 
-        with contextlib.suppress(OSError):  # a file system of the network may not know it
+        with contextlib.suppress(OSError):  # some network file systems lack it
             fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
             return
     os.fsync(handle)
@@ -92,17 +92,17 @@ def sync_folder(folder: Path) -> None:
 
 
 def set_rights(path: Path, mode: int) -> None:
-    """Set a file's permission bits, where the file system has such."""
+    """Set a file's permission bits, if the file system has them."""
     with contextlib.suppress(OSError):
         os.chmod(path, mode)
 
 
 def safe_name(name: str) -> str:
-    """A file name for any text; different texts have different names.
+    """Return a file name for any text; different texts get different names.
 
-    Letters, digits and ``-_.+`` stay.  A text that has anything else, begins with a dot, is very
-    long or is the name of a Windows device gets a short hash of the whole at its end; on Windows
-    and macOS, whose files ``A`` and ``a`` are one, so does a text with capitals.
+    Letters, digits and ``-_.+`` stay. A text that contains anything else, begins or ends with a
+    dot, is very long or names a Windows device gets a short hash of the whole text at its end. So
+    does a text with capitals on Windows and macOS, where ``A`` and ``a`` are the same file.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Inspect evaluations that stop as soon as their question is answered; needs the extra ``inspect``.
+"""Early stopping for evaluations in Inspect; needs the extra ``inspect``.
 
-Inspect's ``EarlyStopping`` protocol lets a task skip samples that have not started. It cannot
-reorder them. So the order is set beforehand (`AdaptiveStopping.ordered`), and while the task runs
-this object follows the scores, and skips all the rest once its stopping rule holds. What it does
-not do: choose the next sample by the scores so far. With a bank the order is the one in which a
-model of which nothing is known would be asked; without a bank it is random, and the interval holds
-however often one looks.
+Inspect's ``EarlyStopping`` protocol lets a task skip samples that have not started, but not
+reorder them. So `AdaptiveStopping.ordered` sets the order beforehand. While the task runs,
+`AdaptiveStopping` follows the scores and skips the remaining samples once its stopping rule holds.
+It does not choose the next sample by the scores so far. With a bank, the order is the one in which
+an unknown model would be asked; without a bank, it is random, and the interval holds however often
+you look at it.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ class AdaptiveStopping:
     Parameters
     ----------
     bank : ItemBank, optional
-        Calibrated items whose ids are the samples' ids; default none: a random sample.
+        Calibrated items whose ids are the samples' ids. Without a bank, samples come at random.
     target_se : float, optional
         Stop once the standard error of the estimated mean score, on [0, 1], is at most this.
     known : mapping of str to float, or ScoreTable, optional
         Models with full results; stop once this model's place among them is decided. Needs a bank.
     max_items : int, optional
-        Most samples.
+        Largest number of samples.
     scorer : str, optional
-        Whose score counts; needed where a task has several.
+        Scorer whose score counts; needed if a task has several.
     to_score : callable, optional
-        From a scorer's value to a score in [0, 1]; default Inspect's own `value_to_float` (a
+        Converts a scorer's value to a score in [0, 1]; by default Inspect's `value_to_float` (a
         correct answer is 1, a partial one 0.5).
     confidence : float, optional
+        Confidence level of the interval and of decided places.
     seed : int, optional
-        Of the random order.
+        Seed of the random order.
 
     Raises
     ------
     UsageError
-        None of ``target_se``, ``known`` and ``max_items`` is given, or ``known`` without a bank.
+        If none of ``target_se``, ``known`` and ``max_items`` is given, or ``known`` without a bank.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class AdaptiveStopping:
         self._why: str | None = None
 
     def ordered(self, dataset: Any) -> Any:
-        """The dataset in the order in which its samples shall be asked.
+        """Return the dataset in the order in which to ask its samples.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class AdaptiveStopping:
         Returns
         -------
         MemoryDataset
-            The same samples, reordered; items that a bank does not know come last.
+            The same samples, reordered; samples that the bank lacks come last.
         """
         from inspect_ai.dataset import MemoryDataset
 
@@ -134,7 +135,7 @@ class AdaptiveStopping:
     # -- Inspect's protocol ---------------------------------------------------------------------
 
     async def start_task(self, task: Any, samples: Sequence[Any], epochs: int) -> str:
-        """Register the samples; refuses an order that is not the one of `ordered`."""
+        """Register the samples; refuse any order but that of `ordered`."""
         ids = [s.id for s in samples]
         if not self._order:
             raise UsageError("give the task `stopping.ordered(dataset)` in place of the dataset")
@@ -149,7 +150,7 @@ class AdaptiveStopping:
         return "lm-eval-ccat"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:
-        """Skip a sample that has not begun once the stopping rule holds."""
+        """Skip a sample that has not started once the stopping rule holds."""
         ranker = self._running()
         if id in self._asked:
             return None
@@ -165,7 +166,7 @@ class AdaptiveStopping:
         return None
 
     async def complete_sample(self, id: str | int, epoch: int, scores: dict[str, object]) -> None:
-        """Take in the scores of one epoch of a sample; the mean over its epochs is its score."""
+        """Record the scores of one epoch of a sample; its score is the mean over its epochs."""
         ranker = self._running()
         self._ended[id] += 1
         if scores:
@@ -179,7 +180,7 @@ class AdaptiveStopping:
             ranker.fail(MODEL, id, "no score")
 
     async def complete_task(self) -> dict[str, object]:
-        """The estimate of the full mean, for the log."""
+        """Return the estimate of the full mean, for the log."""
         ranking = self.result()
         low, high = ranking.interval(MODEL)
         return {
@@ -205,7 +206,7 @@ class AdaptiveStopping:
                 f"bank's first is {bank.doc_ids[0]!r}); their ids must be the bank's doc_ids"
             )
         options: dict[str, Any] = dict(self._options)
-        if order_only:  # the whole order, so nothing may stop it
+        if order_only:  # the whole order is wanted, so nothing may stop it
             options |= {"stop": "limits", "known": None, "max_items": None}
         return Ranker(bank, {MODEL: 1.0}, **options)
 

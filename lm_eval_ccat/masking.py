@@ -1,8 +1,8 @@
-"""Credentials, masked by their value wherever they turn up.
+"""Mask credentials by their value wherever they appear.
 
-A key is given in many ways (``model_args``, a URL, a header, the environment) and comes back in
-more (a server's error, a log line, a traceback).  So the values are remembered once, when a
-configuration is read, and everything that is written or printed is searched for them.
+A key arrives in many ways (``model_args``, a URL, a header, the environment) and comes back in
+more (a server's error, a log line, a traceback). So the values are remembered once, when a
+configuration is read, and masked in everything that is written or printed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from urllib.parse import quote, quote_plus, unquote
 from .files import replace_bytes
 
 MASK = "***"
-#: Values shorter than this are masked where they are given, but not searched for elsewhere: text
-#: is full of them (`key: none`, `token: x`).
+#: Values shorter than this are masked where they are given but not searched for elsewhere, as
+#: ordinary text is full of them (`key: none`, `token: x`).
 SHORTEST = 6
-#: `tokenizer`, `tokenized_requests`, `max_tokens` and `keywords` are ordinary settings.
+#: Names of credentials; `tokenizer`, `tokenized_requests`, `max_tokens` and `keywords` are not.
 _NAME = re.compile(
     r"(?:^|_)(?:token|key|secret|passwd|password|passphrase|apikey|auth|authorization|"
     r"credentials?|bearer|cookie|headers?)(?:_|$)"
 )
-#: Names of credentials and of ordinary settings (`norm_pass: first`, `n_pass: 3`).
+#: Names of credentials or of ordinary settings (`norm_pass: first`, `n_pass: 3`).
 _PERHAPS = re.compile(r"(?:^|_)(?:pwd|pat|pass)$")
 _WORD = re.compile(r"[a-z_]*")
 _HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|accept.*|user_agent)$")
@@ -61,7 +61,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _is_secret(name: Any, value: Any) -> bool:
-    """Whether a setting holds a credential, by its name and, where that leaves it open, by value.
+    """Whether a setting holds a credential, by its name and, if that is ambiguous, by its value.
 
     >>> _is_secret("db_pass", "x7-Kq"), _is_secret("norm_pass", "acc_norm"), _is_secret("pass", 3)
     (True, False, False)
@@ -95,13 +95,13 @@ def remember(values: Any) -> None:
 
 
 def remember_credentials(*values: Any) -> None:
-    """Mask what is given, and environment variables whose names say that they are credentials."""
+    """Mask the credentials in values, and environment variables named like credentials."""
     named = {n: v for n, v in os.environ.items() if is_secret_name(n) and not os.path.exists(v)}
     remember([named, *values])
 
 
 def _mask_logs() -> None:
-    """Log records are put into words by many libraries; all of them start from this class."""
+    """Mask log records as they are created, whichever library formats them."""
     factory = logging.getLogRecordFactory()
     if getattr(factory, "masks", False):
         return
@@ -133,17 +133,17 @@ def _compile() -> None:
             repr(value)[1:-1], quote(value, safe=""), quote(value, safe="/"), quote_plus(value),
             html.escape(value), shlex.quote(value).strip("'"),
         }  # fmt: skip
-    # The longest first: of "key" and "key-2" the whole is masked.
+    # Longest first, so that "key-2" is masked whole where "key" is known, too.
     _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
 
 
 def mask_text(text: str) -> str:
-    """A text without the credentials known so far, and without ``user:pass@`` in URLs."""
+    """Mask the credentials known so far, and ``user:pass@`` in URLs, in a text."""
     return str(mask_values(_USERINFO.sub(MASK, text) if "://" in text else text))
 
 
 def mask(value: Any) -> Any:
-    """JSON values without credentials: by the names of mappings, and by value everywhere.
+    """Mask credentials in JSON values: by the keys of mappings, and by value everywhere.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def mask(value: Any) -> Any:
 
 
 def mask_values(value: Any) -> Any:
-    """Like :func:`mask`, but only what is known: in answers names and URLs mean nothing."""
+    """Mask by known values alone, unlike :func:`mask`: keys and URLs in answers mean nothing."""
     if _pattern is None:
         return value
     if isinstance(value, str):
@@ -197,7 +197,7 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
         for user in _USERINFO.findall(value):
             yield user
             yield from (unquote(part) for part in user.split(":", 1)[1:])
-            if ":" in user:  # as a server sees it, and may say it again
+            if ":" in user:  # as a server receives it, and may repeat it
                 yield base64.b64encode(unquote(user).encode()).decode()
         for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
             if _is_secret(name, inner.strip("\"'")):
@@ -212,7 +212,7 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
 
 
 def mask_file(path: Path) -> None:
-    """Take the credentials known so far out of a text file that something else wrote."""
+    """Mask the credentials known so far in a text file that something else wrote."""
     if _pattern is None:
         return
     try:
@@ -221,4 +221,4 @@ def mask_file(path: Path) -> None:
         if masked != text:
             replace_bytes(path, masked.encode("utf-8", "surrogateescape"), private=True)
     except OSError:
-        pass  # the file is going, or not ours: nothing that this process wrote
+        pass  # the file is gone or not ours, so this process did not write it

@@ -1,4 +1,4 @@
-"""Money in three columns, and how it is written."""
+"""Sums of money in three columns, and their wording."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from math import floor, log10
 
 from .content import RankingContent
 
-#: The columns of a run's money: what a server bills by its own count, or a price per item states;
-#: what is taken to have been billed (tokens that we counted, an error that answered); what may
-#: have been billed (a connection that broke after the request was written, or was abandoned).
+#: Columns of a run's money: what a server bills by its own count, or what a price per item states;
+#: what was presumably billed (tokens that we counted, requests answered with an error); what may
+#: have been billed (requests whose connection broke after they were sent, or was abandoned).
 BILLED, ASSUMED, UNKNOWN = COLUMNS = ("billed", "assumed", "unknown")
 
 
@@ -19,7 +19,7 @@ def no_money() -> dict[str, float]:
 
 
 def dollars(amount: float) -> str:
-    """A sum of money with as many decimals as small sums need.
+    """Format a sum of money, with more decimals for small sums.
 
     Examples
     --------
@@ -34,24 +34,24 @@ def dollars(amount: float) -> str:
         return f"${amount:,.2f}"
     if amount >= 0.1:
         return f"${amount:.3f}"
-    # Never in powers of ten: three significant figures, however many decimals that takes.
+    # Three significant figures, however many decimals that takes; no powers of ten.
     decimals = 2 - floor(log10(abs(amount)))
     return "$" + f"{amount:.{decimals}f}".rstrip("0")
 
 
 def sum_of(rows: Iterable[Mapping[str, float]]) -> dict[str, float] | None:
-    """The sum of columns of money; None of none."""
+    """Add up rows of money column by column; None if there are no rows."""
     paid = list(rows)
     return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
 
 
 def spent_in_words(content: RankingContent) -> list[str]:
-    """What a run took, a sentence for each column of money that holds something.
+    """Say what a run spent, in one sentence per column of money that is not 0.
 
     Parameters
     ----------
     content : mapping
-        As ``result.json`` has it.
+        The content of ``result.json``.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def spent_in_words(content: RankingContent) -> list[str]:
 
 
 def columns_in_words(columns: Mapping[str, float], spent: str = "Spent {}.") -> list[str]:
-    """A sum of money, and the part of it that no server has confirmed."""
+    """State a sum of money, and the part of it that no server has confirmed."""
     sentences = [spent.format(dollars(columns[BILLED] + columns[ASSUMED]))]
     if columns[ASSUMED]:
         sentences.append(

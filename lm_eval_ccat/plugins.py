@@ -1,4 +1,4 @@
-"""Things found by name: the package's own, those a program registers, and installed ones."""
+"""Objects looked up by name: the package's own, registered ones and installed ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """Anything with a name that it is looked up by."""
+    """An object that is looked up by its name."""
 
     @property
     def name(self) -> str: ...
@@ -29,16 +29,16 @@ class Plugins(Generic[T]):
     Parameters
     ----------
     what : str
-        What one of them is called in errors.
+        What errors call one of them.
     kind : type
-        What each must be an instance of; it has a ``name``.
-    own : callable
-        The package's own: name -> the object, or ``module:ATTRIBUTE``, imported when asked for.
+        Type of the objects; each has a ``name``.
+    builtin : callable
+        Returns the package's own by name: objects, or ``module:ATTRIBUTE`` to import on use.
 
     Attributes
     ----------
     group : str
-        Entry-point group by which other packages offer theirs: ``lm_eval_ccat.<what>s``.
+        Entry-point group in which other packages offer theirs: ``lm_eval_ccat.<what>s``.
     """
 
     def __init__(
@@ -51,24 +51,24 @@ class Plugins(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
-        """All names: the package's own, then the others in alphabetical order."""
+        """Return all names: the package's own, then the others in alphabetical order."""
         ours = self._own()
         others = {*self._registered, *_installed(group=self.group).names}
         return *ours, *sorted(others - ours.keys())
 
     def __iter__(self) -> Iterator[T]:
-        """Each of `names`; what is installed is looked for only after the package's."""
+        """Yield the package's own objects, then the others; only then look for installed ones."""
         ours = self._own()
         yield from map(self.get, ours)
         yield from (self.get(name) for name in self.names() if name not in ours)
 
     def register(self, thing: T) -> T:
-        """Make something known in this process; it replaces what was registered under its name.
+        """Register an object in this process; it replaces one registered under the same name.
 
         Raises
         ------
         UsageError
-            Of another kind, or one of the package's own has the name.
+            If the object is of another type, or one of the package's own has the name.
         """
         name = self._checked(thing, f"what is registered as a {self.what}").name
         if name in self._own():
@@ -77,7 +77,7 @@ class Plugins(Generic[T]):
         return thing
 
     def unregister(self, name: str) -> None:
-        """Forget what was registered under a name."""
+        """Remove what was registered under a name."""
         self._registered.pop(name, None)
 
     def get(self, name: str) -> T:
@@ -86,7 +86,7 @@ class Plugins(Generic[T]):
         Raises
         ------
         UsageError
-            Nothing does, or what is installed under it cannot be used.
+            If nothing has this name, or the object cannot be loaded or is of another type.
         """
         thing: Any = self._own().get(name)
         if thing is not None:
@@ -115,14 +115,14 @@ class Plugins(Generic[T]):
 
 
 def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
-    """The end of an error about an unknown name: the nearest known ones, or all of them.
+    """Return the end of an error about an unknown name: the nearest known names, or all of them.
 
     Parameters
     ----------
     name : str
     known : iterable of str
     listing : bool, optional
-        Whether all are listed where none is near.
+        Whether to list all names if none is near.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
 
 
 def _installed(group: str, name: str | None = None) -> EntryPoints:
-    """Entry points of installed packages; the import alone costs what a small log takes."""
+    """Return entry points of installed packages; the slow import waits until it is needed."""
     from importlib.metadata import entry_points
 
     return entry_points(group=group) if name is None else entry_points(group=group, name=name)

@@ -1,9 +1,9 @@
-"""What people read: short texts, texts of others made safe, and the tables of results.
+"""Text for people to read: short texts, untrusted text made safe, and tables of results.
 
 Text that models, servers and users wrote can mislead: control characters move a terminal's cursor,
 colour what follows or set its title; marks of the bidirectional algorithm reorder it; zero-width
-characters make two different names look the same. Here they become visible signs. Escaping for HTML
-is the writer's own work.
+characters make two different names look the same. This module replaces them by visible signs. It
+leaves escaping for HTML to whatever writes HTML.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _MISLEADING = re.compile(
     "\u3164\uffa0\ufeff"
     # Line and paragraph separators, lone surrogates, interlinear annotations, tags.
     "\u2028\u2029\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
-    # A (non-)joiner is part of words in many scripts and of emoji, but not beside ASCII.
+    # A (non-)joiner is part of words in many scripts and of emoji, but not next to ASCII.
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _ENDS_LINE = re.compile("[\t\n\r]")
-#: What the line of an order is made of; a name that holds any of it is shown in quotation marks.
+#: Characters with a meaning in an order; a name that has one is shown in quotation marks.
 _OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
 
 
 def some(values: Sequence[Any], most: int = 5) -> str:
-    """The first few of a list, as text.
+    """Join the first few values of a list.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def some(values: Sequence[Any], most: int = 5) -> str:
 
 
 def plural(count: int, what: str) -> str:
-    """Count and noun.
+    """Join a count and its noun, in the plural where needed.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def plural(count: int, what: str) -> str:
 
 
 def short(text: Any, width: int = 60) -> str:
-    """A text, or what a value or an error is as text, on one line of so many characters at most.
+    """Return the text of a value or error on one line, cut to a maximum width.
 
     Examples
     --------
@@ -75,11 +75,11 @@ def short(text: Any, width: int = 60) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
-# -- texts of others -----------------------------------------------------------------------------
+# -- untrusted text ------------------------------------------------------------------------------
 
 
 def visible(text: Any) -> str:
-    r"""Text with control, direction and zero-width characters replaced by visible signs.
+    r"""Replace control, direction and zero-width characters by visible signs.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def visible(text: Any) -> str:
 
 
 def visible_line(text: Any) -> str:
-    r"""Visible text that stays on one line.
+    r"""Do as `visible`, and replace tabs and line breaks by signs as well.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def visible_line(text: Any) -> str:
 
 
 def visible_name(text: Any) -> str:
-    """A name on one line; in quotation marks where it could be taken for part of an order.
+    """Return a name on one line, in quotation marks if it could be taken for part of an order.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def visible_name(text: Any) -> str:
 
 
 def visible_values(value: Any, names: Collection[str] = ()) -> Any:
-    """JSON values with every text on one visible line, and names as `visible_name` shows them.
+    """Apply `visible_name` to the names in JSON values, and `visible_line` to all other text.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def in_markdown(text: str) -> str:
-    r"""Text that is no markup, link, mention or new line in Markdown.
+    r"""Escape a text so that Markdown sees no markup, link, mention or line break in it.
 
     Examples
     --------
@@ -167,11 +167,11 @@ def in_markdown(text: str) -> str:
     """
     shown = "".join(f"\\{c}" if c in "\\|*_`<>[]~&#" else c for c in visible_line(text))
     shown = re.sub(r"^(\s*\d*)([-+=.)])(?=[-+=\s]|$)", r"\1\\\2", shown)  # lists, rules
-    shown = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", shown)  # bare addresses are links, too
-    return shown.replace("@", "@&#8203;")  # an escaped mention is one still
+    shown = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", shown)  # bare addresses become links
+    return shown.replace("@", "@&#8203;")  # a backslash does not stop a mention
 
 
-# -- what every command prints -------------------------------------------------------------------
+# -- output of commands --------------------------------------------------------------------------
 
 
 class SafeStream:
@@ -181,8 +181,8 @@ class SafeStream:
     ----------
     stream : TextIO
     drawn : bool, optional
-        Let escape sequences pass where the stream is a terminal: tables are drawn with them, out of
-        text that was made visible before.
+        Let escape sequences pass if the stream is a terminal: tables are drawn with them, from
+        text that was made safe before.
     """
 
     def __init__(self, stream: TextIO, drawn: bool = False) -> None:
@@ -190,17 +190,17 @@ class SafeStream:
         self._drawn_on = drawn and bool(stream.isatty())
 
     def to_draw(self) -> SafeStream:
-        """Return the same stream for a console that draws."""
+        """Return the same stream for a console that draws with escape sequences."""
         return SafeStream(self._stream, drawn=True)
 
     def write(self, text: str) -> int:
-        """Write a text, made safe."""
+        """Make a text safe and write it."""
         parts = text.split("\x1b") if self._drawn_on else [text]
         self._stream.write("\x1b".join(visible(mask_text(part)) for part in parts))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write lines, made safe."""
+        """Make lines safe and write them."""
         for line in lines:
             self.write(line)
 
@@ -209,24 +209,24 @@ class SafeStream:
 
 
 def to_draw(stream: Any) -> Any:
-    """A stream as a console that draws may have it."""
+    """Return a stream for a console that draws with escape sequences."""
     return stream.to_draw() if isinstance(stream, SafeStream) else stream
 
 
 @contextlib.contextmanager
 def safe_streams(drawn: bool = False) -> Iterator[None]:
-    """Standard output and standard error, made safe for as long as a command runs.
+    """Make standard output and standard error safe while a command runs.
 
     Parameters
     ----------
     drawn : bool, optional
-        Whether escape sequences pass for everybody, as the harness's own commands need it.
+        Whether all escape sequences pass to a terminal, as the harness's own commands need.
     """
     before = sys.stdout, sys.stderr
     if isinstance(before[0], SafeStream):
         yield
         return
-    # A program without a console has neither.
+    # In a program without a console both are None.
     out, err = (io.StringIO() if stream is None else stream for stream in before)
     sys.stdout, sys.stderr = SafeStream(out, drawn), SafeStream(err, drawn)
     try:
@@ -248,7 +248,7 @@ class Grid:
         The result in one line.
     columns : tuple of str
     rows : sequence of sequence
-        Numbers unrounded; None where there is nothing to tell.
+        Unrounded numbers or text; None where a cell is empty.
     notes : tuple of str
         What a reader of the numbers should know.
     """
@@ -260,18 +260,18 @@ class Grid:
 
 
 class Shown:
-    """Gives a result its tables; a class says in `_grid` what they hold."""
+    """Base of results that are shown as tables; a subclass returns the content in `_grid`."""
 
     def _grid(self) -> Grid:
         raise TypeError(f"{type(self).__name__} has no table")  # pragma: no cover
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """The table as a pandas data frame, numbers unrounded.
+        """Return the table as a pandas data frame with unrounded numbers.
 
         Raises
         ------
         UsageError
-            Pandas is not installed.
+            If pandas is not installed.
 
         Examples
         --------
@@ -289,7 +289,7 @@ class Shown:
         return pandas.DataFrame([dict(zip(columns, row)) for row in grid.rows], columns=columns)
 
     def to_markdown(self) -> str:
-        """The table in Markdown, its one-line result above and its notes below.
+        """Return the table in Markdown, between the result in one line and the notes.
 
         Examples
         --------
@@ -312,7 +312,7 @@ class Shown:
         return "\n".join(lines) + "\n"
 
     def to_text(self) -> str:
-        """The table in aligned columns, its one-line result above and its notes below.
+        """Return the table in aligned columns, between the result in one line and the notes.
 
         Examples
         --------
@@ -336,7 +336,7 @@ class Shown:
         return "\n".join([visible_line(grid.title), "", *lines, *notes])
 
     def _repr_html_(self) -> str:
-        """The table in a notebook."""
+        """Return the table as HTML, for a notebook."""
         grid = self._grid()
         numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
 

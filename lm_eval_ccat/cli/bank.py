@@ -26,9 +26,9 @@ from ..upkeep.forms import form_of, load_forms, score_form, write_form
 from .parsing import INCLUDE_PATH, JSON, REQUIRED, WIDTH, Opt, Options, Run, emit, prints_json, warn
 from .reading import scores_for
 
-#: Of the intervals of a form's estimates.
+#: Confidence level of the intervals of a form's estimates.
 CONFIDENCE = 0.95
-#: Facts about banks, by task and outcome, as JSON has them.
+#: Facts about banks as JSON values, by task and outcome.
 Facts = dict[str, dict[str, Any]]
 #: Exit code of `check` where something is wrong, or differs.
 FOUND = 3
@@ -36,7 +36,7 @@ BANK = "a bank, or the folder of a suite"
 
 
 def is_suite(args: argparse.Namespace) -> bool:
-    """Whether the bank that is named is the folder of a suite."""
+    """Whether the argument BANK is the folder of a suite."""
     return Path(args.bank).is_dir()
 
 
@@ -52,10 +52,10 @@ def check(args: argparse.Namespace) -> int:
       lm-eval-ccat bank check mmlu.banks --scores new_logs/          every bank of a suite
       lm-eval-ccat bank check old.bank.json new.bank.json            what differs between two
 
-    --scores are full results (harness logs or a score table), best of models that the bank was not
-    calibrated on.  They show documents that changed, difficulties that drifted, items that now
-    discriminate negatively, contamination-like items and models, and a bank too easy or too hard.
-    Without any of these only the file itself is checked.
+    --scores are full results (harness logs or a score table), preferably of models that the bank
+    was not calibrated on.  They reveal documents that changed, difficulties that drifted, items
+    that now discriminate negatively, contamination-like items and models, and a bank that is too
+    easy or too hard.  Without --scores and --documents_of only the file itself is checked.
     Exit codes: 0 nothing found (notes aside), or no difference; 3 warnings, problems or
     differences; 2 usage; 1 error.
     """
@@ -96,8 +96,8 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
     if args.documents_of:
         from ..harness import open_session
 
-        # Of a suite the task named is a group; each bank has its own task. Without a model nothing
-        # is asked, and no code that a model wrote is run.
+        # For a suite, --documents_of names a group; each bank has its own task. No model is asked,
+        # so no code that a model wrote is run.
         task = str(bank.task) if is_suite(args) else args.documents_of
         session = open_session(
             task, None, include_path=args.include_path, confirm_run_unsafe_code=True
@@ -121,9 +121,9 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
 def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
     if args.scores or args.documents_of:
-        raise UsageError("two banks are compared with each other: leave out --scores and documents")
+        raise UsageError("to compare two banks, leave out --scores and --documents_of")
     if is_suite(args) != Path(args.other).is_dir():
-        ItemBank.load(args.other if is_suite(args) else args.bank)  # or it is missing
+        ItemBank.load(args.other if is_suite(args) else args.bank)  # raises if it is missing
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     difference: Any
     if is_suite(args):
@@ -144,7 +144,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def update(args: argparse.Namespace) -> int:
-    r"""Calibrate a bank again with further models.
+    r"""Recalibrate a bank with more models.
 
     examples:
       lm-eval-ccat bank update my_task.bank.json --scores new_logs/ --calibrated_on old_logs/ \
@@ -152,13 +152,12 @@ def update(args: argparse.Namespace) -> int:
       lm-eval-ccat bank update kept.bank.json --scores new_logs/ -o kept.v2.bank.json
       lm-eval-ccat bank update mmlu.banks --scores new_logs/ --retire mmlu_law=17,23 -o mmlu2.banks
 
-    The bank is calibrated again on all scores: the new ones, and those it was calibrated on, which
-    it keeps (calibrate --keep_scores) or --calibrated_on names.  A bank of method "default" also
-    learns from run directories and logs of adaptive runs; it accounts for how their items were
-    chosen.
+    The bank is recalibrated on all scores: the new ones and the earlier ones, which the bank keeps
+    (calibrate --keep_scores) or --calibrated_on names.  A bank of method "default" also learns from
+    run directories and logs of adaptive runs; it accounts for how their items were chosen.
 
     --retire removes leaked items.  --new_version removes documents that a new version of the task
-    changed or dropped, and learns the new ones.
+    changed or dropped, and adds the new ones.
     """
     suite = SuiteBank.load(args.bank)
     retired = updating.to_retire(suite, args.retire or [])
@@ -185,7 +184,7 @@ def update(args: argparse.Namespace) -> int:
 
 
 def form(args: argparse.Namespace) -> int:
-    r"""Choose a fixed subset of items, or score the logs of one.
+    r"""Choose a fixed subset of items (a form), or score the logs of a form.
 
     examples:
       lm-eval-ccat bank form gsm8k.bank.json --items 40 --scores logs/ -o gsm8k.form
@@ -194,8 +193,8 @@ def form(args: argparse.Namespace) -> int:
       lm-eval-ccat bank form gsm8k.form --score out
 
     If you cannot run adaptively, use a form: a fixed subset chosen to predict the full score.  Its
-    estimate is a regression on the scores of its items, not their mean.  With few known models an
-    adaptive test tells more with as many items.
+    estimate is a regression on the scores of its items, not their mean.  If few models are known,
+    an adaptive test of as many items is more precise.
     """
     if args.score is not None:
         return _score_form(args)
@@ -237,7 +236,7 @@ def _score_form(args: argparse.Namespace) -> int:
     for f in load_forms(args.bank):
         try:
             models = score_form(f, args.score, CONFIDENCE)
-        except UsageError as error:  # of a suite the logs may be of some banks' forms
+        except UsageError as error:  # the logs may hold only some of a suite's forms
             why = error
             continue
         estimand = f"mean {f.metric} over all {f.n_items} documents of {f.task}"
@@ -320,7 +319,7 @@ def push(args: argparse.Namespace) -> int:
 ACTIONS: dict[str, tuple[Run, Options]] = {
     "check": (check, {
         "BANK": BANK,
-        "OTHER?": "another, to be compared with it",
+        "OTHER?": "another bank or suite to compare it with",
         "--scores LOGS_OR_TABLE": "new full results",
         "--documents_of TASK": "load this task and compare its documents with the bank's",
         **INCLUDE_PATH,
@@ -331,15 +330,15 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "--scores LOGS_OR_TABLE": Opt(
             "results of the new models, full or of adaptive runs", REQUIRED
         ),
-        "--calibrated_on LOGS_OR_TABLE": "scores of its calibration (default: those it keeps)",
+        "--calibrated_on LOGS_OR_TABLE": "scores it was calibrated on (default: those it keeps)",
         "-o --output BANK": Opt("where to write", REQUIRED),
-        "--retire IDS,": "doc_ids to remove, by commas; for a suite TASK=IDS, once per task",
+        "--retire IDS,": "comma-separated doc_ids to remove; for a suite TASK=IDS, once per task",
         "--new_version": "the scores are of a new version of the task: retire documents that "
-        "changed or are gone, and learn new ones",
+        "changed or are gone, and add new ones",
     }),
     "form": (form, {
         "BANK": f"{BANK}; with --score a form's folder",
-        "--items N": Opt("items of the form", 40),
+        "--items N": Opt("number of items of the form", 40),
         "--scores LOGS_OR_TABLE": "full results of many models (default: those that the bank "
         "keeps)",
         **INCLUDE_PATH,

@@ -1,8 +1,8 @@
 """Keep a public leaderboard that anybody can check.
 
-A board is a folder, best kept in git: banks, a ledger to which rows are only
-added, the scores and journals that show each row.  Its site is one page that
-loads nothing.
+A board is a folder, best kept in git: banks, an append-only ledger, and the
+scores and journals that prove each row.  Its site is a single page that loads
+nothing else.
 
 examples:
   lm-eval-ccat board init my_board --from logs/ --task gsm8k
@@ -48,8 +48,8 @@ def add(args: argparse.Namespace) -> int:
 
 
 def place(args: argparse.Namespace) -> int:
-    """Place models by some of the items. A live run that was interrupted goes on when the command
-    is given again.
+    """Place models by some of the items. To continue an interrupted live run, give the command
+    again.
     """
 
     class Placing(Display):
@@ -125,8 +125,8 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
     }),
     "check": (check, {
         **BOARD,
-        "--head HASH": "what the ledger ended with when it was published (`ledger_head` in the "
-        "site's board.json): rows up to there must stand",
+        "--head HASH": "hash that the ledger ended with when it was published (`ledger_head` in "
+        "the site's board.json): the rows up to it must be unchanged",
         **JSON,
     }),
 }  # fmt: skip

@@ -26,13 +26,13 @@ OPTIONS: Options = {
     ),
     **READING,
     "--method NAME": Opt(
-        "'default', 'paper' (exactly the paper) or another installed one", "default"
+        "'default', 'paper' (exactly as in the paper) or an installed method", "default"
     ),
     "--scale_items": "scale each item's scores to [0, 1] over the calibration models first, as the "
-    "paper scales BioLaySumm; the bank keeps the ends",
+    "paper does for BioLaySumm; the bank keeps each item's ends",
     **EXCLUDE,
     "--hash_names": "write hashes in place of model names and paths into the bank",
-    "--keep_scores": "keep the scores in the bank; it grows, and reveals them",
+    "--keep_scores": "keep the scores in the bank, which enlarges it and reveals them",
     **JSON,
     "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
 }
@@ -65,7 +65,7 @@ def calibrate(args: argparse.Namespace) -> int:
 
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:
-    """How every bank is made."""
+    """Return the options with which every bank is made."""
     named = ("method", "borrow", "hash_names", "keep_scores", "scale_items")
     return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
 
@@ -77,7 +77,7 @@ def _one_bank(args: argparse.Namespace) -> int:
         if set(how["exclude"]) >= set(table.models):
             raise UsageError("--exclude leaves no model")
         if how["exclude"]:
-            table.select(how["exclude"])  # which says what there is
+            table.select(how["exclude"])  # its error lists the models
     wanted = replace(reading_of(args), metric=args.metric, task=args.task)
     table, bank = bank_of(table, wanted, **how)
     bank.save(args.output)

@@ -19,8 +19,8 @@ OPTIONS: Options = {
     **INCLUDE_PATH,
     "--metric M": "look at this metric only",
     "--download": "fetch documents that are not on this machine",
-    "--write_variants DIR": "write YAML files there by which the plain lm_eval command runs the "
-    "tasks adaptively",
+    "--write_variants DIR": "write YAML files to DIR with which the plain lm_eval command runs "
+    "the tasks adaptively",
     **JSON,
 }
 
@@ -37,13 +37,13 @@ def check(args: argparse.Namespace) -> int:
       lm_eval --model hf --model_args pretrained=gpt2 --include_path mine \
           --tasks hellaswag_adaptive
 
-    No model is called, and nothing is fetched without --download: of a task whose
-    documents are not on this machine only the YAML is checked.  Exit codes: 0 every
-    task has a metric that can be used (the one named by --metric, if given), 3 some
-    task has none, 2 no such task, 1 error.
+    No model is called, and nothing is fetched without --download: if a task's
+    documents are not on this machine, only its YAML is checked.  Exit codes: 0 every
+    task has a usable metric (the one named by --metric, if given), 3 some task has
+    none, 2 no such task, 1 error.
     """
     if not args.download:
-        # Read when the hub's client is imported; the harness imports it.
+        # The hub's client reads these when the harness imports it.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
@@ -63,7 +63,7 @@ def check(args: argparse.Namespace) -> int:
 
 
 def _in_words(checks: list[TaskCheck]) -> str:
-    """Tasks and their metrics as text; tasks that differ in name only stand together."""
+    """Describe tasks and their metrics; tasks that differ only in name are listed together."""
     grouped: dict[Any, list[TaskCheck]] = {}
     for check in checks:
         same = (_but_for_names(check.metrics, check.task), check.reason.replace(check.task, ""))

@@ -24,12 +24,12 @@ OPTIONS: Options = {
     "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
     "--question population|benchmark": "which question logs decide: about documents like these, or "
     "about these documents; both answers are printed",
-    "--by FIELD": "also compare each group of documents",
+    "--by FIELD": "also compare each group of documents with the same value",
     "--cluster FIELD": "treat documents with equal values as one cluster",
     **JSON,
     "-o --output FILE,": Opt(
-        "also write, by its ending, a comment for a pull request (.md), a test report (.xml) or a "
-        "page (.html); once per file",
+        "also write a comment for a pull request (FILE.md), a test report (FILE.xml) or a page "
+        "(FILE.html); once per file",
         [],
     ),
     "options of the comparison": partial(add_flags, command="compare"),

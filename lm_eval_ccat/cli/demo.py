@@ -16,7 +16,7 @@ The same for your own models:
       --log_samples --output_path logs                           a full run of each known model
   lm-eval-ccat calibrate logs --task my_task --metric bleu -o my_task.bank.json
   lm-eval-ccat rank models.yaml                                  the new models, adaptively
-What was written here can serve as an example:
+Files that can serve as an example:
   {config}
   {bank}
   {run_dir}
@@ -36,13 +36,13 @@ def demo(args: argparse.Namespace) -> int:
       lm-eval-ccat demo
       lm-eval-ccat demo --dir my_demo --documents 600
 
-    It needs no network, no weights and under two minutes. Exit codes: 0 every
-    decided pair agrees with the full runs, 1 one does not, 2 usage.
+    It needs no network and no weights, and takes under two minutes. Exit codes: 0
+    every decided pair agrees with the full runs, 1 one does not, 2 usage.
     """
     from ..demo.story import demo
 
     started, say = time.monotonic(), partial(print, flush=True)
-    # Its dollars are play money.
+    # Its dollars are play money, so nobody is asked.
     shown = demo(args.dir, args.documents, say=say, observer=Display(yes=True))
     say(f"\nIt took {time.monotonic() - started:.0f} s.\n")
     say(_THE_SAME.format(config=shown.config, bank=shown.bank, run_dir=shown.run_dir))

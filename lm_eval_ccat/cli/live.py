@@ -1,4 +1,4 @@
-"""What the commands that ask models show."""
+"""Output of the commands that ask models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..report.terminal import Progress, print_result
 from ..shown import plural, to_draw
 from .parsing import emit, prints_json
 
-#: Columns of a file or a pipe, which no edge folds.
+#: Width for a file or a pipe, in which no line is wrapped.
 _UNBOUND = 10_000
 
 
@@ -23,11 +23,11 @@ class Display(Progress):
     Parameters
     ----------
     quiet : bool
-        As `Progress` has it.
+        As in `Progress`.
     json : str or None
-        Where the result is written as JSON, as ``--json`` says.
+        Where to write the result as JSON: the value of ``--json``.
     yes : bool
-        Answer what is asked before money is spent.
+        Whether to spend money without asking.
     """
 
     def __init__(self, quiet: bool = False, json: str | None = None, yes: bool = False) -> None:
@@ -38,7 +38,7 @@ class Display(Progress):
         self._out = sys.stdout
 
     def confirm(self, question: str) -> bool:
-        """Ask the person; without a terminal nobody is there to answer."""
+        """Ask the user a yes-or-no question; raise a `UsageError` without a terminal."""
         if self.yes:
             return True
         if not sys.stdin.isatty():
@@ -51,14 +51,14 @@ class Display(Progress):
 
     def finished(self, result: Result) -> None:
         """Print the result."""
-        if prints_json(self.json):  # else the printed result has them
+        if prints_json(self.json):  # otherwise the printed result has them
             for warning in result.warnings:
                 self.warn(warning)
         show(result, self.json, self._out)
 
 
 def show(result: Result, target: str | None, out: TextIO) -> None:
-    """Print a result or the state of a run, or write it where ``--json`` says."""
+    """Print a result or the state of a run, or write it as JSON where ``--json`` says."""
     content = result.content
     emit(target, content, out=out)
     if prints_json(target):

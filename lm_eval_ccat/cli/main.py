@@ -1,8 +1,8 @@
-"""The command line: finds the command, runs it, and turns errors into one line and an exit code.
+"""The command line: find the command, run it, turn errors into one line and an exit code.
 
-A command is a module of its name: a function of that name, whose docstring is its help, and its
-``OPTIONS``. (``ACTIONS`` are commands within one; ``run`` adds the parser of the harness itself.)
-A module is imported only when it is asked for, so that ``--help`` costs nothing.
+A command is a module with a function of the same name, whose docstring is its help, and a table of
+``OPTIONS``. (A command with subcommands has ``ACTIONS`` instead; ``run`` adds the harness's own
+parser.) A command's module is imported only for that command, so that ``--help`` costs nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
-#: Commands whose arguments are the harness's.
+#: Commands that take the harness's own arguments.
 RAW = {"run"}
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -76,7 +76,7 @@ flags, in zsh and tcsh as well."""
 
 
 def overview() -> str:
-    """The text of ``lm-eval-ccat --help``."""
+    """Return the text of ``lm-eval-ccat --help``."""
     width = max(map(len, COMMANDS))
     lines = [
         "usage: lm-eval-ccat [--help] [--version] [--debug] COMMAND ...",
@@ -93,7 +93,7 @@ def overview() -> str:
 def command_parser(
     commands: Iterable[str] | None = None, kind: type[argparse.ArgumentParser] = CommandParser
 ) -> argparse.ArgumentParser:
-    """A parser of some commands, or of all; their modules are imported."""
+    """Return a parser of some commands, or of all; import their modules."""
     parser = kind(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in commands or (name for name in COMMANDS if name not in RAW):
@@ -112,7 +112,7 @@ def command_parser(
 
 
 def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
-    """The command in ``argv`` (without the program's name); None where a text is all it wants."""
+    """Parse ``argv`` (without the program's name); None if a printed text was all it wanted."""
     name, *rest = argv or ["--help"]
     if name in ("-h", "--help", "help"):
         print(overview())
@@ -126,12 +126,12 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
         print(shtab.complete(command_parser(), shell=shell))
     else:
         if name.startswith("-"):
-            # The harness takes `lm_eval --model ...` for `lm_eval run --model ...`; so do we.
+            # As in the harness, `--model ...` is short for `run --model ...`.
             name, rest = "run", list(argv)
         refuse_removed([name, *rest])
         if name not in COMMANDS:
             raise UsageError(f"no command {name!r}{did_you_mean(name, COMMANDS)}")
-        # A command of the harness is parsed as the harness parses it; bare, it shows its help.
+        # A harness command uses the harness's parser; without arguments it shows its help.
         kind = argparse.ArgumentParser if name in RAW else CommandParser
         rest = rest or ["--help"] * (name in RAW)
         return command_parser([name], kind).parse_args([name, *rest])
@@ -164,8 +164,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("lm-eval-ccat: interrupted", file=sys.stderr)
             return 130
         except BrokenPipeError:
-            # The reader of our output (`| head`) went away; leave without a second complaint when
-            # the interpreter flushes stdout.
+            # The reader of our output (`| head`) closed the pipe; avoid a second error when the
+            # interpreter flushes stdout.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         except Exception as error:

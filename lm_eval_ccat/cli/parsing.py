@@ -1,4 +1,4 @@
-"""Parsing that all commands share: help that fits, close names, ``--json [FILE]``."""
+"""Argument parsing for all commands: help texts, suggestions for typos, ``--json [FILE]``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD_OUTPUT = "-"
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help within 80 columns; a text of one paragraph is wrapped, examples stay as written."""
+    """Formats help within 80 columns: wraps a single paragraph, leaves examples as written."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         options.setdefault("width", min(WIDTH, shutil.get_terminal_size().columns) - 2)
@@ -35,20 +35,20 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser that names close flags and never guesses at abbreviations."""
+    """An argument parser that suggests close flags and accepts no abbreviations."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options["allow_abbrev"] = False
         options["formatter_class"] = Help
         super().__init__(*args, **options)
-        # `--range -1,1`: argparse takes only plain numbers that begin with a minus for values.
+        # `--range -1,1`: with a leading minus, argparse accepts only plain numbers as values.
         self._negative_number_matcher = re.compile(r"-[\d.][\d.,e-]*$")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         parsed, left = super().parse_known_args(args, namespace)
-        # A parser of subcommands passes on what they did not know; they have complained already.
+        # Only flags are refused here; argparse itself refuses surplus arguments.
         unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
         if unknown:
             near = did_you_mean(unknown[0], self._option_string_actions, listing=False)
@@ -67,12 +67,12 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-#: As a default: the option has to be there.
+#: As a default: the option is required.
 REQUIRED = object()
 
 
 class Opt(NamedTuple):
-    """An option: its help, its default, what reads the text, and its value if it is given bare."""
+    """An option: its help, default, reader of the text, and value if given without one."""
 
     help: str
     default: Any = None
@@ -80,10 +80,10 @@ class Opt(NamedTuple):
     bare: Any = STANDARD_OUTPUT
 
 
-#: Options of a command, as `add_options` reads them, with their help or more. Under a title stands
-#: a group of options, or what adds them to the group.
+#: Options of a command by the keys that `add_options` reads. A title is the key of a group: its
+#: options, or a function that adds them to the group.
 Options = Mapping[str, "str | Opt | Options | Callable[[Any], None]"]
-#: What a command, or an action of one, runs; its exit code.
+#: The function that a command or action runs; it returns the exit code.
 Run = Callable[[argparse.Namespace], int]
 
 JSON: Options = {"--json [FILE]": "write JSON to FILE, or to standard output in place of text"}
@@ -116,12 +116,12 @@ MODELS: Options = {
 
 
 def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The entries of ``models:`` that the flags write, ``--model TYPE --model_args A=B`` and so on.
+    """Return the entries of ``models:`` that ``--model``, ``--model_args`` and so on stand for.
 
     Raises
     ------
     UsageError
-        A flag is given for some of the models only.
+        If a flag is given for only some of the models.
     """
     kinds = args.model or []
     flags = {name: getattr(args, name, None) for name in ("model", "model_args", "name", "price")}
@@ -150,8 +150,7 @@ def add_command(
     options : mapping
         As `add_options` takes them.
     text : str or None
-        A docstring: its first paragraph describes the command, what follows stands below the
-        options.
+        A docstring: its first paragraph describes the command; the rest follows the options.
     """
     about, _, epilog = inspect.cleandoc(text or "").partition("\n\n")
     about = " ".join(about.split())
@@ -170,11 +169,11 @@ def add_options(parser: Any, options: Options) -> None:
     ----------
     parser : argparse parser or group
     options : mapping of str to str, Opt, mapping or callable
-        ``"-o --output FILE"`` takes a value, ``"--yes"`` none, ``"--json [FILE]"`` may;
-        ``"--logs DIR..."`` takes several values, ``"--name NAME,"`` is given several times,
+        ``"-o --output FILE"`` takes a value, ``"--yes"`` none, ``"--json [FILE]"`` an optional one;
+        ``"--logs DIR..."`` takes several values, ``"--name NAME,"`` may be repeated,
         ``"--price PART...,"`` both; ``"--kind a|b"`` takes one of these, by default the first.
-        Without a dash it is an argument: ``"RUN"``, ``"a=BASELINE?"`` (called ``a``; may be left
-        out), ``"PATH..."``, ``"LOGS*"`` (any number).
+        A key without a dash is a positional argument: ``"RUN"``, ``"a=BASELINE?"`` (named ``a``,
+        optional), ``"PATH..."`` (at least one), ``"LOGS*"`` (any number).
 
     Examples
     --------
@@ -225,30 +224,30 @@ def _add_option(parser: Any, key: str, one: Opt) -> None:
 
 
 def prints_json(target: str | None) -> bool:
-    """Whether standard output is for JSON alone."""
+    """Whether standard output carries JSON alone."""
     return target == STANDARD_OUTPUT
 
 
 def emit(
     target: str | None, content: Any, lines: Iterable[str] = (), out: TextIO | None = None
 ) -> None:
-    """Write what ``--json`` asks for, and print the text, unless JSON takes its place.
+    """Write JSON if ``--json`` asks for it, and print the text unless JSON takes its place.
 
     Parameters
     ----------
     target : str or None
-        What ``--json`` gives: a file, `STANDARD_OUTPUT`, or None where the flag is absent.
+        Value of ``--json``: a file, `STANDARD_OUTPUT`, or None if the flag is absent.
     content : JSON values
-        What is none of these is written as its text.
+        Any other object is written as its text.
     lines : iterable of str, optional
-        The text; made only where it is printed.
+        Lines of the text; consumed only if they are printed.
     out : text stream, optional
-        What stands for standard output.
+        Stream to use as standard output.
 
     Raises
     ------
     UsageError
-        The file cannot be written.
+        If the file cannot be written.
     """
     if target is not None:
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
@@ -266,7 +265,7 @@ def write_file(path: Path, text: str) -> None:
     Raises
     ------
     UsageError
-        It cannot be written.
+        If it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -287,7 +286,7 @@ def seconds(text: str) -> float:
 
 
 def names_of(text: str | None) -> list[str]:
-    """The names that a flag gives as ``A,B``; none where it was not given.
+    """Split the value ``A,B`` of a flag into names; an absent flag has none.
 
     Examples
     --------
@@ -298,6 +297,6 @@ def names_of(text: str | None) -> list[str]:
 
 
 def warn(*texts: str) -> None:
-    """Print warnings, one a line, on standard error."""
+    """Print warnings on standard error, one per line."""
     for text in texts:
         print(f"warning: {text}", file=sys.stderr)

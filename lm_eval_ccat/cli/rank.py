@@ -23,12 +23,12 @@ from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seco
 from .removed import refuse_removed_keys
 
 OPTIONS: Options = {
-    "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",
+    "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to show (default: this one)",
     "--run_dir DIR": "run directory (default: the configuration's name + .run); s3://BUCKET/NAME "
-    "and the like are copies of a local folder NAME",
+    "and the like hold a copy of the local folder NAME",
     "--init [FILE]": Opt(
-        "write a commented configuration (default: models.yaml) from the flags given or from "
-        "questions, and end",
+        "write a commented configuration (default: models.yaml) from the flags given and from "
+        "answers to questions, and exit",
         None,
         None,
         "models.yaml",
@@ -37,8 +37,8 @@ OPTIONS: Options = {
     "--retry [MODEL]": Opt(
         "with --resume: retry models that were set aside, all or the one named", None, None, True
     ),
-    "--dry_run": "print expected items, cost and time, and end",
-    "--probe": "with --dry_run: also ask each model one document; exit code 1 where one cannot",
+    "--dry_run": "print expected items, cost and time, and exit",
+    "--probe": "with --dry_run: also ask each model one document; exit code 1 if one fails",
     "--yes": "skip the confirmation of a run without a limit",
     **EXECUTOR,
     **JSON,
@@ -139,7 +139,7 @@ def rank(args: argparse.Namespace) -> int:
 
 
 def _stated(file: Path | None, flags: dict[str, Any], models: list[Any]) -> tuple[Any, Any]:
-    """What is run: a file with the flags over it, or the flags and the models that they write."""
+    """Return the layers of the configuration: the file and the flags, or the flags and models."""
     if file is None:
         if not models:
             raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
@@ -176,7 +176,7 @@ def _ask(values: dict[str, Any]) -> None:
         return line.strip()
 
     while not values.get("tasks"):
-        values["tasks"] = answer("Task (a name of lm_eval's, or a YAML file)")
+        values["tasks"] = answer("Task (its name in lm_eval, or a YAML file)")
     models = values["models"] = list(values.get("models") or [])
     while kind := answer(
         f"Model {len(models) + 1}, its type (hf, vllm, local-completions, ...)"

@@ -1,4 +1,4 @@
-"""How commands read scores."""
+"""Reading of scores by commands."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def range_of(text: str) -> tuple[float, float]:
     return worst, best
 
 
-#: How scores are read, in every command that reads logs or a table.
+#: Options of every command that reads scores from logs or a table.
 READING: Options = {
     "--metric M": "metric; needed where the scores hold several",
     "--task T": "task; needed where the logs hold several",
     "--filter F": "filter of the task; needed where it has several",
     "--range WORST,BEST": Opt(
-        "worst and best possible score of a metric whose scale is not known, such as 0,100, or "
-        "25,0 where a lower score is better; where that is known of the metric, 0,25 means 25,0",
+        "worst and best possible score of a metric without a known scale, such as 0,100, or 25,0 "
+        "if a lower score is better; for a metric known to be like that, 0,25 means 25,0",
         None,
         range_of,
     ),
@@ -49,28 +49,28 @@ READING: Options = {
 
 
 def reading_of(args: argparse.Namespace) -> Wanted:
-    """Filter and scale, as the flags of `READING` give them."""
+    """Return the filter and scale that the flags of `READING` state."""
     if not args.range:
         return Wanted(filter=args.filter)
     low, high = sorted(args.range)
-    # A range that falls says so; one that rises leaves the direction to what is known.
+    # A falling range sets the direction; a rising one leaves it to what is known of the metric.
     falls = True if args.range[0] == high else None
     return Wanted(filter=args.filter, range=(low, high), lower_is_better=falls)
 
 
 def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool) -> None:
-    """Warn where ``--range`` and what is known of a metric differ on which end is better.
+    """Warn if ``--range`` contradicts what is known of a metric on which end is better.
 
     Parameters
     ----------
     args : argparse.Namespace
     metric : str
     higher_is_better : bool
-        As its scores have been read.
+        Direction in which its scores were read.
     """
     if not args.range:
         return
-    # Scores of which the file does not say what they are bear the name "score".
+    # A file that does not name its metric is read as the metric "score".
     (first, last), known = args.range, known_scale(metric)
     if first < last and not higher_is_better:
         warn(
@@ -105,7 +105,7 @@ def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
 def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Show progress on a terminal; yield None where standard error is not one.
 
-    Nothing refreshes by itself: no thread of the display may be alive when processes are forked.
+    The display does not refresh itself: none of its threads may be alive when processes are forked.
     """
     if not sys.stderr.isatty():
         yield None

@@ -1,6 +1,6 @@
 """Removed flags, commands and keys, and what to use instead.
 
-The one table of all that; an entry stays for one release after the thing itself went.
+An entry stays for one release after the removal.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REMOVED: dict[str, str] = {
     "run --prior": "rank --prior",
     "run --ranking": "rank CONFIG --executor ray",
     "run --save_bank": "rank --save_bank",
-    "scale": "calibrate --scale_items, which keeps the ends in the bank",
+    "scale": "calibrate --scale_items, which keeps each item's ends in the bank",
     "score --batch_size": "rescore(..., batch_size=) of lm_eval_ccat.upkeep.rescore in Python",
     "score --gpus": "the variable CCAT_COMET_GPUS",
     "score --python": "the variable CCAT_COMET_PYTHON; with --setup, a Python 3.10 to 3.12 on the "
@@ -125,12 +125,12 @@ REMOVED: dict[str, str] = {
 
 
 def refuse_removed(argv: Sequence[str]) -> None:
-    """Refuse what is typed as it was before it left.
+    """Refuse removed commands, actions and flags.
 
     Raises
     ------
     UsageError
-        The command, its action or one of its flags is in the table; the message names what to use.
+        If the command, its action or a flag is in the table; the message names what to use.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def refuse_removed(argv: Sequence[str]) -> None:
     >>> refuse_removed(["ls", "tasks"])
     Traceback (most recent call last):
         ...
-    lm_eval_ccat.errors.UsageError: `ls` has left lm-eval-ccat; use `lm_eval ls` instead
+    lm_eval_ccat.errors.UsageError: `ls` was removed from lm-eval-ccat; use `lm_eval ls` instead
     """
     for command in (argv[0], " ".join(argv[:2])):
         flags = (f"{command} {part.split('=', 1)[0]}" for part in argv if part[:2] == "--")
@@ -152,7 +152,7 @@ def refuse_removed_keys(keys: Iterable[str]) -> None:
     Raises
     ------
     UsageError
-        The message names what to use.
+        If a key is in the table; the message names what to use.
     """
     for key in keys:
         _refuse(f"key {key}")
@@ -160,4 +160,4 @@ def refuse_removed_keys(keys: Iterable[str]) -> None:
 
 def _refuse(typed: str) -> None:
     if typed in REMOVED:
-        raise UsageError(f"`{typed}` has left lm-eval-ccat; use `{REMOVED[typed]}` instead")
+        raise UsageError(f"`{typed}` was removed from lm-eval-ccat; use `{REMOVED[typed]}` instead")

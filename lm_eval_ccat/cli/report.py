@@ -45,7 +45,7 @@ def report(args: argparse.Namespace) -> int:
     else:
         for path in paths:
             if not path.exists():
-                raise UsageError(f"there is no run directory or file {path}")
+                raise UsageError(f"no run directory or file {path}")
         if args.plots is None:
             raise UsageError(f"{paths[0]} is not a run; name a folder for its charts: --plots DIR")
         written = plot_files(paths, args.plots, formats)

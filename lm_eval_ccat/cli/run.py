@@ -1,7 +1,7 @@
 """``run``: the harness's own ``run`` command, and with ``--adaptive`` few documents instead of all.
 
 The parser and everything that happens to the results (files, W&B, trackio, the table) are the
-harness's. Without ``--adaptive`` our flags are taken away and its command is run as it is.
+harness's. Without ``--adaptive``, our flags are removed and its command runs unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ examples:
 The estimate and its standard error appear under the metric's usual key. The `adaptive` block
 of the results file says what was estimated, from how many documents, and why the run stopped.
 """
-#: Arguments of models that name them, as the harness has it.
+#: Model arguments that name the model, as in the harness.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 
 
@@ -58,17 +58,17 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument(
         "--leaderboard_name",
         metavar="<name>",
-        help="The model's name in --leaderboard, where its own earlier results are left out",
+        help="The model's name in --leaderboard, whose earlier results of it are left out",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the harness's command, adaptively where asked for.
+    """Run the harness's command, adaptively with ``--adaptive``.
 
     Raises
     ------
     CcatError
-        Flags that cannot go together, or a bank that cannot be used.
+        If flags cannot be combined, or a bank cannot be used.
     """
     from ..demo import register_models
     from ..harness import internals
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     # The harness's command must see none of our flags.
     flags = given_by_flags(args, "run")
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
-    # Values of the harness's own --config count where a flag is absent.
+    # Where a flag is absent, the value in the harness's own --config counts.
     file = internals.config_file(args.config) if args.config else {}
     stated = {**file, **{k: v for k, v in vars(args).items() if v not in (None, "", [])}}
     folders = stated.get("include_path") or []
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model_name(stated: dict[str, Any]) -> str:
-    """Return the harness's name of the model that is run."""
+    """Return the name that the harness gives the model that is run."""
     from ..harness import internals
 
     arguments = internals.model_arguments(stated.get("model_args"))

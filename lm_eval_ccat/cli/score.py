@@ -1,4 +1,4 @@
-"""`score`: scores of logged answers by another metric."""
+"""`score`: score logged answers by another metric."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS: Options = {
     "--source_field FIELD": "comet: the documents' field with the source text, such as "
     "translation.de (default: source_text, source or src)",
     "--setup [DIR]": Opt(
-        "comet: make its environment, in DIR or the user's cache, and stop there", None, None, ""
+        "comet: make its environment, in DIR or the user's cache, and exit", None, None, ""
     ),
     "--model NAME": "comet: model name or checkpoint",
     "--judge FILE": "judge: its YAML file",
@@ -31,7 +31,7 @@ OPTIONS: Options = {
 
 
 def score(args: argparse.Namespace) -> int:
-    """Score the answers in harness logs (run with --log_samples) by a metric that the task did not
+    """Score the answers in harness logs (run with --log_samples) by a metric that the task does not
     have, and write a score table.
 
     examples:

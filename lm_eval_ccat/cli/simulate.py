@@ -27,13 +27,13 @@ OPTIONS: Options = {
         "a score table (.parquet, .csv) or a directory of harness outputs", REQUIRED
     ),
     **READING,
-    "--methods A,B": "by commas (default: default,paper,random,common,limit,static,fixed)",
+    "--methods A,B": "methods to replay (default: default,paper,random,common,limit,static,fixed)",
     "--holdout N": Opt("models per fold", 4),
     "--folds N": Opt("hold-out sets", 20),
     "--items_per_model N": Opt(
         "budget in items per model, or 'none' to let the ranker stop by itself", 20.0, _item_count
     ),
-    "--seed N": Opt("of the partitions", 0),
+    "--seed N": Opt("seed of the partitions", 0),
     "--spend budget|fixed": "'fixed': every method asks the same number of items per model, at "
     "equal prices, with one look and no early stop",
     "--kind random|frontier|family": "hold out any models, the best third (calibrating below it), "
@@ -42,7 +42,7 @@ OPTIONS: Options = {
     **EXECUTOR,
     **JSON,
 }
-#: Of these, what `simulate` takes under the same name.
+#: Options that `simulate` takes as arguments of the same name.
 _TAKEN = ("holdout", "folds", "items_per_model", "seed", "spend", "kind")
 
 
@@ -76,7 +76,7 @@ def simulate(args: argparse.Namespace) -> int:
 
 
 def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
-    """The scores of each task, without the models to leave out."""
+    """Return the scores of each task without the models of ``--exclude``."""
     if tables.names_one_task(args.scores, args.task):
         table = read_scores(args.scores, args)
         of_task = {table.task or "": table}
@@ -87,5 +87,5 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
             warn_of_range(args, table.metric, table.scale.higher_is_better)
     out = set(names_of(args.exclude))
     if unknown := out - {m for table in of_task.values() for m in table.models}:
-        next(iter(of_task.values())).select(sorted(unknown))  # which says what there is
+        next(iter(of_task.values())).select(sorted(unknown))  # its error lists the models
     return {task: table.without(out & set(table.models)) for task, table in of_task.items()}

@@ -13,10 +13,10 @@ from .parsing import JSON, Options, emit, warn
 from .reading import progress
 
 OPTIONS: Options = {
-    "RUN": "a run directory of `rank`; with --full its result.json, too, or results_*.json of an "
+    "RUN": "a run directory of `rank`; with --full also its result.json, or results_*.json of an "
     "adaptive `run`",
     "--full LOGS": "compare with full results: a directory of harness outputs, or a table",
-    "--repair": "keep the longest sound part of a damaged journal; the damaged one gets a new name",
+    "--repair": "keep the longest sound part of a damaged journal; the damaged one is renamed",
     "--metric M": "metric; needed where the run has several",
     "--task T": "task; needed where the run has several",
     **JSON,
@@ -35,8 +35,8 @@ def verify(args: argparse.Namespace) -> int:
 
     Nothing is run. Verdicts, estimates and costs are recomputed from the journal and the bank.
 
-    exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version comes to other
-    verdicts
+    exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 made by another version, and this
+    one reaches other verdicts
     """
     if args.full is not None and args.repair:
         raise UsageError("run verify twice, once with --repair and once with --full")
@@ -55,8 +55,8 @@ def _repair(args: argparse.Namespace) -> int:
     text = "There is nothing to repair."
     if kept is not None:
         text = (
-            f"{condition.damage}.\nThe {condition.records} sound records before it are the journal "
-            f"now; the damaged one is {kept.name}.\nContinue the run with --resume."
+            f"{condition.damage}.\nThe journal now holds the {condition.records} sound records "
+            f"before it; the damaged one is {kept.name}.\nContinue the run with --resume."
         )
     emit(args.json, {**asdict(condition), "kept": None if kept is None else str(kept)}, [text])
     return 0

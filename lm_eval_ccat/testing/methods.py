@@ -1,4 +1,4 @@
-"""What every method must do; see `MethodSuite`."""
+"""A conformance suite for methods; see `MethodSuite`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..simulation import simulate
 
 
 def example_table(n_models: int = 12, n_items: int = 40, seed: int = 0) -> ScoreTable:
-    """Scores in (0, 1) of models that differ clearly, on items that differ clearly."""
+    """Return scores in (0, 1) of clearly different models on clearly different items."""
     rng = np.random.default_rng(seed)
     skill = np.linspace(-1.2, 1.2, n_models)[:, None]
     mean = expit(skill + rng.normal(size=n_items)[None, :])
@@ -44,7 +44,7 @@ _BANKS: dict[tuple[type, tuple[str, ...]], ItemBank] = {}
 
 
 def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
-    """Give every model `n` more items as the policy chooses them: (model, item, probability)."""
+    """Give every model `n` items that the policy chooses; return (model, item, probability)."""
     price = np.ones(scores.shape[1])
     taken: list[Step] = []
     asked = policy.__dict__.setdefault("_asked_by_suite", [[] for _ in scores])
@@ -61,32 +61,33 @@ def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
 
 
 class MethodSuite:
-    """Derive from it and set `method`; `error` where estimates are rough by design.
+    """Checks that every method must pass; derive from it and set `method`.
 
     Attributes
     ----------
     method : Method
-        It must be registered, or installed.
+        The method to test, registered or installed.
     error : float
-        Largest error of an estimate, on [0, 1], after all items of `example_table` are told.
+        Largest error of an estimate, on [0, 1], after all items of `example_table`. Raise it for a
+        method whose estimates are rough by design.
     """
 
     method: Method
     error = 0.1
 
     def table(self) -> ScoreTable:
-        """Scores that the suite works on."""
+        """Return the scores that the suite works on."""
         return example_table()
 
     def bank(self, leave_out: Sequence[str] = ("m02", "m06", "m09")) -> ItemBank:
-        """A bank of all models but some, calibrated once for a suite."""
+        """Return a bank of all models but `leave_out`, calibrated once per suite."""
         key = type(self), tuple(leave_out)
         if key not in _BANKS:
             _BANKS[key] = calibrate(self.table().without(leave_out), self.method.name)
         return _BANKS[key]
 
     def new_scores(self) -> Floats:
-        """Scores of the models left out of the bank."""
+        """Return the scores of the models left out of the bank."""
         return self.table().select(["m02", "m06", "m09"]).model_scores()
 
     # -- the object ---------------------------------------------------------------------------
@@ -131,7 +132,7 @@ class MethodSuite:
     # -- the policy ---------------------------------------------------------------------------
 
     def policy(self, n_models: int = 3, seed: int = 0) -> Policy:
-        """A policy on `bank`."""
+        """Return a policy on `bank`."""
         return self.method.policy(self.bank(), n_models, seed=seed)
 
     def test_choosing_changes_nothing(self) -> None:
@@ -204,7 +205,7 @@ class MethodSuite:
     # -- the ranking --------------------------------------------------------------------------
 
     def rank(self, **options: Any) -> Ranker:
-        """A ranking of the models left out, to its end."""
+        """Rank the models left out of the bank until the ranking stops."""
         table, bank = self.table(), self.bank()
         names = ["m02", "m06", "m09"]
         ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)

@@ -1,4 +1,4 @@
-"""What every reader of logs must do; see `ReaderSuite`."""
+"""A conformance suite for readers of logs; see `ReaderSuite`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from ..scores.table import READERS, Reader, reader_of
 
 
 class ReaderSuite:
-    """Derive from it, set `reader`, and write a log whose scores are known.
+    """Checks that every reader must pass; derive from it, set `reader` and write a known log.
 
     Attributes
     ----------
     reader : Reader
-        It must be registered, or installed.
+        The reader to test, registered or installed.
     wanted : dict
-        Arguments of `ScoreTable.read` by which the log is read.
+        Arguments of `ScoreTable.read` for the log.
     """
 
     reader: Reader
-    wanted: dict[str, Any] = {}  # noqa: RUF012  a suite overrides it, nobody changes it
+    wanted: dict[str, Any] = {}  # noqa: RUF012  suites override it, none mutates it
 
     def write(self, folder: Path) -> Path:
-        """Write a log into an empty folder; the path to be read."""
-        raise AssertionError("a suite of a reader writes a log")
+        """Write a log into an empty folder; return the path to read."""
+        raise AssertionError("a reader's suite must define write()")
 
     def expected(self) -> ScoreTable:
-        """What reading it must give: models, items, raw scores and scale."""
-        raise AssertionError("a suite of a reader says what its log holds")
+        """Return the models, items, raw scores and scale that the log holds."""
+        raise AssertionError("a reader's suite must define expected()")
 
     @contextmanager
     def log(self) -> Iterator[Path]:
-        """The path of a fresh log."""
+        """Yield the path of a new log."""
         with tempfile.TemporaryDirectory() as folder:
             yield self.write(Path(folder))
 
@@ -97,7 +97,7 @@ class ReaderSuite:
 
 
 def _error(path: Path, wanted: dict[str, Any]) -> str:
-    """Message of the package's error that reading ends in; empty where it does not."""
+    """Read a log; return the message of the package's error, empty if there is none."""
     try:
         ScoreTable.read(path, **wanted)
     except CcatError as error:

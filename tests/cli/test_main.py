@@ -97,7 +97,7 @@ def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -
     else:
         assert main(typed.split()) == 2
         error = capsys.readouterr().err
-        assert f"`{typed}` has left" in error and REMOVED[typed] in error
+        assert f"`{typed}` was removed" in error and REMOVED[typed] in error
     program, command, *_ = [*REMOVED[typed].split(), ""]
     if program == "lm-eval-ccat" and not command.startswith("-"):
         assert command in COMMANDS
