@@ -1,4 +1,4 @@
-"""Models added to a board: with full results, or placed by some documents; and its beginning."""
+"""Create a board; add models with full results, or place them by some of the documents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .folder import (
     standing,
 )  # fmt: skip
 
-#: How the reason ends of a model that is left out because it was added before.
+#: End of the reason for leaving out a model that was added before.
 THERE = "in the ledger already"
 
 
@@ -57,7 +57,7 @@ class Added:
     ----------
     rows : list of BoardRow
     left_out : dict of str to str
-        By model the reason.
+        The reason for each model.
     """
 
     rows: list[BoardRow] = field(default_factory=list)
@@ -65,16 +65,16 @@ class Added:
 
     @property
     def partial(self) -> bool:
-        """Whether a model that the ledger does not have was left out."""
+        """Whether a model was left out that is not in the ledger."""
         return any(not reason.endswith(THERE) for reason in self.left_out.values())
 
 
 def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     """Add models with full results.
 
-    The scores are kept in the board's folder, so that each row can be verified. Results of another
-    number of documents, or of another version of the task, are added too, and shown apart. What
-    stands in the ledger already is not added again.
+    The scores are kept in the board's folder, so that each row can be verified. Results on another
+    number of documents, or on another version of the task, are added but shown apart. Results that
+    are already in the ledger are not added again.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     source : path
         Logs, a score table, or a folder of tables (one per task).
     link : str, optional
-        A page about each model; ``{model}`` in it becomes the model's name.
+        Address of a page about each model; ``{model}`` in it stands for the model's name.
 
     Returns
     -------
@@ -91,9 +91,9 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     Raises
     ------
     UsageError
-        The source holds no full results of the board's tasks.
+        If the source holds no results on the board's tasks, or the link is not a web address.
     CcatError
-        It cannot be read, or is on another scale.
+        If the source cannot be read, or is on another scale.
 
     Examples
     --------
@@ -141,29 +141,24 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
 
 
 def _figures(row: BoardRow) -> Any:
-    """What a row of full results says of a model."""
+    """Return what makes a row of full results differ from another of the same model."""
     tasks = {t: (o.score, o.documents, o.version, o.metric) for t, o in row.tasks.items()}
     return tasks, row.link
 
 
 def check_link(link: str) -> None:
-    """Refuse a link that is not the address of a page.
-
-    Raises
-    ------
-    UsageError
-    """
+    """Raise a `UsageError` for a link that is not a web address."""
     if link and not re.match(r"https?://[^\s\"'<>]+\Z", link):
         raise UsageError(f"link {link!r} is not a web address (https://...)")
 
 
 def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, ScoreTable]:
-    """Scores of the board's tasks, of those that the source holds.
+    """Read the scores of those tasks of the board that the source holds.
 
     Raises
     ------
     CcatError
-        The source cannot be read, or is on another scale.
+        If the source cannot be read, or is on another scale.
     """
     outcomes = reader_of(source).outcomes(source)
     return {
@@ -176,7 +171,7 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
 def _scores(
     board: Board, tables: dict[str, ScoreTable], added: Added
 ) -> dict[str, dict[str, TaskScore]]:
-    """Keep what each model scored on each task; who lacks documents is left out."""
+    """Keep each model's score on each task; leave out models that lack documents."""
     rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
     for task, of_task in rows.items():
         wanted = set(board.banks[task].doc_ids)
@@ -212,7 +207,7 @@ def _scores(
 
 
 def _keep(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
-    """Write scores into the board's folder under their hash; the name of the file, and the hash."""
+    """Write scores into the board's folder under their hash; return the file and the hash."""
     folder = board.path / "scores"
     draft = folder / "draft.parquet"
     try:
@@ -237,24 +232,24 @@ def init(
     metric: str | None = None,
     **rules: Any,
 ) -> Board:
-    """Begin a board, or give one new banks.
+    """Create a board, or give an existing one new banks.
 
     Parameters
     ----------
     folder : path
-        Made where it does not exist. A board that is there already gets the new banks; estimates
-        made with banks that these do not descend from are then shown apart.
+        The board's folder, created if necessary. An existing board gets the new banks; estimates
+        made with banks from which these do not descend are then shown apart.
     source : path
         Logs or a score table of full results, or a folder of such tables (one per task): the banks
-        are calibrated on them, and their models are the first rows. Or a suite's folder, or one
-        bank: the board then begins without rows.
+        are calibrated on them, and their models are the first rows. Or a suite's folder or a
+        single bank: the board then starts without rows.
     task : str, optional
-        Tasks of the logs, by commas: names, patterns or groups; default all. The name of the task
-        where a table names none.
+        Tasks of the logs, comma-separated: names, patterns or groups; all by default. For a table
+        that names no task, the name of its task.
     metric : str, optional
-        Needed where the results hold several.
+        Metric; needed if the results hold several.
     **rules
-        Of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
+        Fields of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
         ``rotate_after``.
 
     Returns
@@ -264,9 +259,9 @@ def init(
     Raises
     ------
     UsageError
-        A rule is out of range.
+        If a rule is unknown or out of range.
     CcatError
-        The source cannot be read or calibrated.
+        If the source cannot be read, or no bank can be calibrated on it.
 
     Examples
     --------
@@ -287,7 +282,7 @@ def init(
     one_bank_each(suite, source)
     try:
         with tempfile.TemporaryDirectory() as draft:
-            # Where anything fails, a folder that was no board before stays as it was.
+            # If anything fails, a folder that was not a board stays unchanged.
             target = path if exists else Path(draft, "board")
             if exists:
                 before = Board(path)
@@ -309,7 +304,7 @@ def init(
 
 
 def _calibrated(source: Path, task: str | None, metric: str | None) -> SuiteBank:
-    """Banks of every task of some full results."""
+    """Calibrate the banks of every task of some full results."""
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [m.strip() for m in metric.split(",")] if metric else None
     unnamed = {o.task for o in reader_of(source).outcomes(source)} == {None}
@@ -341,16 +336,16 @@ def place(
     ----------
     board : Board or path
     source : mapping or path
-        Models to be asked: a configuration as `rank` takes it, of which the board decides tasks,
-        banks, the most items and their exposure. A run that was interrupted goes on. Or the
-        directory of a run that `rank` or `run` made with the board's banks. Or logs of models that
-        were run on some of the documents.
+        One of three: a configuration as for `rank`, whose models are asked (the board sets tasks,
+        banks, ``max_items`` and ``exposure``; an interrupted run is continued); the directory of a
+        run that `rank` or `run` made with the board's banks; or logs of models that were run on
+        some of the documents.
     name : str, optional
-        The model's name on the board; where the source holds one model.
+        The model's name on the board, if the source holds one model.
     link : str, optional
-        A page about each model; ``{model}`` in it becomes the model's name.
+        Address of a page about each model; ``{model}`` in it stands for the model's name.
     observer : Observer, optional
-        Is told of the progress of a live run.
+        Follows the progress of a live run.
 
     Returns
     -------
@@ -359,9 +354,9 @@ def place(
     Raises
     ------
     UsageError
-        The run is of none of the board's tasks, or `name` is given for several models.
+        If the run is of none of the board's tasks, or `name` is given for several models.
     CcatError
-        The run cannot be read, or a model cannot be used.
+        If the run cannot be read, or a model cannot be used.
 
     Examples
     --------
@@ -423,7 +418,7 @@ def _live(
 
 
 def _known(board: Board, work: Path) -> Path | None:
-    """The full results that newcomers are placed among, as one table; None where there are none."""
+    """Write the full results to place newcomers among as one table; None if there are none."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -452,7 +447,7 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
         before = board.ledger.rows()
         reserve = _reserve(board, of_run, board.turn(before))
         hashes = {task: board.banks[task].sha256 for task in of_run} if reserve else of_run
-        if reserve is None:  # rows made with other banks stand apart, and can be verified
+        if reserve is None:  # rows made with other banks are shown apart, but can be verified
             known = {bank.sha256 for bank in board.banks.values()}
             for _, _, bank in SuiteBank.load(banks_at(run)).banks():
                 if bank.sha256 not in known and not board.old_bank(bank.sha256).is_file():
@@ -501,10 +496,10 @@ def _reserve(board: Board, of_run: Mapping[str, str], now: list[int] | None) -> 
 
 
 def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
-    """Make a run of answers that were given elsewhere, and add its models."""
+    """Turn logs of other runs into a run of the board, and add its models."""
     if board.draws_at_random:
         raise UsageError(
-            "the board's banks know nothing about the items, so answers to chosen ones say "
+            "the board's banks know nothing about the items, so answers to chosen items say "
             "nothing about the others; ask the models live: `board place DIR MODELS.yaml`"
         )
     tables = tables_of(board, source, partial=True)
@@ -553,7 +548,7 @@ def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
 
 
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[dict[str, Any]]:
-    """A journal's records of a model's scores, as chosen items that the bank lets be asked."""
+    """Return a journal's records of a model's scores, for those items that the bank keeps."""
     [scores] = table.select([model]).model_scores()
     seen = [
         ([task, d], float(s))

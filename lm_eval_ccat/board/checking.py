@@ -1,4 +1,4 @@
-"""Every row of a board verified from what it rests on: journals, scores, banks, the chain."""
+"""Verify every row of a board from its evidence: journals, scores, banks and the chain."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9
 #: A journal's file, the hash of each task's bank, and the part of the items that is held back.
 Run = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[int, ...] | None]
-#: What nonsense in a row raises.
+#: Exceptions that invalid content of a row may raise.
 _NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What `check` says of one row.
+    """The verdict of `check` on one row.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Checked:
         Line of the ledger, from 1.
     model : str
     verdict : {"sound", "older", "refused"}
-        "older" where another version of this package made the row, and this one computes something
-        else.
+        "older" if another version of this package made the row and this one computes other figures.
     reason : str
+        Why the row is not sound; "" if it is.
     """
 
     number: int
@@ -70,15 +70,15 @@ class Checked:
 def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     """Verify every row of a board.
 
-    The chain of the ledger, the hashes of journals and scores, and the figures: estimates are
-    rebuilt from their journals with the board's banks, full results from their scores.
+    Checks the chain of the ledger, the hashes of journals and scores, and the figures: estimates
+    are rebuilt from their journals with the board's banks, full results from their scores.
 
     Parameters
     ----------
     board : Board or path
     head : str, optional
-        What the ledger ended with when it was published (or at least 12 characters of it): whoever
-        wrote the ledger anew, or took its last rows out, is found.
+        The hash that the ledger ended with when it was published (or at least its first 12
+        characters). It reveals a ledger that was rewritten, or that lost its last rows.
 
     Returns
     -------
@@ -88,9 +88,9 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     Raises
     ------
     UsageError
-        `head` is no hash, or less than 12 characters of one.
+        If `head` is not a hash, or has fewer than 12 characters.
     RunError
-        There is no board, its ledger cannot be read at all, or it has no row that ends with `head`.
+        If there is no board, its ledger cannot be read at all, or no row of it ends with `head`.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def _run_of(row: BoardRow) -> Run:
 
 
 def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
-    """The rows of a journal, or why there are none."""
+    """Return the rows of a journal, or why there are none."""
     try:
         [file], hashes, reserve = run
         return figures_of(board, board.path / file, dict(hashes), reserve)[0]
@@ -171,7 +171,7 @@ def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
 
 
 def _of_journal(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> BoardRow | str:
-    """An estimate as its journal has it now, or why it has none."""
+    """Return the estimate that its journal gives now, or why there is none."""
     now, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(now, str):
         raise RunError(now)
@@ -179,7 +179,7 @@ def _of_journal(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str])
 
 
 def _of_scores(board: Board, row: BoardRow, read: dict[str, Any]) -> BoardRow | str:
-    """A row of full results as its scores have it now, or why they have none."""
+    """Return the row of full results that its scores give now, or why there is none."""
     tasks: dict[str, TaskScore] = {}
     for task, one in row.tasks.items():
         if one.evidence not in read:
@@ -201,7 +201,7 @@ def _of_scores(board: Board, row: BoardRow, read: dict[str, Any]) -> BoardRow | 
 
 
 def _difference(row: BoardRow, now: BoardRow) -> str:
-    """The first figure that differs, as ``recorded X, now Y``; "" if they agree."""
+    """Return the first figure that differs, as ``recorded X, now Y``; "" if all agree."""
     if lacking := [task for task in row.tasks if task not in now.tasks]:
         return f"recorded results on {lacking[0]}, now none"
     if len(row.tasks) != len(now.tasks):
@@ -220,7 +220,7 @@ def _difference(row: BoardRow, now: BoardRow) -> str:
 
 
 def tasks_of(header: Mapping[str, Any]) -> dict[str, str]:
-    """The tasks of a run, each with the hash of its bank.
+    """Return the tasks of a run, each with the hash of its bank.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def tasks_of(header: Mapping[str, Any]) -> dict[str, str]:
     Raises
     ------
     RunError
-        It ranks a task by several metrics.
+        If the run ranks a task by several metrics.
     """
     outcomes = header["report"].get("outcomes") or {header["task"]["name"]: ["the only one"]}
     if any(len(of) > 1 for of in outcomes.values()):
@@ -250,19 +250,19 @@ def figures_of(
     hashes : mapping of task to str
         SHA-256 of the whole bank of each task of the run.
     reserve : (int, int) or None
-        Which part of the banks' items was held back, of how many.
+        The part of the banks' items that was held back, and the number of parts.
 
     Returns
     -------
     rows : dict of str to BoardRow
-        By the names of the journal; without date, evidence and link.
+        By the names in the journal; without date, evidence and link.
     left_out : dict of str to str
         Models that were set aside or not asked, with the reason.
 
     Raises
     ------
     RunError
-        The journal is damaged, was made with other banks, or a bank is missing.
+        If the journal is damaged or was made with other banks, or a bank is missing.
     """
     header = header_of(journal)
     banks = {t: offered(board.bank_of(t, sha), t, reserve) for t, sha in hashes.items()}
@@ -295,7 +295,7 @@ def _row(
     hashes: Mapping[str, str],
     reserve: Sequence[int] | None,
 ) -> BoardRow:
-    """One model's row, on the scales of its tasks and of them all."""
+    """Return a model's row, on the scale of each task and of all tasks together."""
 
     def figures(part: Ranking, scale: Scale) -> tuple[float, float, float]:
         low, high = sorted(float(scale.restore(v)) for v in part.interval(model))

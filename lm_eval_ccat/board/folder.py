@@ -1,17 +1,16 @@
-"""The folder of a board: what lies where, its ledger, and where its models stand.
+"""The folder of a board: its files, its ledger, and the standing of its models.
 
 board.json      name, weights of the tasks, what is asked of newcomers
 suite/          the banks, one per task; every command takes the folder as a bank
 banks/          earlier banks, by which older estimates are verified
-ledger.jsonl    every row that was ever added, one JSON object a line
+ledger.jsonl    every row that was ever added, one JSON object per line
 scores/         full results, one Parquet file per task and call of `add`
 journals/       the journals of placed models, by their hash
-.runs/          live runs that are under way; not for git
+.runs/          live runs in progress; not for git
 
 Each line of the ledger ends with a link of a chain: the SHA-256 of the link before it and of the
-line's own text. A line that is changed, taken out or put in between breaks the chain where it
-stands. Whoever writes the whole file anew is found by comparing its last link with one that was
-published before.
+line's own text. Changing, removing or inserting a line breaks the chain at that place. If the whole
+file is rewritten, its last link differs from the one that was published before.
 """
 
 from __future__ import annotations
@@ -47,20 +46,21 @@ class TaskScore:
     Attributes
     ----------
     score, low, high : float
-        Mean over the benchmark, or its estimate, and the ends of its interval; all three the same
+        Mean over the benchmark, or its estimate, and the ends of its interval; all three are equal
         for full results.
     items, documents : int
-        Documents that were run, and documents of the benchmark that was run.
+        Number of documents that were run, and of all documents of that benchmark.
     metric : str
-        With its filter.
+        The metric with its filter.
     version : str or None
-        Of the task, as the harness writes it.
+        The task's version, as the harness writes it.
     evidence, sha256 : str
-        The file in the board's folder that shows it (a run's journal, or scores), and its hash.
+        The file in the board's folder that proves the score (a run's journal, or scores), and its
+        hash.
     bank : str or None
-        SHA-256 of the bank that an estimate is made with.
+        SHA-256 of the bank behind an estimate.
     changed : int
-        Documents whose hash is another than the board's bank has.
+        Number of documents whose hash differs from that in the board's bank.
     """
 
     score: float
@@ -85,26 +85,26 @@ class BoardRow:
     model : str
     kind : {"full", "estimate"}
     score, low, high : float
-        Of all tasks together, on the board's scale.
+        Score over all tasks and its interval, on the board's scale.
     tasks : dict of str to TaskScore
     date : str
-        ISO 8601.
+        Date of the row, in ISO 8601.
     signature : str
-        What reproduces the figure, in one line.
+        The settings that reproduce the figure, in one line.
     made_by : str
         Version of this package that computed the figure.
     confidence : float or None
-        Two-sided, of the interval; None for full results.
+        Two-sided confidence level of the interval; None for full results.
     shares : dict of str to float
-        How much each task counts in `score`.
+        Weight of each task in `score`.
     asked : dict of str to list
-        By task the items that were shown to the model; of estimates.
+        For estimates, the items of each task that were shown to the model.
     reserve : list of int, or None
-        Which part of the items was held back, of how many.
+        The part of the items that was held back, and the number of parts.
     in_journal : str
-        The model's name in its journal, where that is another.
+        The model's name in its journal, if it differs.
     link : str
-        A page about the model.
+        Address of a page about the model.
 
     Examples
     --------
@@ -137,26 +137,26 @@ class BoardRow:
 
     @property
     def evidence(self) -> dict[str, str]:
-        """The hash of each file that shows the row."""
+        """The hash of each file that proves the row."""
         return {one.evidence: one.sha256 for one in self.tasks.values()}
 
     @property
     def items(self) -> int:
-        """Documents that were run, of all tasks."""
+        """Number of documents that were run, over all tasks."""
         return sum(one.items for one in self.tasks.values())
 
     @property
     def documents(self) -> int:
-        """Documents of the benchmark that was run, of all tasks."""
+        """Number of documents of the benchmark, over all tasks."""
         return sum(one.documents for one in self.tasks.values())
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values."""
+        """Return the row as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BoardRow:
-        """A row from `to_dict`; unknown keys, of later versions, are passed over."""
+        """Make a row from `to_dict`'s values; ignore unknown keys, which later versions may add."""
         fields = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
         tasks = {str(t): TaskScore(**one) for t, one in fields.pop("tasks").items()}
         row = cls(tasks=tasks, **fields)
@@ -167,20 +167,20 @@ class BoardRow:
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """A line of the file.
+    """A line of the ledger.
 
     Attributes
     ----------
     number : int
-        From 1.
+        Line number, from 1.
     row : BoardRow or None
-        None where the line cannot be read.
+        None if the line cannot be read.
     model : str
-        Whose row it is, as far as that can be told.
+        The row's model; "" if it cannot be read.
     link : str
-        The chain's link that the line bears.
+        The link of the chain at the end of the line.
     damage : str
-        Why the line is not what was written; "" where it is sound.
+        How the line was damaged or changed; "" if it is sound.
     """
 
     number: int
@@ -191,7 +191,7 @@ class LedgerLine:
 
 
 class BoardLedger:
-    """The file of a board's rows.
+    """The ledger: the file of a board's rows.
 
     Parameters
     ----------
@@ -212,12 +212,12 @@ class BoardLedger:
         self.path = path
 
     def lines(self) -> list[LedgerLine]:
-        """Every line, with what is wrong with it.
+        """Read every line, and what is wrong with it.
 
         Raises
         ------
         RunError
-            The file cannot be read.
+            If the file cannot be read.
         """
         try:
             text = self.path.read_text(encoding="utf-8")
@@ -231,12 +231,12 @@ class BoardLedger:
         return parsed
 
     def rows(self) -> list[BoardRow]:
-        """Every row.
+        """Read every row.
 
         Raises
         ------
         RunError
-            A line is damaged, or the chain is broken; the first such line is named.
+            If a line is damaged or the chain is broken; the message names the first such line.
         """
         lines = self.lines()
         for line in lines:
@@ -248,17 +248,17 @@ class BoardLedger:
         return [line.row for line in lines if line.row is not None]
 
     def head(self) -> str:
-        """The last link of the chain; "" for an empty ledger."""
+        """Return the last link of the chain; "" for an empty ledger."""
         lines = self.lines()
         return lines[-1].link if lines else ""
 
     def append(self, rows: Iterable[BoardRow]) -> None:
-        """Write rows at the end, on the disk before this returns.
+        """Append rows; they are on disk when this returns.
 
         Raises
         ------
         RunError
-            The ledger is damaged, or the disk refuses.
+            If the ledger is damaged or cannot be written.
         """
         self.rows()
         link, text = self.head(), ""
@@ -275,7 +275,7 @@ class BoardLedger:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file; "" where there is none."""
+    """Return the SHA-256 of a file; "" if there is none."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
@@ -317,15 +317,16 @@ class Rules:
     name : str
         Title of the site.
     weights : {"equal", "documents"}
-        How much each task counts in the average.
+        Weights of the tasks in the average.
     max_items : int
-        Most items that a model is asked when it is placed.
+        Largest number of items that a model is asked when it is placed.
     exposure : int
-        Each item is drawn among so many most informative ones.
+        Each item is drawn from this many of the most informative ones.
     reserve : int
-        Into how many parts the items are divided, of which one is held back; 0 holds back none.
+        Number of parts into which the items are divided; one of them is held back. 0 holds back
+        none.
     rotate_after : int
-        Models placed until the next part is held back.
+        Number of placed models after which the next part is held back.
     """
 
     name: str = "Leaderboard"
@@ -346,7 +347,7 @@ class Board:
     Raises
     ------
     RunError
-        There is no board, or `board.json` cannot be read.
+        If the folder has no `board.json`, or the file cannot be read.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -361,13 +362,13 @@ class Board:
         Raises
         ------
         RunError
-            A task has several outcomes: a board has one score for each task.
+            If a task has several outcomes; a board scores one metric per task.
         """
         return one_bank_each(SuiteBank.load(self.path / "suite"), self.path / "suite")
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """How much each task counts in the average; they sum to 1."""
+        """Weight of each task in the average; the weights sum to 1."""
         sizes = {
             task: 1.0 if self.rules.weights == "equal" else float(bank.n_items)
             for task, bank in self.banks.items()
@@ -382,16 +383,16 @@ class Board:
 
     @property
     def draws_at_random(self) -> bool:
-        """Whether the banks know nothing about their items, so nobody can guess which are asked."""
+        """Whether no bank knows anything about its items, so that nobody can guess the next one."""
         return all(bank.method == "sample" for bank in self.banks.values())
 
     def bank_of(self, task: str, sha256: str) -> ItemBank:
-        """A bank of this board, today's or an earlier one.
+        """Return a bank of this board, the current one or an earlier one.
 
         Raises
         ------
         RunError
-            The board has no such bank.
+            If the board has no such bank.
         """
         if task in self.banks and self.banks[task].sha256 == sha256:
             return self.banks[task]
@@ -404,7 +405,7 @@ class Board:
         return bank
 
     def old_bank(self, sha256: str) -> Path:
-        """The file of an earlier bank, or of one that strangers used."""
+        """Return the file of an earlier bank, or of a bank that was used elsewhere."""
         return self.path / "banks" / f"{sha256[:16]}.bank.json"
 
     def turn(self, rows: list[BoardRow]) -> list[int] | None:
@@ -417,12 +418,12 @@ class Board:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from writing meanwhile.
+        """Keep other processes from writing to the board while the context lasts.
 
         Raises
         ------
         RunError
-            Another process holds the board for a minute.
+            If another process holds the board for a minute.
         """
         from filelock import FileLock, Timeout
 
@@ -434,12 +435,12 @@ class Board:
 
 
 def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
-    """The bank of each task of a suite, which was read from `source`.
+    """Return the bank of each task of a suite that was read from `source`.
 
     Raises
     ------
     RunError
-        A task has several outcomes.
+        If a task has several outcomes.
     """
     for task, outcomes in suite.items():
         if len(outcomes) > 1:
@@ -451,14 +452,14 @@ def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
 
 
 def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBank:
-    """The bank without one part of the items that it lets be asked.
+    """Return a bank in which one part of the items is held back.
 
     Parameters
     ----------
     bank : ItemBank
     task : str
     reserve : (int, int) or None
-        Which part is held back, of how many; an item's part is the same on every machine.
+        The part to hold back, and the number of parts; an item's part is the same on every machine.
 
     Examples
     --------
@@ -477,12 +478,12 @@ def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBan
 
 
 def ruled(rules: Rules, changes: Mapping[str, Any]) -> Rules:
-    """Rules with some of them replaced; None leaves one as it is.
+    """Return rules with some of them replaced; None leaves a rule as it is.
 
     Raises
     ------
     UsageError
-        There is no such rule, or it is out of range.
+        If a rule is unknown or out of range.
     """
     stated = {k: v for k, v in changes.items() if v is not None}
     unknown = set(stated) - set(Rules.__dataclass_fields__)
@@ -500,12 +501,12 @@ def ruled(rules: Rules, changes: Mapping[str, Any]) -> Rules:
 
 
 def read_rules(path: Path) -> Rules:
-    """The rules in a board's file.
+    """Read the rules in a board's file.
 
     Raises
     ------
     RunError
-        There is no such file, or it cannot be read.
+        If there is no such file, or it cannot be read.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -532,9 +533,9 @@ class Placed:
     ----------
     row : BoardRow
     rank : int
-        By score.
+        Rank by score.
     best, worst : int
-        The ranks that it may have, by the intervals.
+        Range of ranks that the intervals allow.
     """
 
     row: BoardRow
@@ -550,9 +551,9 @@ class BoardStanding:
     Attributes
     ----------
     placed : list of Placed
-        Best first; of equal scores full results first.
+        Best first; among equal scores, full results first.
     apart : list of (BoardRow, str)
-        The latest row of each model that cannot be compared, and why; not where a later one can.
+        The latest row of each model that cannot be compared, and why; no later row of it can be.
     history : dict of str to list of BoardRow
         Every row of each model, oldest first.
     """
@@ -566,7 +567,7 @@ class BoardStanding:
         """Say which models may be the best."""
         first = [one.row.model for one in self.placed if one.best == 1]
         if not first:
-            return "There is no model yet."
+            return "No models yet."
         who = (
             f"{first[0]} is the best" if len(first) == 1 else f"{len(first)} models may be the best"
         )
@@ -592,7 +593,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     ----------
     board : Board
     refused : collection of int
-        Positions of ledger rows that are left out.
+        Positions of the ledger rows to leave out.
 
     Returns
     -------
@@ -611,7 +612,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
         else:
             comparable.append(row)
             apart.pop(row.model, None)
-    # Full results count before any estimate of the same model; else the latest row.
+    # A model's full results count before its estimates; otherwise its latest row counts.
     now = {**latest(comparable), **latest(comparable, FULL)}
     sign = 1.0 if board.scale.higher_is_better else -1.0
     ordered = sorted(now.values(), key=lambda r: (-sign * r.score, r.estimated, r.model))
@@ -626,7 +627,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
 
 
 def latest(rows: Iterable[BoardRow], kind: str | None = None) -> dict[str, BoardRow]:
-    """The latest row of each model, of one kind."""
+    """Return the latest row of each model, of one kind or of any."""
     return {row.model: row for row in rows if kind in (None, row.kind)}
 
 
@@ -639,9 +640,9 @@ def not_comparable(
     ----------
     row : BoardRow
     banks : mapping of task to ItemBank
-        The board's.
+        The board's banks.
     shares : mapping of task to float
-        The board's.
+        The board's weights.
     """
     reasons = []
     for task, bank in banks.items():
@@ -655,7 +656,7 @@ def not_comparable(
         elif one.documents != bank.n_items:
             reasons.append(f"{one.documents:,} documents of {task}, not {bank.n_items:,}")
         elif one.changed:
-            reasons.append(f"{one.changed:,} documents of {task} are others")
+            reasons.append(f"{one.changed:,} documents of {task} differ")
         elif one.version is not None and version is not None and one.version != str(version):
             reasons.append(f"version {one.version} of {task}, not {version}")
         elif one.bank not in {None, bank.sha256, *descent}:
@@ -666,7 +667,7 @@ def not_comparable(
 
 
 def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]) -> float:
-    """The weighted mean of full results, on the board's scale."""
+    """Return the weighted mean of full results, on the board's scale."""
     total = sum(shares[task] for task in tasks)
     unit = sum(
         shares[task] * float(board.banks[task].scale.normalise(one.score))
@@ -676,5 +677,5 @@ def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, f
 
 
 def metric_of(bank: ItemBank) -> str:
-    """A bank's metric with its filter, as the harness writes both."""
+    """Return a bank's metric and filter, as the harness writes them."""
     return f"{bank.metric},{bank.filter or 'none'}"

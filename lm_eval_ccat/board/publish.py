@@ -1,4 +1,4 @@
-"""The site of a board: one page that loads nothing, and the same as JSON and CSV."""
+"""The site of a board: a page without external resources, and the same content as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ from .folder import Board, BoardRow, BoardStanding, Placed, standing
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
-#: Rows that stand apart and are listed on the page; the JSON has all.
+#: Largest number of incomparable rows on the page; the JSON has all.
 _APART = 200
 
 
 def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     """Write the site of a board.
 
-    Rows whose journal or scores are missing or not what they were stand apart, with the reason;
-    `check` goes further and computes every figure anew.
+    Rows whose journal or scores are missing or changed are listed apart, with the reason; `check`
+    goes further and recomputes every figure.
 
     Parameters
     ----------
     board : Board or path
     site : path
-        A folder: ``index.html``, ``board.json``, ``board.csv`` and ``exposure.csv`` in it are
+        The folder; its files ``index.html``, ``board.json``, ``board.csv`` and ``exposure.csv`` are
         replaced.
 
     Returns
     -------
     list of Path
+        The files written.
 
     Raises
     ------
     RunError
-        The ledger is damaged, or the folder cannot be written.
+        If the ledger is damaged, or the folder cannot be written.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
 
 
 def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
-    """How many models each item was shown to, by task.
+    """Count the models that each item was shown to, by task.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, i
 
 
 def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
-    """A row as the page's script reads it; see the names in ``site.js``."""
+    """Return a row as the page's script reads it; ``site.js`` names the fields."""
 
     def figures(row: BoardRow) -> list[Any]:
         ends = _short(row.score), _short(row.low), _short(row.high)
@@ -199,15 +200,15 @@ def _notes(
     if estimated:
         notes.append(
             f"≈ marks {estimated:,} estimates from some of the documents, with their "
-            f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where two "
-            "intervals leave an order open, the range of ranks says so."
+            f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where "
+            "intervals leave the order open, a row shows a range of ranks."
         )
     for task, counts in shown.items():
         if task in board.banks and counts:
             most, never = max(counts.values()), board.banks[task].n_items - len(counts)
             of = f" of {task}" if n > 1 else ""
             notes.append(
-                f"Of {board.banks[task].n_items:,} documents{of} the most used was shown to "
-                f"{most:,} models, {never:,} to none."
+                f"Of {board.banks[task].n_items:,} documents{of}, the most used was shown to "
+                f"{most:,} models, and {never:,} to none."
             )
     return notes[:8]

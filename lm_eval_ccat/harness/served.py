@@ -1,7 +1,7 @@
-"""What a document costs, and what a server reports with an answer: its model, why it ended, limits.
+"""The cost of a document, and what a server reports with an answer: model, finish reason, limits.
 
-Scores alone do not show that a server swapped the model, cut half of the answers short or filtered
-them. So each answer of a session carries what came with it.
+Scores alone do not show that a server swapped the model, or cut off or filtered half of the
+answers. So each answer of a session carries what the server reported with it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 from ..errors import UsageError
 
 MILLION = 1_000_000
-#: Characters of running text per token, where nothing better is known.
+#: Characters of running text per token, if nothing better is known.
 CHARACTERS_PER_TOKEN = 4.0
-#: Tokens of one request beyond which a count is a mistake of the server, not a bill.
+#: Tokens of one request; a larger count is taken for the server's mistake.
 MOST_TOKENS = 50_000_000
-#: Parts of a request's body that are what is asked, not how.
+#: Keys of a request's body that say what is asked, or of whom, rather than how.
 _ASKED = frozenset({"messages", "prompt", "input", "model", "stream", "user"})
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -44,7 +44,7 @@ class Tokens:
     source: str
 
     def __add__(self, other: Tokens) -> Tokens:
-        # The sum is only as good as its worse part.
+        # The sum is only as reliable as its less reliable part.
         rank = ("usage", "tokenizer", "estimate")
         worse = max(self.source, other.source, key=rank.index)
         return Tokens(self.input + other.input, self.output + other.output, worse)
@@ -73,7 +73,7 @@ class Price:
 
     @classmethod
     def parse(cls, value: Any, where: str) -> Price:
-        """Read a ``price:`` block of the configuration; None is an unknown price."""
+        """Read a ``price:`` block of the configuration; None stands for an unknown price."""
         if value is None:
             return cls()
         form = "must hold input: and output: ($ per million tokens), item: or hour:"
@@ -105,12 +105,12 @@ class Price:
         return self.hour is not None
 
     def cost(self, tokens: Tokens | None, seconds: float) -> float:
-        """Cost of one document.
+        """Return the cost of one document.
 
         Parameters
         ----------
         tokens : Tokens or None
-            Counted tokens; needed only when the price is by tokens.
+            Counted tokens; needed only if the price is by tokens.
         seconds : float
             Measured time of the document's requests.
         """
@@ -123,10 +123,10 @@ class Price:
 
 
 def estimate_tokens(text: str) -> float:
-    """Token count guessed from the text alone.
+    """Estimate a token count from the text alone.
 
-    About four characters of ASCII text make a token; scripts outside ASCII need about one token
-    per character and sometimes more, so each of their characters counts as one.
+    About four characters of ASCII text make a token; other scripts need about one token per
+    character and sometimes more, so each of their characters counts as one.
     """
     if not text:
         return 0.0
@@ -136,26 +136,26 @@ def estimate_tokens(text: str) -> float:
 
 @dataclass(frozen=True)
 class Served:
-    """What a server said of one request that it answered.
+    """What a server reported about one request that it answered.
 
     Attributes
     ----------
     request_id : str or None
-        By which the server's operator finds the request.
+        Identifier by which the server's operator can find the request.
     model, fingerprint : str or None
-        What answered: the ``model`` and ``system_fingerprint`` of the answer.
+        The ``model`` and ``system_fingerprint`` of the answer.
     finish : tuple of str
         ``finish_reason`` of each choice (``"stop"``, ``"length"``, ``"content_filter"`` ...).
     null : bool
-        Whether a choice has no content at all, as under a filter.
+        Whether a choice has no content at all, as after filtering.
     usage : Tokens or None
-        What the server bills for the request; None where it does not say, or cannot be right.
+        Tokens that the server bills for the request; None if it states none, or impossible ones.
     usd : float or None
-        Dollars that the server itself says the request cost.
+        Cost of the request in dollars, if the server states it.
     refused_usage : str
-        The statement of usage that cannot be right, in the server's words; else "".
+        The server's statement of usage, if it is impossible; else "".
     sent : dict
-        Settings of the request as they were sent: its body without the question and the model.
+        Settings sent with the request: its body without the question and the model.
 
     Examples
     --------
@@ -203,24 +203,24 @@ class Served:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields worth keeping as JSON values, without what the server left out."""
-        # vars, not asdict: that would copy the request's settings item by item, for each answer.
+        """Return the fields worth keeping as JSON values, without those the server left out."""
+        # vars, not asdict, which would copy the request's settings item by item for each answer.
         kept = {k: v for k, v in vars(self).items() if k != "usage" and v}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
 
 
 def pause_of(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait that an answer's headers ask for: ``Retry-After`` or an empty allowance.
+    """Return the seconds that an answer's headers ask to wait: ``Retry-After``, or a rate limit.
 
     Parameters
     ----------
     headers : mapping
-        Names in lower case.
+        The headers, with names in lower case.
 
     Returns
     -------
     float or None
-        At least 0; None where nothing asks for a pause.
+        At least 0; None if no header asks for a pause.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def pause_of(headers: Mapping[str, str]) -> float | None:
 
 
 def seconds_to_wait(header: str | None) -> float | None:
-    """Seconds from now that a header means: a number, a duration, a time of the epoch or a date.
+    """Read a header's waiting time in seconds: a number, a duration, an epoch time or a date.
 
     >>> seconds_to_wait("120"), seconds_to_wait("6m0.5s")
     (120.0, 360.5)
@@ -311,19 +311,19 @@ def _number(text: str) -> float | None:
 
 @dataclass
 class Notes:
-    """Notes taken in one thread while its answers came in.
+    """Notes that one thread takes while it asks and scores.
 
-    The harness hands a prompt to a model and an answer to a task's code, and neither can hand
-    anything else back. So a session listens to its own thread while it asks and scores.
+    The harness passes a prompt to a model and an answer to a task's code, and neither can return
+    anything else. So a session collects what they note in its own thread.
 
     Attributes
     ----------
     served : list of Served
-        One for each request that a server answered.
+        One entry per request that a server answered.
     unscored : list of str
-        Why scores are missing, where a scorer failed.
+        Why scores are missing, if a scorer failed.
     judge_usd : float
-        Dollars that judges cost.
+        Cost of the judges in dollars.
     """
 
     served: list[Served] = field(default_factory=list)
@@ -336,7 +336,7 @@ _NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 @contextmanager
 def noting() -> Iterator[Notes]:
-    """While this lasts, note what happens in this thread; scorers that fail do not raise."""
+    """Collect this thread's notes while the context lasts; scorers that fail then do not raise."""
     notes = Notes()
     before = _NOTES.set(notes)
     try:
@@ -346,27 +346,27 @@ def noting() -> Iterator[Notes]:
 
 
 def note_served(served: Sequence[Served]) -> None:
-    """Pass on what a server said; it is dropped if nothing listens."""
+    """Note what a server reported, if this thread takes notes."""
     if (notes := _NOTES.get()) is not None:
         notes.served.extend(served)
 
 
 def spend(usd: float) -> None:
-    """Add to what judging the answers of this thread cost."""
+    """Add to this thread's cost of judging answers."""
     if (notes := _NOTES.get()) is not None:
         notes.judge_usd += usd
 
 
 def unscored(error: Exception) -> float:
-    """The score of an answer whose scorer failed: NaN, with the reason kept beside the answer.
+    """Return NaN as the score of an answer whose scorer failed, and keep the reason with it.
 
-    A task's ``process_results`` gives all scores of an answer at once, so an exception in it loses
-    all of them. For the code of a task whose own judge may fail.
+    For the code of a task whose own judge may fail: ``process_results`` returns all scores of an
+    answer at once, so an exception in it would lose all of them.
 
     Parameters
     ----------
     error : Exception
-        Why there is no score.
+        The reason for the missing score.
 
     Returns
     -------
@@ -376,7 +376,7 @@ def unscored(error: Exception) -> float:
     Raises
     ------
     Exception
-        `error` itself, where nobody notes it: in a full run of the harness.
+        `error` itself, outside `noting`, as in a full run of the harness.
 
     Examples
     --------

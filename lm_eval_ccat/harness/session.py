@@ -1,9 +1,9 @@
-"""`TaskSession`: one task bound to one model, from which documents are administered one by one.
+"""`TaskSession`: one task bound to one model, whose documents are administered one by one.
 
-The full list of requests is built once, as a full run of the harness builds it, and the instances
-of a document are run when the document is chosen. So every prompt, a randomly drawn few-shot
-example included, is that of the full run, whichever documents are chosen and in whatever order.
-Where prompts cannot depend on the order (zero-shot, fixed examples), only chosen ones are built.
+Every prompt, including randomly drawn few-shot examples, is that of a full run of the harness,
+whichever documents are chosen and in whatever order. Where a task's code may depend on the order of
+its documents, all requests are built once, as in a full run; otherwise only those of the chosen
+documents are built.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = logging.getLogger("lm_eval.ccat")
 
 #: A row of the harness's sample log.
 Row = dict[str, Any]
-#: Documents looked at for the longest prompt, and what another prompt may be longer.
+#: Number of documents searched for the longest prompt, and a margin for longer prompts elsewhere.
 _LOOKED_AT, _MARGIN = 256, 1.25
-#: Tokens of an answer, where the task states no limit; the harness's own default.
+#: Tokens of an answer if the task states no limit; the harness's own default.
 _ANSWER = 256
 
 
@@ -49,16 +49,16 @@ class Administered:
     prompts, responses : tuple of str
         Text of each request, and of each response to it (repeats included).
     tokens : Tokens or None
-        Its share of what the server bills for the call, else by the model's own tokenizer, else
-        estimated; None where the session does not count.
+        The document's share of what the server bills for the call, or else a count by the model's
+        tokenizer, or else an estimate; None if the session does not count tokens.
     seconds : float
-        Measured time of the model's answers, an equal share for each request of the call.
+        The document's share of the call's measured time, which all requests share equally.
     unscored : tuple of str
-        Why scores are missing, where a judge failed.
+        Why scores are missing, if a judge failed.
     served : tuple of Served
-        What the server said of the requests of the call; none of a model without one.
+        What the server reported about the requests of the call; empty for a local model.
     judge_usd : float
-        Dollars that judging the answer cost.
+        Cost of judging the answer, in dollars.
     """
 
     doc_id: int
@@ -77,29 +77,29 @@ class Administered:
 class TaskSession:
     """One task bound to one model.
 
-    Several sessions may be used at once from several threads, each with its own task object; so
-    may one session for different documents, as far as its model allows.
+    Several threads may use several sessions at once, each with its own task object, or one session
+    for different documents, as far as its model allows.
 
     Parameters
     ----------
     task : lm_eval.api.task.Task
-        A loaded task, its overrides (few-shot number, generation settings) already applied.
+        A loaded task, with overrides (few-shot number, generation settings) already applied.
     lm : lm_eval.api.model.LM
         The model, or the harness's caching wrapper of one.
     options : mapping, optional
-        As `lm_eval.evaluator.evaluate` takes them: ``apply_chat_template``,
+        Arguments of `lm_eval.evaluator.evaluate`: ``apply_chat_template``,
         ``fewshot_as_multiturn``, ``system_instruction``, ``cache_requests``,
         ``rewrite_requests_cache``, ``write_out``.
     count_tokens : bool, optional
         Whether to count tokens, which takes a moment per document.
     fewshot_seed : int, optional
-        Seed of the few-shot examples. None leaves the task as it is; the harness's default is
-        1234, which its `simple_evaluate` sets and `open_session` too.
+        Seed of the few-shot examples. None leaves the task as it is; `open_session` sets 1234 by
+        default, as the harness's `simple_evaluate` does.
 
     Raises
     ------
     HarnessError
-        The task or model cannot be used document by document; before any request is sent.
+        If the task or model cannot be used document by document; no request is sent before.
 
     Examples
     --------
@@ -132,9 +132,9 @@ class TaskSession:
         self.settle_batch()
 
     def bound(self, lm: Any, count_tokens: bool) -> TaskSession:
-        """The same task with another model, whose documents, requests and scoring are shared.
+        """Return a session of the same task with another model; it shares documents and requests.
 
-        Not where a model's chat template shapes the requests.
+        Not for requests that are shaped by a model's chat template.
         """
         refuse_unsupported(self.task, lm)
         announce(lm)
@@ -143,7 +143,7 @@ class TaskSession:
         other._bind()
         return other
 
-    # -- what there is ------------------------------------------------------------------------
+    # -- the task and its documents -----------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -185,7 +185,7 @@ class TaskSession:
 
     @cached_property
     def settings(self) -> dict[str, object]:
-        """The evaluation settings that a bank records and a run is compared by."""
+        """The evaluation settings that a bank records and that a run is compared with."""
         options = self.options
         chat = options.get("apply_chat_template", False)
         template = self.lm.chat_template(chat) if chat else None
@@ -193,7 +193,7 @@ class TaskSession:
             "task_version": self.task.VERSION,
             "num_fewshot": int(self.config.get("num_fewshot") or 0),
             "fewshot_seed": self.fewshot_seed if internals.draws_fewshot(self.task) else None,
-            # The harness's logs have a text for every run with a template, an empty one too.
+            # The harness logs a text for every run with a template, even an empty one.
             "chat_template": template is not None,
             "chat_template_sha": internals.hash_text(template) if template else None,
             "fewshot_as_multiturn": bool(options.get("fewshot_as_multiturn")),
@@ -209,11 +209,11 @@ class TaskSession:
         return scorers(internals.reported_metrics(self.task) or self._metrics)
 
     def scorer(self, metric: str) -> dict[str, object] | None:
-        """Return the scorer of a metric of the task, if the metric's name does not identify it."""
+        """Return the scorer of a metric of the task; None if the metric's name identifies it."""
         return self._scorers.get(metric)
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:
-        """The text of each request of a document, as a full run sends it."""
+        """Return the text of each request of a document, as a full run sends it."""
         return tuple(map(internals.prompt, self._instances[doc_id]))
 
     def prompt_hash(self, doc_id: int) -> str:
@@ -221,13 +221,13 @@ class TaskSession:
         return internals.hash_text(self._instances[doc_id][0].arguments[0])
 
     def n_requests(self, doc_id: int) -> int:
-        """How many answers of the model one document takes (choices, repeats)."""
+        """Return the number of model answers that one document takes (choices, repeats)."""
         return sum(request.repeats for request in self._instances[doc_id])
 
     def settle_batch(self) -> None:
-        """Find the batch size, once, of a model that detects its own (``auto``).
+        """Detect the batch size of a model that chooses its own (``auto``), once.
 
-        Looks at prompts spread over the task; a model loaded again gets the size found before.
+        The longest of prompts spread over the task decides. A reloaded model gets the same size.
         """
         model = internals.unwrapped(self.lm)
         if getattr(model, "batch_size", 1) != "auto" or not hasattr(model, "_detect_batch_size"):
@@ -252,9 +252,9 @@ class TaskSession:
         Parameters
         ----------
         doc_ids : sequence of int
-            Documents, each once; their requests go to the model in one call, in this order.
+            Documents without repeats; their requests go to the model in one call, in this order.
         lm : LM, optional
-            What answers in place of the session's model (recorded answers, say).
+            A model that answers in place of the session's, such as recorded answers.
 
         Returns
         -------
@@ -264,9 +264,9 @@ class TaskSession:
         Raises
         ------
         KeyError
-            A document the task does not have.
+            If the task lacks a document.
         Exception
-            Whatever the model or the task raises; no document of the call then counts.
+            Whatever the model or the task raises; then no document of the call counts.
         """
         groups, requests = self._unasked(doc_ids)
         if not requests:
@@ -281,9 +281,9 @@ class TaskSession:
 
     @property
     def sends_texts(self) -> bool:
-        """Whether requests are texts alone, which `put` can send without waiting for anything.
+        """Whether all requests are plain texts, which `put` can send without blocking.
 
-        The harness's cache answers by itself, and some tokenizers are behind a server.
+        The harness's response cache and tokenizers behind a server would block.
         """
         inner = internals.unwrapped(self.lm)
         waits = inner is not self.lm or getattr(inner, "tokenizer_backend", None) == "remote"
@@ -292,14 +292,15 @@ class TaskSession:
     async def put(
         self, doc_ids: Sequence[int], transport: Transport, come: Callable[[Any], object]
     ) -> None:
-        """Send documents to a server as `administer` does, from its loop and without waiting.
+        """Send documents to a server as `administer` does, from the event loop, without blocking.
 
         Parameters
         ----------
         doc_ids : sequence of int
         transport : Transport
         come : callable
-            Gets a function that reads and scores the answers, which may take long; or the error.
+            Called with a function that reads and scores the answers, which may take long; or with
+            the error.
         """
         try:
             groups, requests = self._unasked(doc_ids)
@@ -322,7 +323,7 @@ class TaskSession:
         come(read)
 
     def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
-        """Requests of documents without answers: they are asked at several models, or twice."""
+        """Copy documents' requests without answers, which several models, or one twice, may ask."""
         groups = [
             [replace(one, resps=[], filtered_resps={}) for one in self._instances[doc_id]]
             for doc_id in doc_ids
@@ -336,13 +337,13 @@ class TaskSession:
         served: Sequence[Served],
         seconds: float,
     ) -> list[Administered]:
-        """Score documents whose requests have their answers."""
+        """Score documents whose requests have been answered."""
         requests = [instance for group in groups for instance in group]
         share = seconds / sum(one.repeats for one in requests)
         tokens = self._tokens_of(groups, served) if self.count_tokens else [None] * len(groups)
         withheld = any(s.null and "content_filter" in s.finish for s in served)
         answered = []
-        with self._scoring:  # metric objects of HF `evaluate` are not for several threads
+        with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
             for doc_id, group, counted in zip(doc_ids, groups, tokens):
@@ -376,7 +377,7 @@ class TaskSession:
     def _scored(
         self, doc_id: int, group: list[Any], pipeline: Any
     ) -> tuple[Row, Mapping[str, Any]]:
-        """The row that the harness logs for a document, and what the task reports of it."""
+        """Return the row that the harness logs for a document, and its metrics."""
         task, filter = self.task, pipeline.name
         document = self._instances.document(doc_id)  # a fresh one: tasks may write into it
         filtered = [instance.filtered_resps[filter] for instance in group]
@@ -409,7 +410,7 @@ class TaskSession:
         return row, metrics
 
     def _tokens_of(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
-        """Return the tokens of each document of one call, from the best source there is."""
+        """Return the tokens of each document of one call, from the most reliable source."""
         count = self._tokens or estimate_tokens
         source = "estimate" if self._tokens is None else "tokenizer"
         texts = []
@@ -424,7 +425,7 @@ class TaskSession:
                     read += one.repeats * count(internals.prompt(one) + str(one.args[1]))
             texts.append(Tokens(read, written, source))
         bills = [one.usage for one in served if one.usage is not None]
-        if not bills or len(bills) < len(served):  # a sum with gaps is no sum
+        if not bills or len(bills) < len(served):  # some requests were not billed
             return texts
         bill = sum(bills[1:], bills[0])
         # The server bills the call; a document's share follows the length of its texts.
@@ -440,12 +441,12 @@ class TaskSession:
 
 
 def refuse_unsupported(task: Any, lm: Any) -> None:
-    """Refuse what cannot be run document by document.
+    """Refuse tasks and models that cannot be run document by document.
 
     Raises
     ------
     HarnessError
-        Naming the task or model, and the remedy.
+        Names the task or model, and the remedy.
     """
     name = internals.task_name(task)
     processes = int(getattr(lm, "world_size", 1) or 1)
@@ -476,7 +477,7 @@ def refuse_unsupported(task: Any, lm: Any) -> None:
 
 
 def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
-    """Load one task and bind it to a model, as `open_sessions` does.
+    """Load one task and bind it to a model; see `open_sessions` for several.
 
     Parameters
     ----------
@@ -490,7 +491,7 @@ def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
     Raises
     ------
     HarnessError
-        The name is a group's, is not known, or the task cannot be used.
+        If the name is unknown or stands for several tasks, or the task cannot be used.
     """
     sessions, _ = open_sessions([task], lm, **how)
     if len(sessions) != 1:
@@ -521,7 +522,7 @@ def open_sessions(
     lm : LM
         The model.
     num_fewshot, gen_kwargs, fewshot_seed, include_path, metadata, confirm_run_unsafe_code
-        As the harness takes them.
+        As in the harness.
     count_tokens, **options
         See `TaskSession`.
 
@@ -529,12 +530,12 @@ def open_sessions(
     -------
     sessions : dict of task to TaskSession
     groups : dict of name to Group
-        The harness's groups among what is named, subgroups included.
+        The harness's groups among the names, subgroups included.
 
     Raises
     ------
     HarnessError
-        A name is not known, or a task cannot be used.
+        If a name is unknown, or a task cannot be used.
     """
     groups: dict[str, object] = {}
     if all(isinstance(name, (str, dict)) for name in names):
@@ -558,12 +559,7 @@ def open_sessions(
 
 
 def refuse_unsafe(task: Any, confirmed: bool) -> None:
-    """Refuse a task that runs code which the model writes, unless that was accepted.
-
-    Raises
-    ------
-    HarnessError
-    """
+    """Raise a `HarnessError` if a task runs code that the model writes, unless `confirmed`."""
     if internals.runs_written_code(task) and not confirmed:
         raise HarnessError(
             f"task {internals.task_name(task)} runs code that the model writes; "
@@ -587,21 +583,21 @@ def apply_overrides(
 def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
     """Return a warning if a requested few-shot number has no effect on the task; else None.
 
-    The harness then leaves the task as it is and says so only at a verbose level.
+    The harness ignores the number, too, but says so only in verbose logs.
     """
     if not num_fewshot or task.get_config("num_fewshot") != 0:
         return None
     return (
         f"num_fewshot {num_fewshot} is ignored, as lm_eval does: the YAML of task "
-        f"{internals.task_name(task)} says num_fewshot: 0; take that line out to set it from "
-        "outside"
+        f"{internals.task_name(task)} says num_fewshot: 0; remove that line to set the number "
+        "yourself"
     )
 
 
 def shipped_tasks() -> Path | None:
     """The folder of task configurations that comes with the package, or None.
 
-    In an installed wheel it lies inside the package; in a source checkout beside it.
+    In an installed wheel it is inside the package, in a source checkout next to it.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "task_configs", package.parent / "task_configs"):
@@ -611,10 +607,10 @@ def shipped_tasks() -> Path | None:
 
 
 def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
-    """The shipped tasks, then the user's folders.
+    """Return the folder of shipped tasks, then the user's folders.
 
-    Of two configurations of one name the harness takes that of the later folder, and warns of each;
-    a folder that is the shipped one stands there once.
+    If two folders define a name, the harness takes the later definition and warns; so the shipped
+    folder is listed only once.
     """
     shipped = shipped_tasks()
     if shipped is None:
@@ -624,12 +620,12 @@ def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
 
 
 def task_file(name: str, include_path: Any = None) -> tuple[dict[str, object], Path]:
-    """A task's configuration, functions as text, and its YAML file; no documents are loaded.
+    """Return a task's configuration, with functions as text, and its YAML file; load no documents.
 
     Raises
     ------
     HarnessError
-        The harness knows no such task by a file.
+        If the harness has no such task, or it has no YAML file.
     """
     folders = with_shipped_tasks([include_path] if include_path else [])
     try:

@@ -1,11 +1,10 @@
-"""Requests to models behind servers: one event loop, and for each model one pool of connections.
+"""Requests to models behind servers: one event loop, and one pool of connections per model.
 
 The harness's own loop (`generate_until`, `_loglikelihood_tokens` of its `TemplateAPI`) makes an
-event loop, a session and a handshake for every call. Here its parts are taken apart: what is sent
-and how it is read stays the model's own, a connection is made once and used again, requests of
-several threads share it, and all that is in flight can be cancelled at once. Nothing is repeated
-here: whoever asks decides, and learns from `ServerError` what the server said and whether the
-request was sent.
+event loop, a session and a handshake for every call. Here the model still builds the requests and
+reads the answers, but connections are reused and shared by threads, and all requests in flight can
+be cancelled at once. Nothing is retried here: the caller decides, and learns from `ServerError`
+what the server said and whether the request was sent.
 """
 
 from __future__ import annotations
@@ -35,42 +34,42 @@ __all__ = ["ServerError", "Transport", "begin", "pooled", "seconds_to_wait", "se
 
 Answers = list[tuple[Any, Served]]
 
-#: Characters of a server's own words that are kept.
+#: Number of characters to keep of a server's message.
 WORDS = 500
-#: Bytes of an answer that are read; likelihoods of a large batch take some ten million.
+#: Largest answer to read, in bytes; likelihoods of a large batch take some ten million.
 LARGEST_BODY = 128 * 1024 * 1024
-#: Codes of errors after which no request of this account is answered, however long one waits.
+#: Error codes after which the account gets no more answers, however long one waits.
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
 )
-#: Where the harness has its models behind servers.
+#: The harness's module of models behind servers.
 _API = "lm_eval.models.api_models"
-# Tokenizers that are set up anew at each call are not for several threads.
+# Tokenizers that are set up anew at each call are not thread-safe.
 _ENCODING = threading.Lock()
 
 
 class ServerError(ConnectionError):
-    """A request that brought no usable answer.
+    """A request without a usable answer.
 
     Attributes
     ----------
     kind : str
-        ``"status"`` (refused by an HTTP status), ``"answer"`` (an answer that says it is an error,
-        or cannot be read), ``"request"`` (it could not even be sent: a wrong address, say),
-        ``"timeout"``, ``"connection"`` (none, one that broke, or one that speaks no HTTP) or
+        ``"status"`` (refused by an HTTP status), ``"answer"`` (the answer states an error or cannot
+        be read), ``"request"`` (it could not be sent, for example to an invalid address, or was
+        redirected), ``"timeout"``, ``"connection"`` (not made, broken, or not HTTP) or
         ``"cancelled"``.
     status : int or None
-        The HTTP status; also where the answer names one.
+        The HTTP status, or the one that the answer names.
     words : str
-        What the server said, on one line.
+        The server's message, on one line.
     headers : mapping
         The answer's headers.
     code : str
-        The server's name of the error, such as ``"insufficient_quota"``; else "".
+        The server's code of the error, such as ``"insufficient_quota"``; else "".
     sent : bool
         Whether the request may have reached the server, which may then bill it.
     served : tuple of Served
-        Requests of the same call that were answered all the same.
+        Reports on other requests of the same call that were answered.
     """
 
     def __init__(
@@ -95,27 +94,27 @@ class ServerError(ConnectionError):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait, in whichever of its headers."""
+        """Seconds that the server asks to wait, in any of its headers; None if it does not."""
         return pause_of({name.lower(): value for name, value in self.headers.items()})
 
     @property
     def final(self) -> bool:
-        """Whether the account can ask nothing more (its quota is spent), however long one waits."""
+        """Whether waiting is useless, because the account's quota is spent or it is disabled."""
         return self.code in _FINAL
 
 
 @dataclass(frozen=True)
 class ServerCall:
-    """One request to the server: what is sent, how its answer is read, which requests it is for.
+    """One HTTP request: its body, the harness's requests it answers, and how to read the answer.
 
     Attributes
     ----------
     payload : dict
-        The body, as the model makes it.
+        The body, as the model builds it.
     positions : tuple of int
-        Positions of the requests that it answers.
+        Positions of the harness's requests that it answers.
     read : callable
-        Turns the answer's JSON into one response for each position.
+        Turns the answer's JSON into one response per position.
     """
 
     payload: dict[str, object]
@@ -124,7 +123,7 @@ class ServerCall:
 
 
 def pooled(lm: Any) -> bool:
-    """Whether a model's requests go out as the harness's own `TemplateAPI` sends them."""
+    """Whether a model sends its requests as the harness's own `TemplateAPI` does."""
     inner, sending = internals.unwrapped(lm), internals.SENDING
     changed = any(name in vars(inner) for name in sending.split())
     stock = internals.is_api(type(inner)) and internals.is_stock(type(inner), sending, _API)
@@ -132,18 +131,18 @@ def pooled(lm: Any) -> bool:
 
 
 class Transport:
-    """A model's requests through the common loop and a pool of its own.
+    """Sends a model's requests through the common event loop and a connection pool of its own.
 
-    From its making on, the model's ``generate_until`` and ``loglikelihood`` go through it, so
-    whatever calls them (a session, the response cache) need not know; they may be called from
-    several threads at the same time. A coroutine on the loop (see `begin`) awaits `send` instead.
+    Once it is created, the model's ``generate_until`` and ``loglikelihood`` go through it, so their
+    callers (a session, the response cache) need not change; several threads may call them at once.
+    A coroutine on the loop (see `begin`) awaits `send` instead.
 
     Parameters
     ----------
     lm : LM
         A model for which `pooled` is true.
     in_flight : int, optional
-        Requests at once; default the model's own ``num_concurrent``.
+        Largest number of requests at once; by default the model's ``num_concurrent``.
 
     Examples
     --------
@@ -162,25 +161,25 @@ class Transport:
         stock = lm.generate_until
 
         def generate_until(requests: Sequence[Any], disable_tqdm: bool = False) -> list[Any]:
-            if any(len(request.args) > 2 for request in requests):  # pictures go the harness's way
+            if any(len(request.args) > 2 for request in requests):  # images go through the harness
                 return list(stock(requests, disable_tqdm=disable_tqdm))
             return self._asked(server_calls(lm, requests), len(requests))
 
         def loglikelihood_tokens(requests: Sequence[Any], **_: Any) -> list[Any]:
             return self._asked(list(_likelihoods(lm, requests)), len(requests))
 
-        for name in ("parse_generations", "parse_logprobs"):  # nobody hears the answers twice
+        for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
             vars(lm).pop(name, None)
         lm.generate_until = generate_until
         lm._loglikelihood_tokens = loglikelihood_tokens
 
     async def send(self, call: ServerCall) -> tuple[Any, Served]:
-        """Send one request, from the loop: the JSON of its answer, and what came with it.
+        """Send one request, from the loop; return its answer's JSON, and what came with it.
 
         Raises
         ------
         ServerError
-            There is no usable answer, or the transport was cancelled.
+            If there is no usable answer, or the transport was cancelled.
         """
         import aiohttp
 
@@ -226,19 +225,19 @@ class Transport:
             kind, why = "connection", f"the connection failed: {_reason(error)}"
         finally:
             self._waiting.discard(task)
-        if kind:  # not from the error: aiohttp gives one that is no HTTP at all a status of its own
+        if kind:  # without the error's status: aiohttp invents one if the answer is not HTTP
             raise ServerError(kind, why, sent=flag.sent)
         location, heads = response.headers.get("Location"), dict(response.headers)
         if 300 <= response.status < 400 and location:
             to = urlsplit(urljoin(url, location))
             place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
-            why = f"the server passes requests on to {place.geturl()}; neither prompts nor key are "
-            raise ServerError("request", f"{why}sent there (if it is meant, name it as base_url)")
+            why = f"the server redirects to {place.geturl()}; neither prompts nor key are sent "
+            raise ServerError("request", f"{why}there (if that is intended, set it as base_url)")
         answer = _checked(response.status, heads, bytes(body))
         return answer, Served.of(answer, heads, call.payload)
 
     async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
-        """As `send`, of several requests; after the first error the others are given up."""
+        """Send several requests as `send` does; after the first error, cancel the others."""
         parts = [asyncio.ensure_future(self.send(call)) for call in calls]
         try:
             return list(await asyncio.gather(*parts))
@@ -247,11 +246,11 @@ class Transport:
             error.served = tuple(part.result()[1] for part in done)
             raise
         finally:
-            for part in parts:  # one that failed leaves the others no one to wait for them
+            for part in parts:  # after an error nobody waits for the others
                 part.cancel()
 
     def submit(self, calls: Sequence[ServerCall]) -> Answers:
-        """As `send_all`, from any other thread, which waits."""
+        """Call `send_all` from another thread, and wait."""
         return asyncio.run_coroutine_threadsafe(self.send_all(calls), _loop()).result()
 
     def _asked(self, calls: Sequence[ServerCall], n: int) -> list[Any]:
@@ -260,7 +259,7 @@ class Transport:
         return self.read_all(calls, answers, n)
 
     def read_all(self, calls: Sequence[ServerCall], answers: Answers, n: int) -> list[Any]:
-        """`n` responses by position."""
+        """Return `n` responses by position."""
         responses: list[Any] = [None] * n
         for call, (answer, _) in zip(calls, answers):
             for position, response in zip(call.positions, self.read(call, answer)):
@@ -268,12 +267,12 @@ class Transport:
         return responses
 
     def read(self, call: ServerCall, answer: Any) -> list[Any]:
-        """One response for each request of a call.
+        """Return one response for each request of a call.
 
         Raises
         ------
         ServerError
-            The answer does not have the form that the model reads.
+            If the answer does not have the form that the model reads.
         """
         trouble = ""
         try:
@@ -288,18 +287,18 @@ class Transport:
         return read
 
     def cancel(self) -> None:
-        """Abandon every request in flight, at once, and refuse further ones."""
+        """Cancel every request in flight, and refuse further ones."""
         self._cancelled = True
         _loop().call_soon_threadsafe(lambda: [task.cancel() for task in [*self._waiting]])
 
     def widen(self) -> None:
-        """Allow one more request in flight, to replace one that is held up."""
+        """Allow one more request in flight, to replace one that is stuck."""
         self._limit += 1
         if self._slots is not None:
             _loop().call_soon_threadsafe(self._slots.release)
 
     def close(self) -> None:
-        """Cancel what is in flight, close the connections, and leave the model as it was."""
+        """Cancel all requests in flight, close the connections, and restore the model."""
         self.cancel()
         for name in ("generate_until", "_loglikelihood_tokens"):
             vars(self._lm).pop(name, None)
@@ -325,13 +324,13 @@ class Transport:
         self._finalizer = weakref.finalize(self, _close, self._session)
         self._slots = asyncio.Semaphore(self._limit)
         parts = urlsplit(str(self._lm.base_url))
-        self._proxy = None  # the one that the environment names for the address
+        self._proxy = None  # the environment may name one for the address
         if parts.hostname and not urllib.request.proxy_bypass(parts.hostname):
             self._proxy = urllib.request.getproxies().get(parts.scheme)
 
 
 def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
-    """The JSON of an answer, unless it is an error in one form or another."""
+    """Return the JSON of an answer; raise a `ServerError` if it is an error in any form."""
     try:
         answer = json.loads(body)
     except ValueError:
@@ -370,9 +369,9 @@ def _reason(error: Exception) -> str:
 
 
 def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Address and headers, with user and password of the address as the header they stand for.
+    """Return the address and headers, with the address's user and password moved into a header.
 
-    They go before a header of the model, which the harness sets whether there is a key or not.
+    That header replaces the model's own, which the harness sets with or without a key.
 
     >>> _authorized("http://me:secret@host/v1", {"Authorization": "Bearer "})
     ('http://host/v1', {'Authorization': 'Basic bWU6c2VjcmV0'})
@@ -388,13 +387,13 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
 
 _THREAD = "ccat-transport"
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
-#: What the loop of a process is to run and has not begun yet.
+#: Coroutines handed to the loop of a process and not yet begun.
 _HANDED: dict[int, list[Coroutine[Any, Any, object]]] = {}
 _LOCK = threading.Lock()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process, in a thread of its own (a fork has none yet)."""
+    """Return this process's event loop, which runs in its own thread; a fork starts its own."""
     with _LOCK:
         if (loop := _LOOPS.get(os.getpid())) is None:
             loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
@@ -403,7 +402,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def begin(work: Coroutine[Any, Any, object]) -> None:
-    """Run a coroutine on the loop; what is handed over together wakes it once."""
+    """Run a coroutine on the loop; several handed over together wake it only once."""
     loop, process = _loop(), os.getpid()
     with _LOCK:
         waiting = _HANDED.setdefault(process, [])
@@ -421,18 +420,18 @@ def begin(work: Coroutine[Any, Any, object]) -> None:
 
 
 def _close(session: Any) -> None:
-    """Close a pool of connections, also of a model that nobody closed."""
+    """Close a pool of connections, even if its model was never closed."""
     closing = asyncio.run_coroutine_threadsafe(session.close(), _loop())
     if threading.current_thread().name != _THREAD:
-        with suppress(TooLate):  # its connections are closed when the loop comes to it
+        with suppress(TooLate):  # the loop then closes the connections later
             closing.result(5.0)
 
 
-# -- what is sent, and how it is read -----------------------------------------------------------
+# -- building requests and reading answers ------------------------------------------------------
 
 
 def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
-    """The calls that texts are generated by, for a model for which `pooled` is true."""
+    """Return the calls that generate texts, for a model for which `pooled` is true."""
     lm = internals.unwrapped(lm)
     by_settings: dict[str, list[int]] = {}
     for position, request in enumerate(requests):
@@ -461,7 +460,7 @@ def _generation(
         texts = list(lm.parse_generations(outputs=answer, contexts=prompts))
         for prompt, text in zip(prompts, texts):
             if not isinstance(text, str | None):
-                raise TypeError(f"its text is no text but {type(text).__name__}")
+                raise TypeError(f"its text is of type {type(text).__name__}")
             if text is not None:
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
         nothing = internals.resolve(
@@ -496,8 +495,8 @@ def _likelihoods(lm: Any, requests: Sequence[Any]) -> Iterator[ServerCall]:
 def _payload(
     lm: Any, messages: Any, settings: dict[str, object] | None = None
 ) -> dict[str, object]:
-    """The body of a request, to generate with these settings or for the prompt's likelihood."""
-    # The harness adds the end-of-text string where requests go out one by one, and only there.
+    """Return the body of a request: to generate with settings, or for the prompt's likelihood."""
+    # The harness adds the end-of-text string only if requests are sent one at a time.
     end = {"eos": lm.eos_string} if lm._concurrent <= 1 else {}
     about = {"generate": settings is not None, "gen_kwargs": settings, "seed": lm._seed, **end}
     return dict(lm._create_payload(lm.create_message(messages), **about))

@@ -113,4 +113,4 @@ def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench: 
         few = {"stop": "limits", "max_items": 10, "failures": {"attempts": 2, "backoff": 0.1}}
         rank(bench.config(server.url, THREE, **few), run_dir=run)
     (failed,) = [one for one in map(json.loads, open(run / "journal.jsonl")) if one["op"] == "fail"]
-    assert failed["model"] == "m11" and "its text is no text but list" in str(failed)
+    assert failed["model"] == "m11" and "its text is of type list" in str(failed)
