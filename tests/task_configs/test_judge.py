@@ -137,9 +137,10 @@ def test_passing_failures_are_tried_again(trouble, serve):
 )
 def test_lasting_failures_name_the_judge_and_the_remedy(status, words, asked, serve):
     server = serve(status)
+    judge = judge_at(server, retries=1)
     with pytest.raises(HarnessError, match=words):
-        judge_at(server, retries=1).rate(**FIELDS)
-    assert len(server.requests) == asked
+        judge.rate(**FIELDS)
+    assert len(server.requests) == asked and judge.usage.refused == 0
 
 
 def test_the_cache_serves_this_and_later_runs_but_no_other_judge(tmp_path, serve):

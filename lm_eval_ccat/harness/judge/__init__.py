@@ -271,7 +271,7 @@ class _Member:
         # The same question twice in one call is put once.
         asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
         rated: dict[str, Rating] = {}
-        failures: list[HarnessError] = []
+        failures: dict[str, HarnessError] = {}
         for key in asked:
             past = self._replies.get(key)
             if past is not None and (score := self._grade(past)) is not None:
@@ -281,7 +281,8 @@ class _Member:
             for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
                 if isinstance(reply, HarnessError):
                     rated[key] = Rating(math.nan, "", False, error=str(reply))
-                    failures += [] if isinstance(reply, _Refusal) else [reply]
+                    if not isinstance(reply, _Refusal):
+                        failures[key] = reply
                     continue
                 text = reply[0]
                 self._count(reply)
@@ -300,9 +301,9 @@ class _Member:
         ratings = [rated[key] for key in keys]
         with usage.lock:
             usage.cached += sum(one.cached for one in ratings)
-            usage.refused += sum(bool(one.error) for one in ratings)
+            usage.refused += sum(bool(rated[k].error) and k not in failures for k in keys)
             usage.unrated += sum(math.isnan(one.score) and not one.error for one in ratings)
-        for failure in failures:
+        for failure in failures.values():
             raise failure
         return ratings
 
