@@ -22,8 +22,8 @@ from ..scores.table import DocId, sorted_ids
 from ..shown import short
 from . import file as bank_file
 
-#: How the items of an observation were chosen: every one of the benchmark; the first ones
-#: (``--limit``); at random with known probability; by what the model had scored before.
+#: How the items of an observation were chosen: all items of the benchmark; the first ones
+#: (``--limit``); at random with known probability; depending on the model's earlier scores.
 CHOSEN = ("all", "first", "drawn", "adaptive")
 #: Parts of every bank, in the order of the file; the items come last.
 _PARTS = (
@@ -34,8 +34,8 @@ _OLDER = (
     "an older version made the bank and did not measure how far models depart from it; a vague "
     "prior is used instead. Calibrate again to have it measured"
 )
-_DIGITS = 6  # of a score that is kept
-_LARGEST = 1e6  # parameter
+_DIGITS = 6  # of a stored score
+_LARGEST = 1e6  # largest parameter
 _MOST_TEXT = 10_000
 
 
@@ -52,7 +52,7 @@ class Observation:
     scores : ndarray of shape (n,)
         On [0, 1], higher is better.
     probabilities : ndarray of shape (n,), or None
-        With which each item was drawn among those left; NaN for an item that was chosen.
+        Probability of each item's draw among the items left; NaN for an item that was chosen.
     date : str or None
         ISO 8601.
 
@@ -85,7 +85,7 @@ class Observation:
             raise ValueError(f"observation of model {self.model!r}: {fault}")
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values; items are left out where they are all of the bank in its order."""
+        """Return JSON values, without `items` if they are all items in bank order."""
         return {
             "model": self.model,
             "config": self.config,
@@ -126,14 +126,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents of a task beside those of a bank, by doc_id.
+    """Comparison of a task's documents with those of a bank, by doc_id.
 
     Attributes
     ----------
     missing, new : tuple of doc_id
-        Those that only the bank has, and that only the task has.
+        Documents that only the bank has, and that only the task has.
     changed, same : tuple of doc_id
-        Those that both have and whose hashes differ, or agree; where a hash is not known, neither.
+        Documents that both have, whose hashes differ or agree; if a hash is not known, in neither.
     """
 
     missing: tuple[Any, ...]
@@ -144,24 +144,24 @@ class Documents:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemBank:
-    """The calibrated items of a benchmark, with the provenance that lets a reader trust them.
+    """The calibrated items of a benchmark, with their provenance.
 
     Attributes
     ----------
     method : str
-        The method that the parameters belong to.
+        Name of the method that the parameters belong to.
     doc_ids : tuple of int or tuple of str
         Every item of the benchmark, ascending: the *bank order*.
     kept : ndarray of bool, shape (n_items,)
         Whether each item may be asked; calibration may have removed some.
     parameters : dict of str to ndarray
-        Arrays whose first axis is the items; NaN where an item has none.
+        Arrays whose first axis is the items; NaN where an item has no value.
     constants : dict
-        Numbers that hold for the whole bank (the noise ``k``, the prior, ...).
+        Constants of the whole bank (the noise ``k``, the prior, ...).
     scale : Scale
         Scale of raw scores; parameters are for scores on [0, 1], higher is better.
     metric, task, filter : str or None
-        What was scored, if known.
+        The scored metric, task and filter, if known.
     doc_hashes : tuple of (str or None), or None
         Hash of each document as the harness computes it.
     models : tuple of str
@@ -172,8 +172,8 @@ class ItemBank:
     warnings : tuple of str
         Warnings for the user of the bank, in plain words.
     observations : tuple of Observation
-        Which model answered which item with what score, and how the items were chosen; empty
-        where the bank does not keep them.
+        The scores of each model, and how its items were chosen; empty if the bank does not keep
+        scores.
     made : str or None
         Date of the calibration or of the latest update, ISO 8601; not part of `sha256`.
     notes : tuple of str
@@ -217,16 +217,16 @@ class ItemBank:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the bank's content; two banks that act alike in every way have the same."""
+        """SHA-256 of the bank's content; banks that behave identically have the same one."""
         return bank_file.checksum(self._content())
 
     @property
     def short_hash(self) -> str:
-        """The first 12 hex digits of `sha256`, as signatures show it."""
+        """First 12 hex digits of `sha256`, as shown in signatures."""
         return self.sha256[:12]
 
     def compare(self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None) -> Documents:
-        """How a task's documents, or those of some scores, differ from the bank's.
+        """Compare the documents of a task, or of some scores, with the bank's.
 
         Examples
         --------
@@ -265,7 +265,7 @@ class ItemBank:
         settings: Mapping[str, Any] | None = None,
         method: str = "sample",
     ) -> ItemBank:
-        """A bank that knows its items and nothing of them: no calibration, no parameters.
+        """Make a bank that only lists its items, without calibration or parameters.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class ItemBank:
             In any order.
         task, metric, filter : str, optional
         scale : Scale, optional
-            Of raw scores; default that of the metric where it is known, else [0, 1].
+            Scale of raw scores; default that of the metric if known, else [0, 1].
         doc_hashes : sequence of (str or None), optional
             In the order of `doc_ids`.
         settings : mapping, optional
@@ -284,7 +284,7 @@ class ItemBank:
         Raises
         ------
         ScoreTableError
-            `doc_ids` are of different types, or one stands twice.
+            `doc_ids` have different types, or one appears twice.
 
         Examples
         --------
@@ -318,7 +318,7 @@ class ItemBank:
     # -- file -----------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the bank as one JSON file, replacing it in one step.
+        """Write the bank to one JSON file, which it replaces atomically.
 
         Raises
         ------
@@ -344,12 +344,12 @@ class ItemBank:
 
     @classmethod
     def load(cls, path: str | Path) -> ItemBank:
-        """Read a bank; nothing in the file is ever executed.
+        """Read a bank; reading never executes anything in the file.
 
         Parameters
         ----------
         path : path or str
-            A file, or a name in another place: ``hub:owner/name[@revision]``.
+            A file, or the name of a bank on the hub: ``hub:owner/name[@revision]``.
 
         Raises
         ------
@@ -381,12 +381,12 @@ class ItemBank:
         ----------
         document : JSON value
         where : str, optional
-            Name of the file, for errors.
+            Name of the file, for error messages.
 
         Raises
         ------
         BankError
-            A part is missing, of the wrong type or size, or does not match the checksum.
+            A part is missing or has the wrong type or size, or the checksum does not match.
 
         Examples
         --------
@@ -411,10 +411,10 @@ class ItemBank:
         return bank
 
     def _content(self) -> dict[str, object]:
-        """The content as JSON values."""
+        """Return the content as JSON values."""
         content = {name: bank_file.plain(getattr(self, name)) for name in _PARTS}
         content["scale"] = self.scale.to_dict()
-        if self.observations:  # else left out, so that a bank of format 1 keeps its checksum
+        if self.observations:  # omitted if empty, so that a bank of format 1 keeps its checksum
             content["observations"] = [o.to_dict() for o in self.observations]
         content["items"] = {
             "doc_id": list(self.doc_ids),
@@ -426,7 +426,7 @@ class ItemBank:
 
 
 def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of `ItemBank` from the parsed file.
+    """Read the arguments of `ItemBank` from the parsed file.
 
     Raises
     ------
@@ -488,10 +488,10 @@ def _text(value: Any, what: str) -> str:
 
 
 def hashed_name(name: str) -> str:
-    """A name that tells only whether two models are the same.
+    """Hash a model name: the result shows only whether two models are the same.
 
-    Anyone who guesses a name can test the guess: this hides names from readers, not from a
-    determined search over known ones.
+    Anyone can test a guessed name against the hash, so this hides names from readers, not from a
+    search over known names.
 
     Examples
     --------
@@ -502,12 +502,12 @@ def hashed_name(name: str) -> str:
 
 
 def hide_names(value: Any, names: Sequence[str]) -> Any:
-    """Replace model names wherever they stand in JSON values.
+    """Replace model names wherever they appear in JSON values.
 
     Parameters
     ----------
     value : JSON value
-        Keys and texts in it may be a name, or contain one as a word.
+        Its keys and strings may be a name, or contain one of more than three letters.
     names : sequence of str
 
     Examples
@@ -527,7 +527,7 @@ def hide_names(value: Any, names: Sequence[str]) -> Any:
         if value in hidden:
             return hidden[value]
         for name, mask in hidden.items():
-            # A very short name ("a") stands in half of all sentences; as a word of its own only.
+            # A very short name ("a") occurs in half of all sentences, so only whole values count.
             if len(name) > 3:
                 value = value.replace(name, mask)
         return value
@@ -536,7 +536,7 @@ def hide_names(value: Any, names: Sequence[str]) -> Any:
 
 
 def family_of(model: str) -> str:
-    """Family of a model by its name: what stands before the first separator or digit.
+    """Return the family in a model's name: the part before the first separator or digit.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""The bank's file: where it lies, its text, and reading it though it may have been made to harm.
+"""The file of a bank: its location, its text, and safe reading of files that may be malicious.
 
-The checksum is of the canonical JSON of the content (keys sorted, no spaces). In the file each part
-stands on a line of its own, in canonical form, so that a person can read its head and a diff shows
+The checksum covers the canonical JSON of the content (keys sorted, no spaces). In the file, each
+part is on its own line, in canonical form, so that a person can read its head and a diff shows
 which part changed. Version 2 added sections that may be absent (observations, outcomes, checksums):
 a document of version 1 is one of version 2 without them.
 
-What a parser builds from 180 MB of brackets takes gigabytes, so brackets, commas and depth are
-counted before anything is parsed, chunk by chunk, and reading ends at the first that is too many.
+A parser turns 180 MB of brackets into gigabytes. The reader therefore counts brackets, commas and
+depth chunk by chunk before it parses anything, and stops at the first one too many.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ MAX_VALUES = 30_000_000
 _CHUNK = 1 << 20
 _MOST_STRING = 8 << 20
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_STEP = np.zeros(256, dtype=np.int64)  # into lists and objects, and out of them
+_STEP = np.zeros(256, dtype=np.int64)  # change of depth by byte
 _STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 
 
 def located(path: str | Path) -> Path:
-    """The file of a bank, fetched first where its name is one on the hub (``hub:owner/name``).
+    """Return the path of a bank's file, fetching it first if it is on the hub (``hub:owner/name``).
 
     Raises
     ------
     BankError
-        It cannot be had there.
+        The hub does not provide it.
     """
     if (name := str(path)).startswith("hub:"):
         fetched: Path = import_module("lm_eval_ccat.integrations.hub").fetch(name[4:])
@@ -57,7 +57,7 @@ def located(path: str | Path) -> Path:
 
 
 def as_text(value: Any) -> str:
-    """Canonical JSON.
+    """Return a value as canonical JSON.
 
     Examples
     --------
@@ -68,20 +68,20 @@ def as_text(value: Any) -> str:
 
 
 def checksum(document: Mapping[str, Any]) -> str:
-    """SHA-256 of a bank's content: everything but `HEAD`."""
+    """Return the SHA-256 of a bank's content, which is everything but `HEAD`."""
     content = {k: v for k, v in document.items() if k not in HEAD}
     return hashlib.sha256(as_text(content).encode()).hexdigest()
 
 
 def file_text(document: Mapping[str, Any]) -> str:
-    """The file: parts in the order of the document, then the items, an array a line."""
+    """Return the file's text: the parts in order, then the items, with one array per line."""
     lines = [f"{json.dumps(k)}: {as_text(v)}" for k, v in document.items() if k != "items"]
     arrays = [f"  {json.dumps(k)}: {as_text(v)}" for k, v in document["items"].items()]
     return "{\n" + ",\n".join(lines) + ',\n"items": {\n' + ",\n".join(arrays) + "\n}}\n"
 
 
 def plain(value: Any) -> Any:
-    """JSON values only; NaN and infinities become null, arrays lists."""
+    """Convert to JSON values: NaN and infinities become null, arrays become lists."""
     if isinstance(value, (np.ndarray, np.generic)):
         whole = value.dtype.kind != "f" or bool(np.isfinite(value).all())
         value = value.tolist()
@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:
 
 
 def read_json(path: Path, most: int | None = None) -> Any:
-    """The JSON value of a regular file; NaN and infinities, which JSON does not know, are refused.
+    """Read the JSON value of a regular file; refuse NaN and infinities, which are not JSON.
 
     Parameters
     ----------
@@ -111,15 +111,15 @@ def read_json(path: Path, most: int | None = None) -> Any:
     Raises
     ------
     BankError
-        Not a regular file, too large, nested too deeply, or too many values.
+        It is not a regular file, too large, too deeply nested, or has too many values.
     OSError, ValueError, RecursionError
-        It cannot be read, or is no JSON.
+        It cannot be read, or is not JSON.
     """
     most = MAX_BYTES if most is None else most
     chunks: list[bytes] = []
     rest = b""  # the beginning of a string that ends in a later chunk
     size = depth = containers = values = 0
-    # Before it is opened: opening a pipe would wait for somebody to write.
+    # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
         raise BankError(f"{path}: not a regular file")
     with path.open("rb") as stream:
@@ -151,7 +151,7 @@ def _no_constant(name: str) -> Any:
 
 
 def require_sound(document: Any, where: str) -> None:
-    """Refuse what is no bank of a known version with its own checksum.
+    """Refuse anything but a bank of a known version whose checksum matches.
 
     Raises
     ------

@@ -11,21 +11,21 @@ from .bank import ItemBank
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What is measured of the answers to one task. A ranking is over a list of outcomes.
+    """One metric and filter of one task. A ranking is over a list of outcomes.
 
     Attributes
     ----------
     bank : ItemBank
-        Its items, and what is known of them; `ItemBank.blank` where nothing is.
+        The calibrated items; `ItemBank.blank` without a calibration.
     metric : Metric
-        How what the task reports becomes a score, on the scale of what it reports.
+        Turns what the task reports into a score, and knows its scale.
     task : str
     name : str
-        Among the task's outcomes.
+        Unique among the task's outcomes.
     filter : str
-        The filter pipeline whose value counts; "" where none is named.
+        The filter pipeline whose value counts; "" if none is named.
     weight : float
-        Among the task's outcomes in the score that is ranked by; an outcome of weight 0 is only
+        Weight among the task's outcomes in the ranked score; an outcome of weight 0 is only
         reported.
 
     Examples
@@ -53,7 +53,7 @@ class Outcome:
         filter: str | None = None,
         weight: float = 1.0,
     ) -> Outcome:
-        """An outcome of which the bank says what is not stated."""
+        """Build an outcome; the bank supplies every argument that is left out."""
         return cls(
             bank,
             metric or Metric(bank.metric, bank.scale),
@@ -70,10 +70,10 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Task and name, which tell it from the others of a ranking."""
+        """Task and name, which identify the outcome in a ranking."""
         return self.task, self.name
 
     @property
     def results_key(self) -> str:
-        """Where the estimate stands among the task's results."""
+        """Key of the estimate among the task's results."""
         return self.metric.key(self.filter or "none")

@@ -1,8 +1,8 @@
-"""Whether a bank may be used with a task as it is about to be run.
+"""Checks whether a bank fits a task as it is about to be run.
 
-A bank's parameters are those of its documents under its settings. What would make them another
-benchmark is refused; what belongs to how a model is run, and may differ between the calibration
-models as well, is told as a warning.
+A bank's parameters hold for its documents under its settings. Differences that would make another
+benchmark are refused. Differences in how a model is run, which may exist between the calibration
+models as well, only cause a warning.
 
 ==================================  =====================================================
 refused                             warned of
@@ -18,7 +18,7 @@ greedy answers against sampled      settings that the bank does not record
 another task, documents unverified
 ==================================  =====================================================
 
-Of what scores the answers:
+For the scorer of the answers:
 
 ==================================  =====================================================
 judge models, rubric, repeats,      a judge's temperature, token limit, further settings
@@ -39,13 +39,13 @@ from ..errors import BankMismatchError
 from ..shown import short, some
 from .bank import ItemBank
 
-#: Generation settings that cut an answer: with others it is another answer.
+#: Generation settings that cut an answer off: other values make another answer.
 _CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
-#: What the harness does where a task says nothing.
+#: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}
-#: Settings that decide whether the likeliest answer is given or one is drawn.
+#: Settings that decide between the likeliest answer and a sampled one.
 _SAMPLING = {"do_sample", "temperature"}
-#: What of a judge may differ between models that are compared all the same.
+#: Settings of a judge that may differ between models that are still compared.
 _OF_A_JUDGE = ("temperature", "max_tokens", "extra")
 
 
@@ -84,7 +84,7 @@ def check_bank(
     Raises
     ------
     BankMismatchError
-        Naming everything that differs, and the remedy.
+        The bank does not fit; the message names everything that differs, and the remedy.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def check_bank(
     refused, told = compare_settings(bank.settings, settings)
     scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
     refusals += refused + scorer[0]
-    if bank.settings or bank.models:  # else a blank bank: settings of no calibration can differ
+    if bank.settings or bank.models:  # a blank bank has no calibration settings to differ from
         warnings += told
     warnings += scorer[1]
     if refusals:
@@ -164,12 +164,12 @@ def _compare_documents(
 def compare_settings(
     recorded: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Refusals and warnings for settings that differ from those a bank records.
+    """Return refusals and warnings for settings that differ from those a bank records.
 
     Parameters
     ----------
     recorded, run : mapping
-        As in `check_bank`; a setting that either does not name is not compared.
+        As in `check_bank`; a setting is compared only if both name it.
     """
     if not recorded:
         return [], [
@@ -177,7 +177,7 @@ def compare_settings(
             "it is not verified that few-shot examples, chat template and generation settings "
             "agree"
         ]
-    # A setting in which the calibration runs differed among themselves decides nothing.
+    # A setting in which the calibration runs differed from one another decides nothing.
     differing = {k for k, v in recorded.items() if k in run and not _same(v, run[k])}
     stated = {k for k in differing if None not in (recorded[k], run[k])}
     words = {k: f"{k} is {_show(run[k])}, the bank has {_show(recorded[k])}" for k in differing}
@@ -238,7 +238,7 @@ def _compare_generation(
 
 
 def _sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
-    """Whether answers are drawn, at a temperature above 0 or the model's own; and which it is."""
+    """Return "sampled" or "greedy", and the temperature, which may be that of the model."""
     drawn, temperature = bool(settings.get("do_sample")), settings.get("temperature")
     if temperature is None:
         temperature = "of the model" if drawn else 0.0
@@ -250,7 +250,7 @@ def _sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values mean the same: 1 and "1.0" do, and a list of one text and that text."""
+    """Return whether two values mean the same, such as 1 and "1.0", or ["a"] and "a"."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -266,14 +266,14 @@ def _show(value: Any, width: int = 60) -> str:
 
 
 def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[str], list[str]]:
-    """Refusals and warnings for a scorer that is another than the bank's.
+    """Return refusals and warnings for a scorer that differs from the bank's.
 
     Parameters
     ----------
     recorded, run : mapping of metric to mapping, or None
-        The setting ``scorer`` of the bank and of the run; None where nothing is known of it.
+        The setting ``scorer`` of the bank and of the run; None if unknown.
     metric : str
-        The bank's metric; other metrics' scorers do not matter.
+        The bank's metric; scorers of other metrics do not matter.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
     warnings: list[str] = []
     then, now = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
     if then is None or now is None:
-        # Older logs do not say sacrebleu's version, and it rarely changes.
+        # Older logs do not record sacrebleu's settings, which rarely change.
         if not set(then or now or {}) <= {"sacrebleu"}:
             known, other = ("run", "bank") if then is None else ("bank", "run")
             warnings.append(
@@ -302,7 +302,7 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
 
 
 def _essence(value: Any) -> list[Any]:
-    """Judges without what may differ in them, or sacrebleu's signature without its version."""
+    """Return judges without settings that may differ, or sacrebleu's signature without version."""
     if isinstance(value, str):
         return [part for part in value.split("|") if not part.startswith("version:")]
     return [{k: v for k, v in one.items() if k not in _OF_A_JUDGE} for one in value or ()]

@@ -1,4 +1,4 @@
-"""`SuiteBank`: the banks of several tasks and outcomes, in one folder."""
+"""`SuiteBank`: the banks of several tasks and outcomes in one folder."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
     Parameters
     ----------
     tasks : mapping of str to (ItemBank, or mapping of str to ItemBank)
-        By task; a bank alone is its task's only outcome, named after its metric.
+        By task; a bare bank is its task's only outcome, named after its metric.
 
     Raises
     ------
     BankError
-        There is no bank, or they are of different methods.
+        There is no bank, or the banks have different methods.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         return f"<SuiteBank: {n} banks of {len(self)} tasks, method {self.method}>"
 
     def banks(self) -> Iterator[tuple[str, str, ItemBank]]:
-        """Every (task, outcome, bank)."""
+        """Iterate over (task, outcome, bank)."""
         for task, outcomes in self.items():
             for outcome, bank in outcomes.items():
                 yield task, outcome, bank
@@ -95,17 +95,17 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         Parameters
         ----------
         path : path or str
-            A suite's folder, where files that ``suite.json`` does not name are left alone; a folder
-            of bank files without ``suite.json``; the file of one bank, which is a suite of one; or
-            any of these by its name in another place (``hub:owner/name``).
+            The folder of a suite, of which only files named in ``suite.json`` are read; a folder of
+            bank files without ``suite.json``; the file of one bank, which makes a suite of one; or
+            the name of any of these on the hub (``hub:owner/name``).
         only : collection of str, optional
-            Tasks whose banks are wanted; default all.
+            Tasks whose banks to read; default all.
 
         Raises
         ------
         BankError
-            There is no bank, or ``suite.json`` or a bank is missing, damaged or another one than it
-            was.
+            There is no bank, or ``suite.json`` or a bank is missing or damaged, or a bank is not
+            the one that ``suite.json`` records.
         """
         place = located(path)
         if not place.is_dir():
@@ -125,7 +125,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
 
     @staticmethod
     def files(folder: str | Path) -> dict[tuple[str, str], Path]:
-        """The file of every (task, outcome); none is read.
+        """Return the file of every (task, outcome) without reading the banks.
 
         Raises
         ------
@@ -136,12 +136,12 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
 
 
 def is_suite(path: str | Path) -> bool:
-    """Whether a path is the folder of a suite bank."""
+    """Return whether a path is the folder of a suite bank."""
     return (Path(path) / NAME).is_file()
 
 
 def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, ItemBank]]:
-    """Banks of a folder without ``suite.json``, by task and metric (and filter, where needed)."""
+    """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
     banks = []
     for file in sorted(folder.glob("*.json")):
         with file.open("rb") as stream:
@@ -165,7 +165,7 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
 
 
 def _entries(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
-    """File and checksum of every (task, outcome) that ``suite.json`` names."""
+    """Return the file and checksum of every (task, outcome) in ``suite.json``."""
     path = folder / NAME
     try:
         content = read_json(path, _MAX_BYTES)

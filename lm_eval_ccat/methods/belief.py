@@ -1,9 +1,8 @@
-"""`Belief`: what a method says of the models at a moment. It decides nothing; `Verdicts` do.
+"""`Belief`: a method's estimates of the models at one moment. `Verdicts` decide, a belief does not.
 
 All scores are on [0, 1], higher is better. The matrices have one row and one column per tested
-model, and their diagonal is the model itself: what a comparison with a reference model needs.
-Reference models, whose place is known, have no rows here: a board of thousands has no room for all
-pairs.
+model; the diagonal describes the model itself, which comparisons with reference models need.
+Reference models have no rows here: the matrices of a board of thousands would be too large.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ _LEAST_VARIANCE = 1e-18
 #: Items at which the bound of `log_p` is tightest. Between 30 and 100 the share of pairs decided by
 #: 100 items changes by less than a point.
 TIGHT_AT = 60.0
-#: The mixture's variance per item at which that is so, at a level of 0.05.
+#: The mixture's variance per item that makes it tightest there, at a level of 0.05.
 _RATE = (-2.0 * np.log(0.05) + np.log(1.0 - 2.0 * np.log(0.05))) / TIGHT_AT
 
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Models with full results, where they stand on the scale of a belief.
+    """Models with full results, placed on the scale of a belief.
 
     Attributes
     ----------
     names : tuple of str
     location, variance : ndarray of shape (n_references,)
-        Variance 0 where every item was scored and the question is about these items.
+        Variance 0 if every item was scored and the question is about these items.
     estimate, error : ndarray of shape (n_references,)
         Mean score and its standard error.
     """
@@ -51,33 +50,33 @@ class References:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether they have no errors."""
+        """Whether all locations are known without error."""
         return not self.variance.any()
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Where the tested models stand, and how sure that is.
+    """Where the tested models stand, and with what uncertainty.
 
     Attributes
     ----------
     location : ndarray of shape (n,)
-        What the order sorts by; Student's on this scale.
+        What the order sorts by; differences follow Student's distribution on this scale.
     variance : ndarray of shape (n, n)
-        Of ``location[i] - location[j]``; on the diagonal that of ``location[i]`` itself.
+        Variance of ``location[i] - location[j]``; on the diagonal, of ``location[i]``.
     df : ndarray of shape (n, n)
         Degrees of freedom of these variances; infinite where they are known.
     n : ndarray of shape (n, n)
-        Items behind them: of both models, on the diagonal of one; over several tasks their sum.
+        Items behind them: of both models, or of one on the diagonal; summed over tasks.
     n_items : float
-        Items of the benchmark; infinite where the question is about the population.
+        Items of the benchmark; infinite if the question is about the population.
     question : {"benchmark", "population"}
-        What `variance` is about: it lacks or has the sampling error of the benchmark's items.
+        Whether `variance` excludes or includes the sampling error of the benchmark's items.
     score, slope : ndarray of shape (n,), optional
-        Estimated mean score and its slope in `location`, where that is another scale (abilities).
+        Estimated mean score and its slope in `location`, if that is another scale (abilities).
     evidence : ndarray of shape (n, n), optional
-        ``-log p`` for "i is better than j" (two-sided p), where the method has evidence that holds
-        at all its looks; it replaces the boundary. Not antisymmetric: both may have been large.
+        ``-log p`` for "i is better than j" (two-sided p), if the method has evidence that holds
+        at all looks; it replaces the boundary. Not antisymmetric: both may have been large.
     closeness : ndarray of shape (n, n), optional
         The same for "i and j differ by at most `close_by`"; symmetric.
     close_by : float
@@ -86,8 +85,8 @@ class Belief:
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
     counts : ndarray of shape (n, n + n_references), optional
-        Part of a gap that counts for `loss`: what a single look would need over what the looks in
-        force need; 0 where they decide nothing yet.
+        Factor on a gap in `loss`: the gap that a single look would need, divided by the one that
+        the current looks need; 0 where they cannot decide yet.
 
     Examples
     --------
@@ -125,16 +124,16 @@ class Belief:
         pair_error: Floats | None = None,
         df: float = np.inf,
     ) -> Belief:
-        """Models that are judged apart from each other, with normal errors.
+        """Build the belief about models with independent errors.
 
         Parameters
         ----------
         location, error, n : array_like of shape (n_models,)
-            Where each stands, its standard error, and the items behind it.
+            Where each stands, its standard error, and the number of items behind it.
         n_items, score, slope, question
-            As the class has them.
+            See the class.
         pair_error : ndarray of shape (n_models,), optional
-            Standard errors as they count in differences, where these are not `error`.
+            Standard errors to use in differences, if they are not `error`.
         df : float, optional
             Degrees of freedom of all variances.
         """
@@ -153,12 +152,12 @@ class Belief:
 
     @cached_property
     def loss(self) -> Floats:
-        """Expected loss by each model's being ordered wrongly, by its variance; shape (n,).
+        """Derivative, in a model's variance, of the expected loss of ordering it wrongly.
 
-        Up to a factor, the derivative of ``sum over j of E |x_i - x_j| 1(order wrong)``, reference
-        models among the `j`: it is large where the board is dense. A gap counts by `counts`: else a
-        model whose place looks clear would be asked nothing, and the pairs that the looks in force
-        have not decided would stay open.
+        Shape (n,). The loss is, up to a factor, ``sum over j of E |x_i - x_j| 1(order wrong)``,
+        where `j` includes reference models, so it is large where the board is dense. Gaps are
+        multiplied by `counts`: otherwise a model whose place looks clear would get no items, and
+        pairs that the current looks have not decided would stay open.
         """
         gap, variance, _, _ = self.pairs
         sd = np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
@@ -174,9 +173,9 @@ class Belief:
 
     @cached_property
     def on_scores(self) -> Belief:
-        """This belief on the scale of scores, by the delta method; itself if it is on that scale.
+        """This belief on the scale of scores, by the delta method; itself if it already is.
 
-        A difference has the mean slope of both, so that it is as sure on either scale.
+        A difference uses the mean slope of both models, so it is about as certain on either scale.
         """
         if self.score is None or self.slope is None:
             return self
@@ -189,7 +188,7 @@ class Belief:
         )
 
     def only(self, models: Sequence[int]) -> Belief:
-        """The belief about these models alone, in this order."""
+        """Return the belief about these models alone, in this order."""
         if list(models) == list(range(len(self.location))):
             return self
         at = np.asarray(models, dtype=np.intp)
@@ -207,16 +206,16 @@ class Belief:
         weights: Sequence[float] | Floats,
         correlation: Floats | None = None,
     ) -> Belief:
-        """Belief of ``sum of weight x score``.
+        """Return the belief about ``sum of weight x score``.
 
         Parameters
         ----------
         beliefs : sequence of Belief
-            Of the same models and question.
+            About the same models and question.
         weights : sequence of float
         correlation : ndarray of shape (len(beliefs), len(beliefs)), optional
-            Of the errors, for outcomes of the same answers. Without it the beliefs are of tasks,
-            whose errors are independent; degrees of freedom are then Welch's, and items add up.
+            Correlation of the errors, for outcomes of the same answers. Without it the beliefs are
+            about tasks with independent errors: degrees of freedom are Welch's, and items add up.
 
         Examples
         --------
@@ -233,7 +232,7 @@ class Belief:
             raise ValueError("beliefs about different questions cannot be summed")
         parts, w = [b.on_scores for b in beliefs], np.asarray(weights, dtype=np.float64)
         if len(parts) == 1 and w[0] == 1.0:
-            return parts[0]  # a task by itself keeps what its method has at all looks
+            return parts[0]  # a single task keeps its method's evidence at all looks
         mean = w @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
@@ -253,13 +252,13 @@ class Belief:
         return cls(mean, total, together, items, n_items, first.question)
 
     def lent(self, shift: Floats, more: Floats) -> Belief:
-        """With what a prior across tasks adds; to be called on the sum of the tasks that share it.
+        """Return this sum of tasks after applying the prior that they share.
 
         Parameters
         ----------
         shift, more : ndarray of shape (n,)
-            Of the estimates, and of the variance of each. What the errors of two models have in
-            common stays that share of them.
+            Added to the estimates, and to the variance of each. The correlation of the errors of
+            two models stays the same.
         """
         alone = np.maximum(self.variance.diagonal(), _LEAST_VARIANCE)
         now = np.maximum(alone + more, _LEAST_VARIANCE)
@@ -299,7 +298,7 @@ class Belief:
         return a, b, c, d
 
     def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
-        """`pairs` at some places; of hundreds of models nothing else is computed."""
+        """Return `pairs` at some places only, which saves time with hundreds of models."""
         if self.references is not None:
             a, b, c, d = self.pairs
             return a[i, j], b[i, j], c[i, j], d[i, j]
@@ -310,7 +309,7 @@ class Belief:
     def slack(self) -> tuple[Floats, Floats] | None:
         """How much lower and higher the gaps of `pairs` may be because some answers failed.
 
-        On the diagonal stand the models themselves; None where no failure says anything.
+        The diagonal is for the models themselves; None if failures cause no bias.
         """
         if self.lean is None or not self.lean.any():
             return None
@@ -334,13 +333,13 @@ class Belief:
 
     @cached_property
     def tails(self) -> Floats:
-        """P(the other way round) of every pair, as if looked at once; at most 1/2."""
+        """P(reverse order) of every pair, as if looked at once; at most 1/2."""
         gap, variance, df, _ = self.pairs
         return tail(np.abs(gap), variance, df)
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
-    """Student's tail above a gap of at least 0; half where nothing is known or nothing differs."""
+    """Return Student's tail above a gap of at least 0; 1/2 without information or difference."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = gap / np.sqrt(variance)
     t = np.where(np.isnan(t), 0.0, t)
@@ -351,11 +350,11 @@ def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
 
 
 def log_p(z: Floats, clock: Floats) -> Floats:
-    """Log of the two-sided level at which a difference is believed, whatever looks came before.
+    """Return the log of the two-sided level at which a difference is decided, at any look.
 
     Robbins' normal mixture. A mean over ``n`` items drawn without replacement is Brownian motion on
     the clock ``n / (1 - n/N)``, one over its variance in units of one item's. The mixture bounds it
-    at all times together (H. Robbins, "Statistical methods related to the law of the iterated
+    at all times simultaneously (H. Robbins, "Statistical methods related to the law of the iterated
     logarithm", Annals of Mathematical Statistics 41, 1970); with an estimated variance the bound
     holds asymptotically (I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas,
     "Time-uniform central limit theory and asymptotic confidence sequences", arXiv:2103.06476).
@@ -363,7 +362,7 @@ def log_p(z: Floats, clock: Floats) -> Floats:
     Parameters
     ----------
     z : ndarray
-        Its size, in standard errors.
+        Size of the difference, in standard errors.
     clock : ndarray
         Variance of one item over that of the mean.
     """
@@ -372,7 +371,7 @@ def log_p(z: Floats, clock: Floats) -> Floats:
 
 
 def boundary(level: float, clock: Floats) -> Floats:
-    """Standard errors from which a difference is believed at a two-sided level: `log_p` inverted.
+    """Return the standard errors that decide at a two-sided level: `log_p` inverted.
 
     Examples
     --------

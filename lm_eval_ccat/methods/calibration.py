@@ -41,27 +41,27 @@ def calibrate(
         Arrow) is in long form or, like a matrix, has a row per model and a column per item. To
         state a scale, use `ScoreTable.from_dataframe`.
     method : str, optional
-        "default" is the recommended one, "paper" that of arXiv:2601.13885; others may be
-        installed (`lm_eval_ccat.methods.method`).
+        "default" is recommended; "paper" is that of arXiv:2601.13885; others may be installed
+        (`lm_eval_ccat.methods.method`).
     hash_names : bool, optional
-        Write hashes instead of model names into the bank, and no paths of the scores.
+        Write hashes instead of model names into the bank, and omit the paths of the scores.
     keep_scores : bool, optional
-        Keep the scores in the bank: an update then needs nothing else, and a model that is
-        ranked again does not calibrate its own test. The bank grows with the models.
+        Keep the scores in the bank: an update then needs no other file, and a model that is
+        ranked again does not calibrate its own test. The bank grows with the number of models.
     **options
         Options of the method's own calibration.
 
     Returns
     -------
     ItemBank
-        A blank one if the method needs no calibration.
+        A blank bank if the method needs no calibration.
 
     Raises
     ------
     BankError
         There are fewer than two models, an item or model has no scores, or all scores are equal.
     UsageError
-        Unknown method, or an option that it does not have.
+        The method is unknown, or does not have an option.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def calibrate(
 
 
 def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
-    """The scores of a table as a bank of its items keeps them."""
+    """Return a table's scores in the form in which a bank of its items keeps them."""
     out, chosen = [], table.chosen or ("",) * len(table.row_model)
     for model, config, how, row in zip(table.row_model, table.row_config, chosen, table.scores):
         items = np.flatnonzero(np.isfinite(row))
@@ -124,9 +124,9 @@ def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
 
 
 def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
-    """The bank with every model name replaced.
+    """Return the bank with every model name replaced by a hash.
 
-    Paths go, and so do the warnings of the scores (the first `of_scores`): they name files, and
+    Drop paths, and the warnings about the scores (the first `of_scores`), which name files and
     models that were left out.
     """
     if of_scores:
@@ -143,11 +143,11 @@ def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
     return replace(bank, **hidden)
 
 
-# -- whether scores can carry a bank: what is judged here needs no response model ----------------
+# -- whether scores suffice for a bank; these checks need no response model ----------------------
 
 
 def table_warnings(table: ScoreTable) -> list[str]:
-    """Say what of a score table makes a bank calibrated on it doubtful.
+    """Say what in a score table makes a bank calibrated on it doubtful.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
     Returns
     -------
     list of str
-        Empty where nothing is against the bank.
+        Empty if there is no doubt.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
 
 
 def twins(table: ScoreTable) -> list[tuple[str, str]]:
-    """Models whose scores all equal those of an earlier one: pairs of that one and the model."""
+    """Return pairs of a model and a later one whose scores are all equal."""
     first: dict[bytes, str] = {}
     pairs = []
     for at, scores in table.parts():
@@ -216,7 +216,7 @@ def twins(table: ScoreTable) -> list[tuple[str, str]]:
 
 
 def _error_of_means(table: ScoreTable, means: Floats) -> float:
-    """Typical standard error of a model's mean, from what model and item do not explain."""
+    """Return the typical standard error of a model's mean, from residuals of model and item."""
     overview, expected = table.overview, np.zeros(table.n_items)
     if overview.whole:
         expected += means.sum()

@@ -1,14 +1,14 @@
-"""The item curves of a bank, whatever its method, and abilities fitted to full results on them.
+"""The item curves of a bank of any method, and abilities fitted to full results on them.
 
-Looking after a bank (is it still true? what do new models add?) needs less than an adaptive test:
-one expected score per ability and item, and one noise per item.  Every method's parameters give
-that, so checks and updates are written once, on curves.
+Checks and updates of a bank need less than an adaptive test: one expected score per ability and
+item, and one noise per item. Methods derive both from their parameters, so that checks and updates
+are written once, for curves.
 
-Curves are made of functions of ability: a line, and natural splines beside it. A natural cubic
-spline is a line beyond its outermost knots, so that a model better than every calibration model is
-judged by the slope items have among the best ones, not by a polynomial that runs away. The splines
-are made orthogonal to the line over the calibration models: what they add is bend, and shrinking
-them to nothing leaves the ordinary two-parameter curve.
+Curves combine functions of ability: a line and natural splines. A natural cubic spline is a line
+beyond its outermost knots, so a model better than every calibration model is judged by the slope
+that items have among the best ones, not by a polynomial that runs away. The splines are orthogonal
+to the line over the calibration models: they add only bend, and shrinking them to 0 leaves the
+ordinary two-parameter curve.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.special import expit
 
 from .belief import Floats
 
-PRIOR_PRECISION = 1.0 / 25.0  # holds a model with all scores 0 or 1 at a finite ability
+PRIOR_PRECISION = 1.0 / 25.0  # keeps the ability finite for a model with all scores 0 or 1
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _LEAST_WEIGHT = 1e-9
@@ -39,11 +39,11 @@ class AbilityBasis:
     Attributes
     ----------
     knots : ndarray of shape (B + 2,) or (0,)
-        Of the natural spline, ascending, in logits.
+        Knots of the natural spline, ascending, in logits.
     line : ndarray of shape (2, B)
-        What is taken from the raw splines as intercept and slope.
+        Intercept and slope that are subtracted from the raw splines.
     turn : ndarray of shape (B, B)
-        Makes the bends orthogonal and of the size of the abilities' spread.
+        Makes the bends orthogonal, and scales them to the spread of the abilities.
     """
 
     knots: Floats
@@ -52,7 +52,7 @@ class AbilityBasis:
 
     @classmethod
     def over(cls, abilities: Floats, bends: int) -> AbilityBasis:
-        """The basis for calibration models of these abilities (shape (n_models,), logits)."""
+        """Build the basis for calibration models of these abilities, in logits; (n_models,)."""
         if bends < 1:
             return STRAIGHT
         spread = float(abilities.std(ddof=1))
@@ -63,7 +63,7 @@ class AbilityBasis:
         straight = np.column_stack([np.ones(len(abilities)), abilities])
         line = np.asarray(np.linalg.lstsq(straight, raw, rcond=None)[0], dtype=np.float64)
         _, size, turn = np.linalg.svd(raw - straight @ line, full_matrices=False)
-        # A direction that the abilities cannot show is given no room rather than a huge factor.
+        # Drop a direction that the abilities do not determine: its factor would be huge.
         usable = size > max(1e-300, 1e-6 * float(np.linalg.norm(raw)))
         scale = np.where(usable, np.sqrt(len(abilities)) * spread / np.where(usable, size, 1.0), 0)
         return cls(knots, line, turn.T * scale)
@@ -74,7 +74,7 @@ class AbilityBasis:
         return 2 + int(self.line.shape[1])
 
     def at(self, x: ArrayLike) -> Floats:
-        """Values at abilities of shape (n,); shape (n, size)."""
+        """Return the values at abilities of shape (n,); shape (n, size)."""
         x = np.atleast_1d(np.asarray(x, dtype=np.float64))
         straight = np.column_stack([np.ones(len(x)), x])
         if not len(self.knots):
@@ -83,7 +83,7 @@ class AbilityBasis:
         return np.column_stack([straight, bends])
 
     def value_and_slope(self, x: float) -> tuple[list[float], list[float]]:
-        """Values and derivatives at one ability, as plain numbers: tests need them at every step.
+        """Return values and derivatives at one ability as plain numbers, which are fast in tests.
 
         Examples
         --------
@@ -108,7 +108,7 @@ class AbilityBasis:
 
     @cached_property
     def _scalars(self) -> tuple[list[float], float, float, list[float], list[float], Any]:
-        """Knots but the last two, the last, the one before it, the line, columns of the turn."""
+        """Knots before the last two, the last, the one before it, the line, columns of `turn`."""
         *first, but_one, last = self.knots.tolist()
         return first, last, but_one, *self.line.tolist(), self.turn.T.tolist()
 
@@ -118,7 +118,7 @@ class AbilityBasis:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, object]) -> AbilityBasis:
-        """The inverse of `to_dict`.
+        """Rebuild from `to_dict`.
 
         Raises
         ------
@@ -139,7 +139,7 @@ STRAIGHT = AbilityBasis(np.empty(0), np.empty((2, 0)), np.empty((0, 0)))
 
 
 def _splines(x: Floats, knots: Floats) -> Floats:
-    """Natural cubic splines beyond the line (truncated powers); shape (n, n_knots - 2)."""
+    """Return natural cubic splines without the line (truncated powers); shape (n, n_knots - 2)."""
     cubes = np.maximum(x[:, None] - knots[None, :], 0.0) ** 3
     d = (cubes[:, :-1] - cubes[:, -1:]) / (knots[-1] - knots[:-1])
     return np.asarray(d[:, :-1] - d[:, -1:])
@@ -152,14 +152,14 @@ class Curves:
     Attributes
     ----------
     coefficients : ndarray of shape (n_items, p)
-        Intercept, slope and what the method has beside them.
+        Intercept, slope and any further coefficients of the method.
     noise : ndarray of shape (n_items,)
     basis : AbilityBasis
         ``f``, of size p.
     centre : float
         Ability at which a fit starts (logits, on the scale of ``f``).
     origin : float
-        What an adaptive test adds to an ability on that scale when it states one.
+        Added to an ability on that scale when an adaptive test states it.
     """
 
     coefficients: Floats
@@ -174,28 +174,28 @@ class Curves:
         return np.asarray(self.coefficients[:, 0])
 
     def with_intercept(self, intercept: Floats) -> Curves:
-        """The same curves, shifted."""
+        """Return the same curves with other intercepts."""
         return replace(self, coefficients=np.column_stack([intercept, self.coefficients[:, 1:]]))
 
     def predictor(self, theta: Floats) -> Floats:
-        """Linear predictors; shape (n_models, n_items)."""
+        """Return linear predictors; shape (n_models, n_items)."""
         return np.asarray(self.basis.at(theta) @ self.coefficients.T)
 
     def slope(self, theta: Floats) -> Floats:
-        """Derivative of `predictor` in the ability; shape (n_models, n_items)."""
+        """Return the derivative of `predictor` in the ability; shape (n_models, n_items)."""
         rows = [self.basis.value_and_slope(float(t))[1] for t in theta]
         return np.asarray(np.array(rows).reshape(len(theta), -1) @ self.coefficients.T)
 
     def expected(self, theta: Floats) -> Floats:
-        """Expected scores; shape (n_models, n_items)."""
+        """Return expected scores; shape (n_models, n_items)."""
         return np.asarray(expit(self.predictor(theta)))
 
 
 def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:
-    """Abilities that full results give on known curves, by quasi-likelihood.
+    """Fit abilities to full results on known curves, by quasi-likelihood.
 
-    Solves ``sum_i slope_i (y_i - mu_i) / noise_i = precision (theta - centre)`` by damped Newton
-    steps, all models at once.
+    Solve ``sum_i slope_i (y_i - mu_i) / noise_i = precision (theta - centre)`` by damped Newton
+    steps for all models at once.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
     precision : float, optional
-        Of the prior around ``c.centre``, in 1 / logit^2.
+        Precision of the prior around ``c.centre``, in 1 / logit^2.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
 def fit_intercepts(
     c: Curves, theta: Floats, scores: Floats, precision: float = PRIOR_PRECISION
 ) -> tuple[Floats, Floats]:
-    """Intercepts that scores of models of known ability give, the rest of each curve as it is.
+    """Fit intercepts to scores of models of known ability; the rest of each curve stays fixed.
 
     Parameters
     ----------
@@ -237,12 +237,12 @@ def fit_intercepts(
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
     precision : float, optional
-        Of the prior around the present intercept.
+        Precision of the prior around the present intercept.
 
     Returns
     -------
     intercept, information : ndarray of shape (n_items,)
-        Information is that of the scores alone, in 1 / logit^2.
+        Fitted intercepts, and the information of the scores alone, in 1 / logit^2.
     """
     seen = np.isfinite(scores)
     y = np.where(seen, scores, 0.0)

@@ -1,7 +1,7 @@
-"""`Method`: one way of calibrating, testing and deciding, and how it is found by its name.
+"""`Method`: one way of calibrating and ranking, looked up by name.
 
-The package's own methods are the folders beside this file that hold a ``method.py`` with an object
-``METHOD``. Another package offers one as an entry point::
+The package's own methods are the folders next to this file that hold a ``method.py`` with an object
+``METHOD``. Another package provides one as an entry point::
 
     [project.entry-points."lm_eval_ccat.methods"]
     mine = "my_package.my_method:METHOD"
@@ -26,7 +26,7 @@ from ..scores.table import ScoreTable
 from .curves import Curves
 from .policy import Policy
 
-LARGEST = 1e6  # that a number of a bank may be
+LARGEST = 1e6  # most that a number in a bank may be
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Fitted:
     parameters : dict of str to ndarray, first axis n_items
     constants : dict of JSON values
     report : dict
-        Facts for the person who calibrates (items removed and why, spread of abilities).
+        Facts for the user who calibrates (items removed and why, spread of abilities).
     self_check : dict
         How well the bank predicts models left out of its calibration.
     warnings : tuple of str
@@ -63,7 +63,7 @@ def require_scores(table: ScoreTable) -> None:
     Raises
     ------
     BankError
-        Naming the item or model.
+        The message names the item or model.
     """
     empty = np.flatnonzero(table.overview.item_count == 0)
     if len(empty):
@@ -87,14 +87,14 @@ def require_parts(
     ----------
     bank : ItemBank
     parameters, numbers : iterable of str
-        Names that `bank.parameters` and `bank.constants` must have.
+        Names that `bank.parameters` and `bank.constants` must contain.
     positive : iterable of str
         Those of `numbers` that must be above 0.
 
     Raises
     ------
     BankError
-        Naming the part that is missing, not a number, or absurdly large.
+        A part is missing, not a number, or absurdly large; the message names it.
     """
     for name in parameters:
         if name not in bank.parameters:
@@ -116,7 +116,7 @@ def _needs_no_calibration(table: ScoreTable) -> Fitted:
 
 
 def _requires_nothing(bank: ItemBank) -> None:
-    """Any bank will do."""
+    """Accept any bank."""
 
 
 def _no_curves(bank: ItemBank) -> Curves:
@@ -128,32 +128,32 @@ _OF_RANKER = ("min_difference", "placing", "looks")
 
 @dataclass(frozen=True)
 class Method:
-    """One method. The rest of the package knows a method by this object alone.
+    """One method. The rest of the package uses a method only through this object.
 
-    Only `policy` must be given; a method that has no item curves, say, leaves `curves` out, and
-    what needs curves refuses its banks.
+    Only `policy` is required. A method without item curves, say, leaves `curves` out, and features
+    that need curves refuse its banks.
 
     Attributes
     ----------
     name : str
-        What banks, commands and tables call it.
+        Name in banks, commands and tables.
     summary : str
         One line for ``--help``.
     policy : callable
-        ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. What else it takes by
-        keyword are the options of a `Ranker` of this method, ``min_difference``, ``looks`` and
-        ``placing`` (whether there are reference models) aside, which are the ranker's own.
+        ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. Its other keywords are
+        options of `Ranker` for this method, except ``min_difference``, ``looks`` and ``placing``
+        (whether there are reference models), which the ranker sets.
     calibrate : callable
-        ``(table, *, ...) -> Fitted``: parameters fitted to a score table. What it takes by keyword
-        are the options of a calibration.
+        ``(table, *, ...) -> Fitted``: fits parameters to a score table. Its keywords are the
+        options of a calibration.
     requires : callable
         ``(bank) -> None``: raises `BankError` naming what the bank lacks for the method.
     curves : callable
-        ``(bank) -> Curves``: item curves, for scores as they are.
+        ``(bank) -> Curves``: item curves for raw scores on [0, 1].
     test_curves : callable, optional
-        The same for the scale on which tests state abilities, where that is another one.
+        The same on the scale on which tests state abilities, if that differs.
     learns_from_chosen : bool
-        Whether `calibrate` is right for models whose items were chosen by what they had scored.
+        Whether `calibrate` is valid if items were chosen depending on a model's earlier scores.
 
     Examples
     --------
@@ -181,7 +181,7 @@ class Method:
         return self.curves is not _no_curves
 
     def tested_curves(self, bank: ItemBank) -> Curves:
-        """The item curves on the scale on which tests state abilities."""
+        """Return the item curves on the scale on which tests state abilities."""
         return (self.test_curves or self.curves)(bank)
 
     @property
@@ -191,7 +191,7 @@ class Method:
 
     @property
     def policy_options(self) -> tuple[str, ...]:
-        """Names of the options of `policy`; what the Ranker passes itself is none of them."""
+        """Names of the options of `policy`, without the arguments that the ranker passes itself."""
         return tuple(n for n in _keywords(self.policy) if n not in ("seed", *_OF_RANKER))
 
     def rank(
@@ -204,7 +204,7 @@ class Method:
         looks: str = "every",
         **options: Any,
     ) -> Policy:
-        """The policy of a ranking; `placing` says that it is one among reference models."""
+        """Return the policy of a ranking; `placing` says whether it has reference models."""
         known = _keywords(self.policy)
         of_ranker = zip(_OF_RANKER, (min_difference, placing, looks))
         options |= {name: value for name, value in of_ranker if name in known}
@@ -216,7 +216,7 @@ class Method:
         Raises
         ------
         UsageError
-            Naming it, and the one that may be meant.
+            The message names it, and the option that may be meant.
         """
         for name in names:
             if name not in known:
@@ -226,7 +226,7 @@ class Method:
 
 
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of what a function takes and may be left out."""
+    """Return the names of a function's optional parameters."""
     parameters = inspect.signature(function).parameters.values()
     return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty)
 
@@ -240,7 +240,7 @@ METHODS = Plugins("method", Method, _own)
 
 
 def names() -> tuple[str, ...]:
-    """Names of all methods there are.
+    """Return the names of all methods.
 
     Examples
     --------
@@ -251,23 +251,23 @@ def names() -> tuple[str, ...]:
 
 
 def register(method: Method) -> Method:
-    """Make a method known in this process, for programs and tests.
+    """Register a method in this process, for programs and tests.
 
     Raises
     ------
     UsageError
-        A method of the package has this name.
+        A method of the package already has this name.
     """
     return METHODS.register(method)
 
 
 def method(name: str) -> Method:
-    """The method of a name.
+    """Return the method of this name.
 
     Raises
     ------
     UsageError
-        There is none, or what is installed under this name cannot be used.
+        There is no such method, or the one installed cannot be used.
 
     Examples
     --------
@@ -279,18 +279,18 @@ def method(name: str) -> Method:
 
 
 def method_of(bank: ItemBank) -> Method:
-    """The method of a bank that holds what the method needs.
+    """Return the method of a bank, after checking that the bank has what the method needs.
 
     Raises
     ------
     BankError
-        The method is not installed here, or the bank lacks something.
+        The method is not installed here, or the bank lacks something that it needs.
     """
     try:
         chosen = method(bank.method)
     except UsageError as e:
         raise BankError(f"the bank cannot be used: {e}") from None
-    # Once per bank: rankings are made by thousands.
+    # Check each bank only once: simulations build thousands of rankings.
     if bank.__dict__.get("_checked_for") is not chosen:
         chosen.requires(bank)
         bank.__dict__["_checked_for"] = chosen

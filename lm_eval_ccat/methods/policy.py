@@ -1,4 +1,4 @@
-"""`Policy`: the ranking side of a method, several adaptive tests seen together."""
+"""`Policy`: the ranking side of a method, which runs several adaptive tests together."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Choice:
     item : int
         Position in bank order.
     probability : float or None
-        Of the draw, among the items left and given all that came before; None for an item that
-        was chosen, not drawn.
+        Probability of the draw among the items left, given everything before; None for an item
+        that was chosen, not drawn.
     """
 
     item: int
@@ -38,16 +38,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the randomly drawn items alone say about a model, without the bank.
+    """Estimate for a model from its randomly drawn items alone, without the bank.
 
     Attributes
     ----------
     n : int
-        Draws with a score.
+        Number of draws with a score.
     estimate, standard_error : float
-        Of the full-benchmark mean, on [0, 1]; the error is NaN for a single draw.
+        Estimated full-benchmark mean, on [0, 1], and its error, which is NaN for a single draw.
     misfit_p : float
-        Probability of a departure from the bank as large as that found, for a model of its kind.
+        Probability of a departure from the bank as large as the observed one, for a usual model.
     """
 
     n: int
@@ -56,7 +56,7 @@ class Drawn:
     misfit_p: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Student's interval of the mean, cut to [0, 1]; all of it below two draws."""
+        """Return Student's interval of the mean, cut to [0, 1]; all of [0, 1] below two draws."""
         if self.n < 2:
             return 0.0, 1.0
         half = float(stdtrit(self.n - 1, (1.0 + confidence) / 2.0)) * self.standard_error
@@ -65,19 +65,20 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Description:
-    """What a method says of one model beside the belief.
+    """What a method says about one model in addition to the belief.
 
     Attributes
     ----------
     ability, ability_error : float
         In logits.
     findings : tuple of str
-        What a person should know of the model, as ends of a sentence that begins with its name.
+        What a person should know about the model; each completes a sentence that begins with its
+        name.
     drawn : Drawn or None
-        What the items that the method drew say by themselves; None where it drew none.
+        Estimate from the method's own random draws alone; None if it drew nothing.
     interval : callable or None
-        ``confidence -> (low, high)`` of the mean score, where the method's own interval holds
-        whatever the number of items.
+        ``confidence -> (low, high)`` for the mean score, if the method's own interval holds for
+        any number of items.
     """
 
     ability: float
@@ -89,20 +90,20 @@ class Description:
 
 @dataclass(frozen=True)
 class Levers:
-    """How estimates hang on abilities; arrays of shape (n_models,).
+    """How estimates depend on abilities; arrays of shape (n_models,).
 
     Attributes
     ----------
     ability, variance : ndarray
-        Posterior mean and variance of the ability, less the mean of its prior.
+        Posterior mean of the ability, less the mean of its prior, and posterior variance.
     prior_variance : float
-        Of an ability.
+        Prior variance of an ability.
     slope : ndarray
-        What an estimate moves by when the ability moves by 1.
+        Change of an estimate when the ability changes by 1.
     error : ndarray
         Squared standard error of an estimate.
     share : ndarray
-        Part of it that the ability explains, 0 to 1.
+        Share of `error` that the ability explains, 0 to 1.
     """
 
     ability: Floats
@@ -114,24 +115,25 @@ class Levers:
 
 
 class Policy(ABC):
-    """What a method knows of the models of a ranking, and which item it would ask next.
+    """What a method knows about the models of a ranking, and which item it would ask next.
 
-    The ranker keeps the books (what was asked, told, spent, what is in flight) and takes the
+    The ranker keeps the accounts (items asked, told and in flight, and money) and decides the
     verdicts. Models are positions ``0 .. n_models - 1``, items positions in bank order. `placed`,
-    `unplaced`, `told`, `failed` and `add_model` change the state, everything else only looks at
-    it: a ranking rebuilt from a journal places what was recorded and derives no choice again.
+    `unplaced`, `told`, `failed` and `add_model` change the state; everything else only reads it.
+    Thus a ranking rebuilt from a journal places the recorded items without choosing again.
 
     Attributes
     ----------
     warmup_ignores_budget : bool
-        Whether the warm-up is administered whatever the budget.
+        Whether models get their warm-up even if it exceeds the budget.
     draws : bool
-        Whether the policy draws items at random by itself; an audit then draws no more.
+        Whether the policy itself draws items at random; an audit then draws no more.
     affords_mean : bool
-        A model stays a candidate while the *mean* price of its remaining items fits the budget
-        left (the paper's rule); else while its cheapest does, and only items that fit are chosen.
+        If True, a model stays a candidate while the *mean* price of its remaining items fits the
+        budget left (the paper's rule); else while the cheapest does, and only items that fit are
+        chosen.
     most_items : float
-        Share of the items that a model may get where the user gives no ``max_items``.
+        Share of the items that a model may get if the user gives no ``max_items``.
     """
 
     warmup_ignores_budget: bool = False
@@ -141,80 +143,80 @@ class Policy(ABC):
 
     @property
     def answers_per_look(self) -> int:
-        """Answers after which turns are decided on what is known then; 1: after each."""
+        """Number of answers between looks that decide turns; 1: a look after each answer."""
         return 1
 
     # -- what happened ------------------------------------------------------------------------
 
     @abstractmethod
     def add_model(self) -> None:
-        """One more model joins, at position ``n_models``."""
+        """Add one more model, at position ``n_models``."""
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        """`model` has been asked `item`, drawn with `probability` or (None) chosen."""
+        """Record that `model` was asked `item`, drawn with `probability` or (None) chosen."""
         return None
 
     def unplaced(self, model: int, item: int) -> None:
-        """`item` was given back and may be asked again."""
+        """Record that `item` was given back and may be asked again."""
         return None
 
     @abstractmethod
     def told(self, model: int, item: int, score: float) -> None:
-        """`model` scored `score`, on [0, 1], on `item`, which was asked or known before.
+        """Record the score of `model`, on [0, 1], on `item`, whether or not it was asked.
 
         Raises
         ------
         ValueError
-            The score is not in [0, 1], or the item has one.
+            The score is not in [0, 1], or the item already has one.
         """
 
     def failed(self, model: int, item: int) -> None:
-        """`model` cannot do `item`: it will have no score."""
+        """Record that `model` failed on `item`, which will have no score."""
         return None
 
     # -- what is known ------------------------------------------------------------------------
 
     @abstractmethod
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Where the models stand.
+        """Return where the models stand.
 
         Parameters
         ----------
         question : {"benchmark", "population"}, optional
-            Full runs of these items, or of items like these.
+            Whether the belief is about full runs of these items, or of items like these.
         """
 
     @abstractmethod
     def expected(self, model: int) -> Floats:
-        """Expected score of `model` on every item, on [0, 1]; shape (n_items,)."""
+        """Return the expected score of `model` on every item, on [0, 1]; shape (n_items,)."""
 
     def noise(self, model: int) -> Floats:
-        """Variance that the score of `model` on each item is expected to have; shape (n_items,).
+        """Return the predictive variance of the score of `model` on each item; shape (n_items,).
 
-        The default is the largest that a score in [0, 1] of its expectation can have.
+        The default is the largest variance that a score in [0, 1] with its mean can have.
         """
         mu = self.expected(model)
         return np.asarray(mu * (1.0 - mu))
 
     @abstractmethod
     def describe(self, model: int) -> Description:
-        """Ability, findings and draws of `model`."""
+        """Return ability, findings and draws of `model`."""
 
     def references(
         self, names: tuple[str, ...], mean: Floats, kept_mean: Floats, error: Floats
     ) -> References:
-        """Where models of known mean score stand on the scale of `Belief.location`.
+        """Place models of known mean score on the scale of `Belief.location`.
 
         Parameters
         ----------
         names : tuple of str
         mean, kept_mean, error : ndarray of shape (n_references,)
-            Mean score over all items, over those that may be asked, and the standard error.
+            Mean score over all items, mean over those that may be asked, and standard error.
         """
         return References(names, kept_mean, error**2, mean, error)
 
     def levers(self, belief: Belief) -> Levers | None:
-        """How estimates hang on abilities that have a prior; None where there is no such prior."""
+        """Return how estimates depend on abilities; None if abilities have no prior."""
         return None
 
     # -- what next ----------------------------------------------------------------------------
@@ -223,7 +225,7 @@ class Policy(ABC):
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
-        """The items of which `model` gets one next, best first; the state stays as it is.
+        """Return the candidates for the next item of `model`, best first; change no state.
 
         Parameters
         ----------
@@ -233,31 +235,31 @@ class Policy(ABC):
         pending : sequence of int
             Items of `model` in flight.
         price : ndarray of shape (n_items,)
-            Of each item for this model.
+            Price of each item for this model.
         k : int, optional
-            How many; what is drawn at random stands alone.
+            Most candidates; an item drawn at random comes alone.
         """
 
     @abstractmethod
     def priorities(
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
-        """How much the next item is worth if each of `models` gets it; the largest is asked.
+        """Return how much the next item of each of `models` is worth; the largest goes first.
 
         Parameters
         ----------
         belief : Belief
-            By which turns are decided; it may be some answers old.
+            The belief that decides turns; it may be some answers old.
         models : sequence of int
         pending : sequence of sequence of int
-            Items of each in flight.
+            Items in flight, by model.
         prices : sequence of float
-            Of one unit of each, above 0.
+            Price of one unit, above 0, by model.
         """
 
 
 def largest(values: Floats, k: int) -> list[int]:
-    """Positions of the `k` largest finite values, largest first, the first of equals first.
+    """Return positions of the `k` largest finite values, largest first, ties in order.
 
     Examples
     --------
@@ -272,12 +274,12 @@ def largest(values: Floats, k: int) -> list[int]:
 
 
 def check_score(score: float, item: int, *, seen: bool) -> None:
-    """Refuse what a policy cannot be told: a score off the scale, or a second one of an item.
+    """Refuse a score outside [0, 1], or a second score of an item.
 
     Raises
     ------
     ValueError
-        Naming the item.
+        The message names the item.
     """
     if not 0.0 <= score <= 1.0:
         raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
@@ -286,29 +288,29 @@ def check_score(score: float, item: int, *, seen: bool) -> None:
 
 
 class BesidePolicy(Policy):
-    """An outcome that is only reported: what the draws of another outcome's method say of it.
+    """Estimates for an outcome that is only reported, from the draws of another outcome's method.
 
-    Its bank knows nothing, and the other method chooses the items.
+    Its bank is blank, and the other method chooses the items.
 
     Draw ``k`` with probability ``p`` among the items left gives
 
         T_k = ( sum over the items asked before of y  +  L m  +  (y_k - m) / p ) / N,
 
-    ``L`` items being left and ``m`` the mean of the scores before it: an unbiased estimate whatever
-    the method chose (D. Raj, Journal of the American Statistical Association 51, 1956), and the
-    estimate is their mean. A method that draws nothing gives none. Items without a score count at
-    the mean of the others.
+    with ``L`` items left and ``m`` the mean of the scores before it. Each ``T_k`` is unbiased
+    whatever the method chose (D. Raj, Journal of the American Statistical Association 51, 1956),
+    and the estimate is their mean. Without draws there is no estimate. Items without a score count
+    at the mean of the others.
 
     Parameters
     ----------
     bank : ItemBank
-        Its items; parameters are not used.
+        Supplies the items; its parameters are not used.
     n_models : int
     """
 
     def __init__(self, bank: ItemBank, n_models: int) -> None:
         self._n_items = bank.n_items
-        # Of each model: items asked, in order, with the probability of each draw; scores.
+        # By model: items asked, in order, with the probability of each draw; scores.
         self._asked: list[dict[int, float | None]] = [{} for _ in range(n_models)]
         self._scores: list[dict[int, float]] = [{} for _ in range(n_models)]
 

@@ -1,4 +1,4 @@
-"""Answers in harness logs and journals: to be scored by another metric, or used once more."""
+"""Answers in harness logs and journals, to score by another metric or to reuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LoggedAnswer:
     Attributes
     ----------
     model, config : str
-        Who gave it, and in which generation settings if they vary.
+        The model that gave it, and its generation settings if they vary.
     doc_id : int or str
     doc_hash : str or None
     doc : dict
@@ -55,7 +55,7 @@ class Answers:
         One per model, config and document; of several runs the latest.
     task, filter : str
     settings : dict
-        What the runs share.
+        Settings that the runs share.
     warnings : tuple of str
         What was left out, and why.
     """
@@ -72,7 +72,7 @@ class Answers:
         return tuple(dict.fromkeys(answer.model for answer in self.answers))
 
     def table(self, scores: Sequence[float], metric: str, scale: Scale) -> ScoreTable:
-        """A score table of scores given to the answers, in their order.
+        """Make a score table from scores of the answers, in their order.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     usable, left_out = full_runs(runs)
     warnings += left_out
     answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
-    # Of the same (model, config, document) the latest run counts.
+    # For the same (model, config, document) the latest run counts.
     for run, (model, config) in sorted(zip(usable, labels_of(usable)), key=lambda of: of[0].date):
         skipped = Counter[str]()
         file, earlier = (run.samples, run.filters_of() or ["none"]), Counter[Any]()
@@ -159,8 +159,8 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
 class EarlierAnswer:
     """What a model answered to one document, before any filter.
 
-    Unlike scores, answers can be scored again by any metric of the task, and stand for a new
-    request where the prompt is the same.
+    Unlike scores, answers can be scored again by any metric of the task, and can replace a new
+    request if the prompt is the same.
 
     Attributes
     ----------
@@ -168,13 +168,13 @@ class EarlierAnswer:
         As the log names it.
     doc_id : int
     prompt_hash : str
-        Of the document's first request, as the harness has it.
+        Hash of the document's first request, as computed by the harness.
     responses : list
-        Per request, its responses.
+        The responses of each request.
     source : str
         The file.
     doc_hash : str or None
-        Of the document, where the log has it.
+        Hash of the document, if the log has it.
     """
 
     model: str
@@ -197,7 +197,7 @@ def earlier_answers(
         of a ranking.
     task : str
     warn : callable, optional
-        Is told of files and lines that cannot be read, and so are passed over.
+        Called with a message about files and lines that cannot be read and are skipped.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
 
 
 def _unwritten(response: Any) -> Any:
-    """A response as the model gave it: the harness writes a log-likelihood as two texts.
+    """Restore a response as the model gave it: the harness logs a log-likelihood as two strings.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`Grid`: the one way from scores as logs hold them to a table of models and items."""
+"""`Grid`: collects scores from logs into a table of models and items."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Codes = NDArray[np.int32]
 
 
 class Coded(NamedTuple):
-    """A column in which few values stand often: those, and which of them each entry is."""
+    """A column with few distinct values: those values, and the index of each entry's value."""
 
     values: Sequence[Any]
     codes: Codes
 
 
 class Grid:
-    """Scores of one outcome, taken in as they come; later ones replace earlier ones.
+    """Scores of one outcome, collected as they come; later scores replace earlier ones.
 
-    Rows are (model, config) pairs and columns items, both numbered by first appearance. Of the
-    hashes that an item was seen with, the first is its own unless another one is more common.
+    Rows are (model, config) pairs and columns items, both numbered by first appearance. An item's
+    hash is the one that most of its scores have; of equally common hashes, the newest.
 
     Parameters
     ----------
     labels : iterable of (str, str), optional
-        Rows that stand before those of the scores.
+        Rows that precede those of the scores.
 
     Examples
     --------
@@ -85,12 +85,12 @@ class Grid:
         say_missing: bool = False,
         **known: Any,
     ) -> ScoreTable:
-        """The table, items ascending, with its scale; the grid is empty then.
+        """Return the table with its scale, items ascending, and empty the grid.
 
         Parameters
         ----------
         path : Path
-            For errors.
+            For error messages.
         wanted : Wanted
             What the user says of the scale.
         metric : str
@@ -159,7 +159,7 @@ class Grid:
         )
 
     def _refuse_duplicate(self, path: Path) -> None:
-        """Say which score there are two of."""
+        """Raise an error that names the score that appears twice."""
         n = len(self._items)
         cells = np.concatenate([rows * np.int64(n) + columns for rows, columns, *_ in self._parts])
         cell, counts = np.unique(cells, return_counts=True)
@@ -171,10 +171,10 @@ class Grid:
         )
 
     def _settled(self, raw: Floats, place: Codes) -> tuple[list[str | None] | None, list[str]]:
-        """The hash of each item, and what to tell the reader; changes `raw`.
+        """Return the hash of each item, and warnings; change `raw`.
 
-        A document seen with two hashes is two under one id: the rarer one's scores go. A mean over
-        different documents measures neither.
+        An id seen with two hashes stands for two documents. Scores of the rarer one are dropped,
+        because a mean over different documents measures neither.
         """
         if len(self._hashes) == 1:
             return None, []
@@ -192,7 +192,7 @@ class Grid:
             scored = np.flatnonzero(~np.isnan(raw[:, i]))
             there = np.where(seen[scored, i] == 0, own[i], seen[scored, i])
             counts = Counter(there.tolist())
-            # Of equals the one seen last.
+            # Of equally common hashes, the newest.
             own[i] = best = max(counts, key=lambda v: (counts[v], v), default=int(own[i]))
             out = scored[there != best]
             raw[out, i] = np.nan
@@ -210,7 +210,7 @@ class Grid:
 
 
 def _numbers(known: dict[Any, int], column: Sequence[Any] | Coded) -> Codes:
-    """The number of each entry among what is known, to which what is new is added."""
+    """Return the number of each entry in `known`, adding new entries to it."""
     values, codes = column if isinstance(column, Coded) else (column, None)
     numbers = np.array([known.setdefault(v, len(known)) for v in values], dtype=np.int32)
     return numbers if codes is None else numbers[codes]

@@ -1,12 +1,12 @@
-"""Scale each item's scores to [0, 1] over the calibration configs, as the paper for BioLaySumm.
+"""Scale each item's scores to [0, 1] over the calibration configs, as for BioLaySumm in the paper.
 
-A metric such as FKGL or BERTScore uses a narrow part of its scale, another part on every document.
-Item by item, ``(y - min)/(max - min)`` with the lowest and highest score of the calibration rows
-spreads it. The ends come from calibration data alone: scores of models under test are scaled by
-them and clipped, and never move them.
+A metric such as FKGL or BERTScore uses a narrow part of its scale, a different part on each
+document. ``(y - min)/(max - min)``, with an item's lowest and highest score over the calibration
+rows, spreads it. These ends come only from calibration data: scores of models under test are scaled
+by them and clipped, but never change them.
 
-What is then estimated is the mean of the scaled scores. It orders models much as the metric does
-but is not the metric's mean, so tables of scaled scores have a metric name of their own.
+The estimate is then the mean of the scaled scores. It orders models much as the metric does but is
+not the metric's mean, so tables of scaled scores have their own metric name.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class ItemScaling:
 
     @classmethod
     def of_bank(cls, constants: Mapping[str, Any]) -> ItemScaling | None:
-        """The scaling among a bank's constants; None where its scores were not scaled by item.
+        """Read the scaling from a bank's constants; None if its scores were not scaled by item.
 
         Raises
         ------

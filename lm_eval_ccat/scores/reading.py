@@ -1,4 +1,4 @@
-"""Reading scores: what a user wants of a path, and how a log is opened safely."""
+"""Reading scores: which scores the user wants from a path, and safe reading of logs."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which scores to read, and what the user says of their scale.
+    """Which scores to read, and what the user states about their scale.
 
     Attributes
     ----------
     metric, task, filter : str or None
-        None means the only one there is; where there are several the reader asks for one by name.
+        None means the only one; if there are several, the reader's error asks for a name.
     range : (float, float) or None
         Lowest and highest possible raw score.
     lower_is_better : bool or None
     partial : bool
-        Also runs whose items were chosen by what the model had scored before: their scores are
-        true, but they are no sample, and nothing may take their mean.
+        Whether to read runs whose items were chosen by the model's earlier scores: the scores are
+        valid, but no random sample, so their mean means nothing.
     scale : Scale or None
-        The scale of the raw scores, cap included; it goes before `range` and `lower_is_better`.
+        The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
     """
 
     metric: str | None = None
@@ -61,7 +61,7 @@ class Wanted:
         stated: Scale | None = None,
         lower_is_better: bool | None = None,
     ) -> tuple[Scale, list[str]]:
-        """The scale of raw scores, by the rules of the format, and what to tell the reader.
+        """Determine the scale of raw scores, and warnings about it.
 
         In this order: what the user gave (a whole scale, a range, a direction); what the file
         states (`stated`: its columns, or for harness logs the metric table); [0, 1] if all values
@@ -75,10 +75,10 @@ class Wanted:
             Scores; NaN where missing.
         metric : str
         where : str
-            The file, for errors.
+            The file, for error messages.
         stated : Scale, optional
         lower_is_better : bool, optional
-            The direction that the file states, where it does not know the scale.
+            The direction that the file states without a scale.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Wanted:
         return Scale(cap=cap), [note] if over else []
 
 
-#: Whatever there is.
+#: No wishes: the only metric, task and filter.
 ANY = Wanted()
 
 
@@ -146,12 +146,12 @@ class Logged:
     filter: str | None = None
 
     def wanted(self, wanted: Wanted) -> Wanted:
-        """The same wishes for this outcome."""
+        """Return the same wishes for this outcome."""
         return replace(wanted, metric=self.metric, task=self.task, filter=self.filter)
 
 
 def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> Any:
-    """The value of `what` that is wanted, or the only one that there is.
+    """Return the wanted value of `what`, or the only one.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> A
 
 
 def places_at(path: Path) -> list[Path]:
-    """The folders elsewhere that links in a folder lead to, or the path itself."""
+    """Return the folders elsewhere that links in a folder lead to, or the path itself."""
     links = [p for p in path.iterdir() if p.is_symlink() and p.is_dir()] if path.is_dir() else []
     here = path.resolve() if links else path
     away = [path / p.readlink() for p in sorted(links) if not p.resolve().is_relative_to(here)]
@@ -181,9 +181,9 @@ def places_at(path: Path) -> list[Path]:
 
 
 def files_at(path: Path, pattern: str) -> list[Path]:
-    """The file itself, or the files in and below a folder whose names match.
+    """Return the file itself, or the files in and below a folder whose names match.
 
-    A link to a folder elsewhere, in the folder itself, stands for that folder.
+    Links directly in the folder to folders elsewhere are followed.
     """
     if path.is_file():
         return [path]

@@ -87,16 +87,16 @@ class ScoreTable:
     raw : ndarray of shape (n_rows, n_items)
         Scores on the metric's own scale.
     row_model, row_config : tuple of str
-        The model and the configuration ("" if there is but one) of each row.
+        The model and the configuration ("" if there is only one) of each row.
     doc_ids : tuple of int or tuple of str
         Items, ascending.
     scale : Scale
         Range and direction of `raw`.
     metric, task, filter : str or None
-        What was scored, if known.
+        The scored metric, task and filter, if known.
     doc_hashes : tuple of (str or None), or None
-        Hash of each document, to verify that an item is what it was. Never a key: real data hold
-        duplicate documents.
+        Hash of each document, to verify that it has not changed. Not a key, because real data
+        contain duplicate documents.
     settings : dict
         Evaluation settings that the scores share (few-shot, template, ...), from harness logs.
     warnings : tuple of str
@@ -159,12 +159,12 @@ class ScoreTable:
         path : path-like
             A long-form ``.parquet`` or ``.csv`` file with columns ``model``, ``doc_id``,
             ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``scale_min``,
-            ``scale_max``, ``higher_is_better``; a directory of harness outputs; or what
-            another of the `lm_eval_ccat.scores.readers` can read.
+            ``scale_max``, ``higher_is_better``; a directory of harness outputs; or anything
+            that another of the `lm_eval_ccat.scores.readers` can read.
         metric : str, optional
-            Which metric; may be omitted where there is only one.
+            Which metric; may be omitted if there is only one.
         task, filter : str, optional
-            For harness logs: which task and filter, where there are several.
+            For harness logs: which task and filter, if there are several.
         range : (float, float), optional
             Lowest and highest possible raw score. For an unbounded metric such as ter the
             highest is the cap. Overrides what the file says.
@@ -173,10 +173,10 @@ class ScoreTable:
         scale : Scale, optional
             Range, direction and cap in one, in place of `range` and `lower_is_better`.
         partial : bool, optional
-            Take adaptive runs, too, whose items were chosen by what the model had scored before;
-            `chosen` names them. Only `update` knows what to make of them.
+            Also read adaptive runs, whose items were chosen by the model's earlier scores;
+            `chosen` marks them. Only `update` can use them.
         on_progress : callable, optional
-            Called with (bytes read, bytes in all) by readers of large logs.
+            Called with (bytes read, total bytes) by readers of large logs.
 
         Returns
         -------
@@ -218,14 +218,14 @@ class ScoreTable:
         ----------
         path : path-like
         outcomes : sequence of Logged
-            What the path's reader says that there is.
+            Outcomes that the path's reader reports.
         wanted : Wanted, optional
-            What the user says of their scale.
+            What the user states about their scale.
 
         Yields
         ------
         ScoreTable or CcatError
-            Of each outcome, or why it cannot be read.
+            The table of each outcome, or the error that prevents reading it.
 
         Examples
         --------
@@ -264,12 +264,12 @@ class ScoreTable:
             In long form with the columns that `read` takes (``model``, ``doc_id``, ``score``,
             ``metric`` ...); or, of pandas, a row per model (its index) and a column per item.
         metric, task, range, lower_is_better, scale : optional
-            As `read` takes them.
+            See `read`.
 
         Raises
         ------
         ScoreTableError
-            It is no data frame, or lacks a column.
+            The argument is no data frame, or lacks a column.
         ScaleError
             The scale is not known, or a score lies outside it.
 
@@ -293,12 +293,12 @@ class ScoreTable:
 
     @classmethod
     def of(cls, scores: Any) -> ScoreTable:
-        """A table as it is, or made of a data frame or a matrix of models by items.
+        """Return a table as it is, or make one from a data frame or a matrix of models by items.
 
         Raises
         ------
         ScoreTableError
-            It is none of these.
+            The argument is none of these.
 
         Examples
         --------
@@ -349,7 +349,7 @@ class ScoreTable:
         scale : Scale, optional
             Default [0, 1], higher is better.
         copy : bool, optional
-            Without it the table may keep `raw` itself, which then must not be changed.
+            If False, the table may keep `raw` itself, which then must not be changed.
 
         Returns
         -------
@@ -420,20 +420,19 @@ class ScoreTable:
     def model_scores(
         self, unit: bool = True, models: Part = slice(None), items: Part = slice(None)
     ) -> Floats:
-        """Score of each model on each item: the mean over the configs that have one.
+        """Return each model's score on each item: the mean over the configs that have one.
 
         Parameters
         ----------
         unit : bool, optional
-            On [0, 1] (default) or on the metric's own scale.
+            Whether scores are on [0, 1] (default) or on the metric's own scale.
         models, items : slice or ndarray of int, optional
-            Positions of those that are wanted; a table of many millions of scores is best looked
-            at a part at a time.
+            Positions to return; read a table of many millions of scores one part at a time.
 
         Returns
         -------
         ndarray of shape (n_models, n_items)
-            NaN where no config of a model has a score; no part of the table itself.
+            NaN where no config of a model has a score; a copy, not a view of the table.
 
         Examples
         --------
@@ -459,12 +458,12 @@ class ScoreTable:
         return np.stack([mean(m) for m in np.array(self.models, dtype=object)[models]])
 
     def parts(self) -> Iterator[tuple[slice, Floats]]:
-        """Scores on [0, 1] of a few models after another.
+        """Iterate over scores on [0, 1], a few models at a time.
 
         Yields
         ------
         slice, ndarray of shape (n, n_items)
-            Which of `models`, and their scores as `model_scores` has them.
+            Positions in `models`, and the scores as `model_scores` returns them.
 
         Examples
         --------
@@ -485,7 +484,7 @@ class ScoreTable:
     # -- cutting it ---------------------------------------------------------------------------
 
     def select(self, models: Iterable[str]) -> ScoreTable:
-        """The table of the named models only.
+        """Return the table of the named models only.
 
         Raises
         ------
@@ -514,7 +513,7 @@ class ScoreTable:
         )
 
     def without(self, models: Iterable[str]) -> ScoreTable:
-        """The table of all models but the named ones.
+        """Return the table without the named models.
 
         Examples
         --------
@@ -526,7 +525,7 @@ class ScoreTable:
         return self.select(m for m in self.models if m not in out)
 
     def take(self, items: NDArray[np.intp]) -> ScoreTable:
-        """The table of some items, by their positions.
+        """Return the table of some items, by their positions.
 
         Examples
         --------
@@ -542,7 +541,7 @@ class ScoreTable:
         )
 
     def write(self, path: str | Path) -> None:
-        """Write the long form, Parquet or CSV by the ending of `path`.
+        """Write the table in long form, as Parquet or CSV by the ending of `path`.
 
         Examples
         --------
@@ -584,11 +583,11 @@ class ScoreTable:
 
 
 def arrow(file: Path) -> Any:
-    """pyarrow, with a remedy where it cannot be imported."""
+    """Import pyarrow, with a remedy in the error if that fails."""
     try:
         import pyarrow as pa
     except ImportError as e:
-        # New releases of pyarrow refuse numpy 1.26 when imported, which no installer knows.
+        # New releases of pyarrow refuse numpy 1.26 at import, which installers do not know.
         raise ScoreTableError(
             f"{file}: pyarrow cannot be used ({e}); with numpy 1.26 install 'pyarrow<25'"
         ) from e
@@ -596,7 +595,7 @@ def arrow(file: Path) -> Any:
 
 
 def _matrix(scores: Any) -> Floats:
-    """Scores as a matrix of models by items."""
+    """Return scores as a matrix of models by items."""
     try:
         matrix = np.asarray(scores, dtype=np.float64, order="C")
     except (TypeError, ValueError) as e:
@@ -614,12 +613,12 @@ def _matrix(scores: Any) -> Floats:
 
 
 def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
-    """Ascending doc_ids of one type, and the positions they came from.
+    """Return doc_ids of one type, ascending, and the positions they came from.
 
     Raises
     ------
     ScoreTableError
-        Integers and strings are mixed, or an id stands twice.
+        Integers and strings are mixed, or an id appears twice.
     """
     plain: list[Any] = [i.item() if isinstance(i, np.generic) else i for i in ids]
     kinds = {type(i) for i in plain}
@@ -642,17 +641,17 @@ class Reader:
     Attributes
     ----------
     name : str
-        What commands and errors call the kind.
+        Name of the kind in commands and error messages.
     summary : str
         One line that says what it reads.
     can_read : callable
         ``(path) -> bool``: whether an existing file or directory is of this kind, by names and the
-        first bytes. It never raises.
+        first bytes. Must not raise.
     read : callable
         ``(path, wanted, on_progress=None) -> ScoreTable``. It raises `ScoreTableError`,
         `MetricError` or `ScaleError`, each naming file and remedy.
     outcomes : callable
-        ``(path) -> list of Logged``: what can be asked for.
+        ``(path) -> list of Logged``: the outcomes that can be read.
     groups : callable
         ``(path) -> mapping``: the groups of tasks that the logs record, each with the names of its
         tasks and subgroups; default none.
@@ -672,7 +671,7 @@ class Reader:
     ) = None
 
 
-#: The package's own, in the order in which they are asked.
+#: The package's own readers, in the order in which they are tried.
 _OWN = {
     "journal": "journal:READER",
     "lm_eval": "lm_eval:READER",
@@ -687,17 +686,17 @@ READERS = Plugins(
     "reader", Reader, lambda: {k: f"{__package__}.readers.{v}" for k, v in _OWN.items()}
 )
 
-#: Makes a reader known in this process, for programs and tests.
+#: Registers a reader in this process, for programs and tests.
 register = READERS.register
 
 
 def reader_of(path: Path) -> Reader:
-    """The reader of a file or directory.
+    """Return the reader of a file or directory.
 
     Raises
     ------
     ScoreTableError
-        There is no such path, or nobody reads it.
+        There is no such path, or no reader can read it.
     """
     if not path.exists():
         raise ScoreTableError(f"{path}: no such file or directory of scores")

@@ -1,7 +1,7 @@
-"""The method "sample": items drawn at random, the same for all models; means, and who is next.
+"""The method "sample": draws items at random, the same for all models, and compares means.
 
-*Least squares on models and items.* A score is taken as the model's effect plus the item's. Where
-all models have had the same items the estimates are their plain means; where one has had more, the
+*Least squares on models and items.* A score is modelled as the model's effect plus the item's. If
+all models have had the same items, the estimates are their plain means; if one has had more, the
 others' means are moved by how much easier or harder those items were for the models that had them.
 
 *How easy items are elsewhere.* The mean of random items errs by how easy these happen to be. Where
@@ -33,15 +33,15 @@ from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .pairs import LEAST, Pairs, SharedSequence, betting_interval
 
 GUARANTEES = ("asymptotic", "finite")
-#: Strata smaller than this are taken together: each needs a variance of its own.
+#: Strata smaller than this are merged, because each needs a variance of its own.
 SMALLEST_STRATUM = 30
 _VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of what is known of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # of a slope, before any draw
 _FEWEST = 3  # items that show a slope
 _ANSWERS = 2  # models that an item must have answers of to say how easy it is
-#: What is known elsewhere is left out once the scores are so many times as likely if the slope is 0
-#: as if it is 1, and it is less than two standard errors from 0.
+#: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
+#: with slope 1, and the slope is less than two standard errors from 0.
 _ODDS = 10.0
 _RIDGE = 1e-12
 
@@ -134,7 +134,7 @@ class Slope(NamedTuple):
     explained : float
         Share of the variance of scores within a model that goes with the ease.
     misleads : bool
-        Whether scores speak against it; the slope is 0 then.
+        Whether the scores contradict the ease from elsewhere; the slope is then 0.
     """
 
     value: float = _USUAL
@@ -144,9 +144,9 @@ class Slope(NamedTuple):
 
 
 def ease_of(bank: ItemBank) -> Floats | None:
-    """Expected score of a usual model on each item, less the mean; None if the bank has no word.
+    """Return a usual model's expected score on each item, less the mean; None if not in the bank.
 
-    Items that nothing is known of stand at the mean.
+    Items without information are at the mean.
     """
     ease = bank.parameters.get(EASE)
     if ease is None:
@@ -191,7 +191,7 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
         return Slope()
     plain = along / squares
     rest = np.where(seen, y - plain * x, 0.0)
-    # Scores of several models on one item are not so many items.
+    # Scores of several models on one item do not count as several items.
     by_item = float(((x * rest).sum(axis=0) ** 2).sum()) / squares
     alone = float((rest * rest).sum()) / max(float(n.sum()), 1.0)
     error = max(by_item, alone) * shown / (shown - 2.0) / squares
@@ -206,25 +206,24 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
 class SamplePolicy(Policy):
     """Models compared on prefixes of one shared random sequence of items.
 
-    Everything is inferred from the draws alone, nothing from a response model. Models stand where
-    least squares on models and items put them; the error of a pair is that of its paired
-    differences on the longest beginning of the sequence that both models are done with, and so is
-    the evidence that one is better. An item on which a model failed has no difference: values are
-    taken to be missing at random.
+    Inference uses only the draws, no response model. Least squares on models and items place the
+    models; the error of a pair, and the evidence that one is better, come from its paired
+    differences on the longest prefix of the sequence that both models are done with. An item on
+    which a model failed has no difference: values are assumed to be missing at random.
 
     Parameters
     ----------
     bank : ItemBank
-        Its items, and how easy they are elsewhere (`ease`), which moves means but no verdict.
+        Supplies the items, and how easy they are elsewhere (`ease`), which moves means only.
     n_models : int
     seed : int, optional
-        Of the sequence.
+        Seed of the sequence.
     guarantee : {"asymptotic", "finite"}, optional
-        Evidence by the asymptotic confidence sequence of `belief.log_p`, or by betting, which
-        holds for any number of items and needs more of them.
+        Evidence from the asymptotic confidence sequence of `belief.log_p`, or from betting, which
+        is valid for any number of items and needs more of them.
     strata : sequence or mapping of doc_id to label, optional
         A group for every item (in bank order), known before any score; each group is then drawn
-        from in proportion to its size, which helps where groups differ in their differences.
+        from in proportion to its size, which helps if differences between models vary by group.
     min_difference : float, optional
         On [0, 1]: what betting has to refute for two models to be equivalent. The ranker's own.
 
@@ -236,7 +235,7 @@ class SamplePolicy(Policy):
     """
 
     draws = True
-    affords_mean = True  # what is dear must not be left out of a random sample
+    affords_mean = True  # a random sample must not leave out expensive items
 
     def __init__(
         self,
