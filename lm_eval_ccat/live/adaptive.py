@@ -1,13 +1,13 @@
 """Adaptive runs of one model that the harness loads, as rankings of that model alone.
 
 `lm_eval.evaluator.simple_evaluate` loads the model and the tasks and then calls `evaluate`. A
-wrapper in the place of `evaluate` runs the adaptive tasks as rankings of this one model and leaves
-all others to the harness. Which tasks are adaptive is said in one of two ways: by
-`adaptive_evaluate` for the time of one call, or by the task's own class, `AdaptiveTask`.
+wrapper that replaces `evaluate` runs the adaptive tasks as rankings of this one model and leaves
+all others to the harness. Tasks are made adaptive in one of two ways: by `adaptive_evaluate`, for
+the duration of one call, or by the task's own class, `AdaptiveTask`.
 
-Tasks of a group with a common score are ranked together: documents go where the group's score
-needs them, until its standard error is reached or its budget is spent. Other tasks are run one
-after the other, each with an equal part of what is left of the budget.
+Tasks of a group with a common score are run together: documents go where the group's score needs
+them, until its standard error is reached or its budget is spent. Other tasks are run one after the
+other, each with an equal part of the remaining budget.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from .run import Run
 from .spec import OLD, ModelSpec, Spec
 from .surfaces import takes_options
 
-log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+log = logging.getLogger("lm_eval.ccat")  # below the harness's logger, so that its level applies
 
 
-#: Options of rankings of several models.
+#: Options that apply only to rankings of several models.
 OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")
 #: The name of the one model in its ranking.
 MODEL = "model"
-#: Standard error at which a run stops that is told of nothing else to stop by: an interval of
-#: about 4 points of 100 to either side.
+#: Stopping rule of a run with no goal, budget or limit of its own: an interval of about 4 points of
+#: 100 to either side.
 TARGET = "se 0.02"
 
 
@@ -62,14 +62,14 @@ class Adaptive:
     Attributes
     ----------
     spec : Spec
-        Of all its tasks; without tasks and models, which the harness loads.
+        Options of all tasks, without `tasks` and `models`, which the harness loads.
     run_dir : path or None
-        Where the journal is kept; None keeps it in memory.
+            Directory of the journal; None keeps it in memory.
     resume : bool
-        Go on with what `run_dir` holds.
+        Continue the run in `run_dir`.
     model : str or None
-        What results of other models (``known``) call the model that is run; each task is then run
-        until its place among them is decided.
+        Name of the model among the results of other models (``known``); each task then runs
+        until the model's place among them is decided.
     """
 
     spec: Spec = field(default_factory=Spec)
@@ -84,21 +84,21 @@ class Adaptive:
         folder: Path | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> Adaptive:
-        """Read options as ``--metadata '{"adaptive": {...}}'`` and ``adaptive=`` give them.
+        """Read options from ``--metadata '{"adaptive": {...}}'`` or ``adaptive=``.
 
         Parameters
         ----------
         values : mapping
-            Options of `Spec`, ``run_dir`` and ``resume``; ``budget_items`` and the like too.
+            Options of `Spec`, ``run_dir`` and ``resume``; also ``budget_items`` and the like.
         folder : Path, optional
-            Beside which paths are looked for first.
+            Folder in which paths are looked up first.
         warn : callable, optional
-            Is told of keys of earlier versions; default the log.
+            Called with a message for each key of an earlier version; default: logs it.
 
         Raises
         ------
         UsageError
-            An unknown key, a value out of range, or options that do not go together.
+            A key is unknown, a value is out of range, or options conflict.
         """
         options = dict(values)
         run_dir, resume = options.pop("run_dir", None), bool(options.pop("resume", False))
@@ -128,7 +128,7 @@ class Adaptive:
         return cls(spec, run_dir, resume)
 
     def require_files(self) -> None:
-        """Refuse banks and full results that cannot be read, before a model is loaded.
+        """Raise for banks and full results that cannot be read, before loading a model.
 
         Raises
         ------
@@ -148,23 +148,23 @@ class Adaptive:
                         read_known(source, next(iter(of.values())), self.model)
 
     def of_tasks(self, names: Sequence[str], budget: Mapping[str, float]) -> Spec:
-        """The options of a ranking of this one model on tasks that are ranked together.
+        """Return the options for a ranking of this one model on tasks that run together.
 
         Parameters
         ----------
         names : sequence of str
         budget : mapping
-            This ranking's part of the budget.
+            Share of the budget for this ranking.
         """
         spec, n = self.spec, len(names)
         limits = [spec.warmup]
         if spec.max_items is not None:
             limits.append(spec.max_items)
         if "items" in budget:
-            # A first look at every task, on at most half the budget where there are several.
+            # A first look at every task; with several, on at most half the budget.
             limits.append(int(budget["items"]) // (1 if n == 1 else 2 * n))
         elif "usd" in budget:
-            limits.append(0)  # the paper's warm-up knows no budget
+            limits.append(0)  # a warm-up in items could exceed a budget in dollars
         return replace(
             spec,
             tasks=tuple(names),
@@ -178,14 +178,14 @@ class Adaptive:
         )
 
 
-#: What of a task is loaded and checked, and its options.
+#: Options of a task, and its plan: loaded and checked.
 Ready = tuple[Adaptive, Plan]
 
 
 def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
-    """Check that bank, task, metric and settings fit; sends nothing to the model.
+    """Check that bank, task, metric and settings fit, without asking the model.
 
-    Without a bank documents will be drawn at random; `only` says that there is no other task.
+    Without a bank, documents will be drawn at random. `only`: whether this is the only task.
 
     Raises
     ------
@@ -207,17 +207,17 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
 def run_tasks(
     tasks: Mapping[str, Ready], groups: Mapping[str, Any], observer: Observer
 ) -> dict[str, TaskRun]:
-    """Run tasks of one model, together or one after the other.
+    """Run the tasks of one model, together or one after the other.
 
     Raises
     ------
     KeyboardInterrupt
-        After an orderly end; with a run directory everything is kept.
+        The run was interrupted; with a run directory, it has kept everything.
     """
     finished: dict[str, TaskRun] = {}
     units, left = _units(tasks, groups), len(tasks)
     for kept in {Path(file) for _, one in tasks.values() if (file := one.spec.save_bank)}:
-        if len(units) > 1:  # each adds its own bank to one folder
+        if len(units) > 1:  # each unit adds its own bank to one folder
             refuse_file(kept)
             kept.mkdir(parents=True, exist_ok=True)
     for name, members, weights in units:
@@ -252,9 +252,9 @@ def _units(
 ) -> list[tuple[str, list[Plan], Mapping[str, float]]]:
     """Divide tasks into units: those of a group by its own weights, each other task alone.
 
-    A group is run together where its tasks are run for the same metric, it aggregates that
-    metric, and a budget or a standard error of its score is asked for. Of nested groups the outer
-    one counts: its subgroups' scores come of the same documents.
+    A group runs together if its tasks use the same metric, the group aggregates that metric, and
+    the options set a budget or a target standard error. Of nested groups the outer one counts:
+    the scores of its subgroups come from the same documents.
     """
     units: dict[str, tuple[str, list[Plan], Mapping[str, float]]] = {}
     taken: set[str] = set()
@@ -288,7 +288,7 @@ def _run(
     folder: str | Path | None,
     observer: Observer,
 ) -> dict[str, TaskRun]:
-    """One ranking: of one task, or of several with a common score."""
+    """Run one ranking: of one task, or of several with a common score."""
     outcomes = {task: of for one in tasks for task, of in one.measured.items()}
     sessions = {task: session for one in tasks for task, session in one.sessions.items()}
     plan = plan_of(
@@ -298,7 +298,7 @@ def _run(
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
     resume = options.resume
-    if folder is not None and resume:  # of several tasks some may not have begun
+    if folder is not None and resume:  # some of several tasks may not have begun
         resume = RunDirectory(folder).journal.exists()
     with Run(plan.spec, folder, observer, resume=resume, plan=plan, models=[model]) as run:
         if not resume and plan.spec.target_se is not None:
@@ -309,7 +309,7 @@ def _run(
         had, every = {item for _, item in run.book.answers}, plan.documents()
         limit = None if plan.spec.budget or len(sessions) > 1 else options.spec.max_items
         if run.ended and limit is not None and limit >= len(every) and had >= set(plan.offered):
-            # A bank may have removed documents, or not know some; a full run has them too.
+            # A bank may have dropped or never had some documents; a full run asks them too.
             run.ask_beyond(MODEL, [item for item in every if item not in had])
         result = run.finish({MODEL: internals.model_name(sessions[plan.outcome.task].lm)})
         if not run.ended:
@@ -325,14 +325,14 @@ def _run(
 
 # -- inside the harness ---------------------------------------------------------------------------
 
-_COMMANDS = ("lm_eval", "lm-eval")  # the harness's, as scripts
-#: As `lm_eval.simple_evaluate` returns them.
+_COMMANDS = ("lm_eval", "lm-eval")  # scripts of the harness
+#: Results as `lm_eval.simple_evaluate` returns them.
 Results = dict[str, object]
 
 
 @dataclass
 class _Call:
-    """One call under `adaptively`: its options, and the blocks it has given."""
+    """One call under `adaptively`: its options, and the ``adaptive`` blocks so far."""
 
     options: Adaptive
     num_fewshot: int | None = None
@@ -357,25 +357,25 @@ def adaptive_evaluate(
     Parameters
     ----------
     model, model_args, tasks, **arguments
-        As `lm_eval.simple_evaluate` takes them; ``include_path`` (a directory of task
-        configurations) as well. ``limit`` and ``samples`` are refused. Beside them every option of
-        a run by its name (``bank``, ``metrics``, ``stop``, ``max_items``, ``budget``, ``price``,
-        ``seed``, ``prior``, ...; docs/reference/config has them all), ``run_dir`` (where the
-        journal is kept, so that the run can be resumed) and ``resume``.
+        As `lm_eval.simple_evaluate` takes them, plus ``include_path`` (a directory of task
+        configurations); ``limit`` and ``samples`` are refused. Also every option of a run by its
+        name (``bank``, ``metrics``, ``stop``, ``max_items``, ``budget``, ``price``, ``seed``,
+        ``prior``, ...; docs/reference/config lists them all), ``run_dir`` (directory of the
+        journal, from which the run can be resumed) and ``resume``.
     observer : Observer, optional
-        Is told of warnings and progress; default a progress bar.
+        Receives warnings and progress; default: a progress bar.
 
     Returns
     -------
     dict or None
-        As `lm_eval.simple_evaluate` returns it, figures on the metric's own scale, with an
-        ``adaptive`` block per task. See `lm_eval_ccat.harness.evaluation`.
+        Results of `lm_eval.simple_evaluate`, on the metric's own scale, with an ``adaptive``
+        block per task. See `lm_eval_ccat.harness.evaluation`.
 
     Raises
     ------
     CcatError
-        A bank is missing or does not fit, or a task or model cannot be used adaptively. Raised
-        before the model is asked anything.
+        A bank is missing or does not fit, or a task or model cannot be used adaptively. It is
+        raised before the model is asked anything.
 
     Examples
     --------
@@ -388,7 +388,7 @@ def adaptive_evaluate(
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     where = {"model": model, "model_args": model_args, "tasks": tasks}
     if "include_path" in arguments:
-        # The metadata that the harness would give a task manager of its own.
+        # The metadata that the harness would pass to a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
@@ -411,8 +411,8 @@ def simple_evaluate(
     model, model_args, tasks, **arguments
         As the harness takes them.
     adaptive : mapping, optional
-        Keyword arguments of `adaptive_evaluate` (``bank``, ``stop``, ...). Without it this
-        is the harness's own function.
+        Keyword arguments of `adaptive_evaluate` (``bank``, ``stop``, ...). Without it, this
+        function behaves as the harness's own.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def simple_evaluate(
 def _call(
     options: Adaptive | None, observer: Observer | None, arguments: dict[str, Any]
 ) -> Results | None:
-    """The harness's own `simple_evaluate`; adaptive, where there are options."""
+    """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
     if options is not None:
         refuse_subsets(arguments.get("limit"), arguments.get("samples"))
     adaptive = nullcontext() if options is None else adaptively(
@@ -444,19 +444,19 @@ def _call(
 def adaptively(
     options: Adaptive, num_fewshot: int | None = None, observer: Observer | None = None
 ) -> Iterator[dict[str, Any]]:
-    """While this lasts, every task that the harness evaluates in this thread is adaptive.
+    """Make every task adaptive that the harness evaluates in this thread within the context.
 
     Parameters
     ----------
     options : Adaptive
     num_fewshot : int, optional
-        What the harness is asked for; a task that ignores it is warned of.
+        Number of few-shot examples requested from the harness; warns of a task that ignores it.
     observer : Observer, optional
 
     Yields
     ------
     dict
-        Filled with the ``adaptive`` block of each task as it is evaluated.
+        The ``adaptive`` block of each task, filled in as it is evaluated.
     """
     install_hook()
     call = _Call(options, num_fewshot, observer)
@@ -486,7 +486,7 @@ def refuse_subsets(limit: Any, samples: Any) -> None:
 
 
 def install_hook() -> None:
-    """Put the wrapper in the place of the harness's `evaluate`; doing so again changes nothing."""
+    """Replace the harness's `evaluate` by the wrapper; a second call changes nothing."""
     install(_evaluate)
     record_scorers()  # results files name what scored them
 
@@ -500,7 +500,7 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
         return None
     refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
     ready = {}
-    for name, options in chosen.items():  # everything that can be refused is, before a request
+    for name, options in chosen.items():  # make all refusals before the first request
         session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
         ready[name] = prepare(session, options, only=len(chosen) == 1)
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
@@ -521,16 +521,16 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
 class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has no types
     """A task class whose YAML makes the plain ``lm_eval`` command adaptive.
 
-    In the task's YAML, which ``lm-eval-ccat check --write_variants DIR my_task`` writes::
+    Write the task's YAML, or let ``lm-eval-ccat check --write_variants DIR my_task`` write it::
 
         task: my_task_adaptive
         include: my_task.yaml
         class: !function lm_eval_ccat.AdaptiveTask
 
-    Then ``lm_eval --tasks my_task_adaptive --include_path DIR`` is adaptive by the default rule,
-    which it states. Options stand in the metadata, in the YAML or on the command line:
-    ``--metadata '{"adaptive": {"bank": "my_task.bank.json", "stop": "se 0.01"}}'``; a bank's path
-    is looked up beside the YAML too. ``{"adaptive": false}`` runs the task in full, as any other.
+    Then ``lm_eval --tasks my_task_adaptive --include_path DIR`` runs adaptively and logs its
+    stopping rule. Options go into the metadata, in the YAML or on the command line:
+    ``--metadata '{"adaptive": {"bank": "my_task.bank.json", "stop": "se 0.01"}}'``. A bank's path
+    is also looked up next to the YAML. ``{"adaptive": false}`` runs the task in full.
 
     Parameters
     ----------
@@ -540,7 +540,7 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
     Attributes
     ----------
     adaptive : Adaptive or None
-        How to run it, by default to a standard error of 0.02; None runs it in full.
+        Options of its run, by default to a standard error of 0.02; None runs it in full.
 
     Raises
     ------
@@ -566,7 +566,7 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
         return task
 
     def __init__(self, *arguments: Any, config: dict[str, Any] | None = None) -> None:
-        # `class` is the loader's key, not one of the task's own.
+        # The loader reads `class`; it is not a key of the task.
         config = {key: value for key, value in (config or {}).items() if key != "class"}
         metadata = dict(config.get("metadata") or {})
         values, source = metadata.get("adaptive"), metadata.get("config_source")
@@ -582,9 +582,9 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
 
 
 def refuse_in_one_line() -> None:
-    """Under the plain ``lm_eval`` command let a refusal end in one line, as under ours.
+    """Make the plain ``lm_eval`` command print a `CcatError` as one line, without a traceback.
 
-    In Python it stays an exception, which can be caught.
+    In Python it remains an exception, which callers can catch.
     """
     program = Path(sys.argv[0] if sys.argv else "")
     if program.stem not in _COMMANDS and program.parts[-2:] != ("lm_eval", "__main__.py"):

@@ -1,4 +1,4 @@
-"""`compare`: is a candidate better than a baseline, by stored results or live?"""
+"""`compare`: decide whether a candidate is better than a baseline, from stored results or live."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ from .sides import (
 )
 from .spec import Spec
 
-#: Settings in which the two sides had better agree.
+#: Settings in which the two sides should agree.
 _SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
 _SIDES = ("baseline", "candidate")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric and filter of one task.
+    """The comparison on one metric and filter of one task.
 
     Attributes
     ----------
     task, metric, filter : str or None
     scale : str
-        In words.
+        The scale in words.
     overall : Difference
     groups : dict of str to Difference
-        Of groups of documents, where asked for.
+        Differences within groups of documents, if requested.
     decisive : bool
-        Whether the verdict is of it; an adaptive run's is of what the run was steered by.
+        Whether it counts for the verdict; of an adaptive run, only what steered the run counts.
     question : {"population", "benchmark"}
-        Whether `overall` is about documents like these or about full runs of these.
+        Whether `overall` is about documents like these or about full runs on these.
     beside : Difference or None
-        The answer to the other question, where it is known.
+        The difference for the other question, if known.
     higher_is_better : bool
     """
 
@@ -78,7 +78,7 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """Task and metric in one word."""
+        """Task and metric as a single name."""
         key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
         return f"{self.task}/{key}" if self.task else key
 
@@ -100,7 +100,7 @@ class Comparison(Shown):
     outcomes : list of Compared
     warnings : list of str
     money : dict of str to float, or None
-        Cost of live models in dollars: billed, assumed and unknown, where a price is known.
+        Cost of live models in dollars (billed, assumed, unknown); None without a known price.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Comparison(Shown):
 
     @property
     def verdict(self) -> str:
-        """The worst verdict of what decides: "worse" before "not known" before any other."""
+        """The worst verdict among decisive outcomes: "worse" before "not known" before others."""
         verdicts = [one.overall.verdict for one in self.outcomes if one.decisive]
         for bad in (WORSE, NOT_KNOWN):
             if bad in verdicts:
@@ -133,12 +133,12 @@ class Comparison(Shown):
 
     @property
     def exit_code(self) -> int:
-        """0 not worse by more than the margin, 5 worse, 3 not known."""
+        """Exit code of the command: 0 not worse by more than the margin, 5 worse, 3 not known."""
         return {WORSE: 5, NOT_KNOWN: 3}.get(self.verdict, 0)
 
     @property
     def notes(self) -> list[str]:
-        """Costs and warnings, one sentence each."""
+        """Return costs and warnings, one sentence each."""
         return [*(columns_in_words(self.money) if self.money else ()), *self.warnings]
 
     def _grid(self) -> Grid:
@@ -193,38 +193,39 @@ def compare(
     Parameters
     ----------
     a, b : ScoreTable or path
-        Baseline and candidate: harness logs, a score table, or what an adaptive run left (a run
-        directory of ``rank``, the results of ``run --adaptive`` or the folder that holds nothing
-        else), of which the estimates are compared. Or a live model, ``{"model": "hf",
-        "model_args": {...}}`` or a YAML file of `rank` with one model: it is asked random documents
-        until the answer is known.
+        Baseline and candidate: harness logs, a score table, or the output of an adaptive run (a run
+        directory of ``rank``, or the results of ``run --adaptive`` or a folder of nothing else),
+        whose estimates are compared. Or a live model, as ``{"model": "hf", "model_args": {...}}``
+        or a YAML file of `rank` with one model: it is asked random documents until the difference
+        is known.
     metric : str, sequence of str or mapping of str to float, optional
         Metrics that decide; those of weight 0 (``"chrf=0"`` in a sequence) are only reported.
-        Default every metric that both have; the verdict is then of what an adaptive run among
-        the sides was steered by.
+        Default: every metric that both sides have; of an adaptive run, only the metrics that
+        steered it decide.
     margin : float, optional
-        How much worse is good enough, on the metric's own scale.
+        Largest acceptable loss, on the metric's own scale.
     question : {"population", "benchmark"}, optional
         Whether scores decide about documents like these, of which the benchmark is a sample, or
-        about these documents. Estimates and live models answer the second.
+        about these documents. Estimates and live models always decide about these documents.
     models : (str or None, str or None), optional
-        Names of the two, where a side holds several models.
+        Names of the two models, if a side holds several.
     task, filter : str, optional
-        Default every one that both have.
+        Default: all that both sides have.
     confidence : float, optional
-        Two-sided, of each outcome and group; default 0.95.
+        Two-sided confidence for each outcome and group; default 0.95.
     by, cluster : str, optional
-        Field of the documents to compare by groups of, and field whose equal values make a cluster.
+        Field of the documents to group the comparison by, and field whose equal values form a
+        cluster.
     items : mapping, optional
-        The fields, if they do not stand in the logs' documents: ``{doc_id: {field: value}}``.
+        Fields that the logs' documents lack: ``{doc_id: {field: value}}``.
     range, lower_is_better : optional
-        As `ScoreTable.read` has them.
+        As in `ScoreTable.read`.
     settings : mapping, optional
-        With a live model: further keys of a configuration of `rank` (``harness``, ``budget``, ...).
+        For live models: further keys of a configuration of `rank` (``harness``, ``budget``, ...).
     run_dir : path, optional
-        With a live model: where its answers are kept.
+        For live models: directory that keeps their answers.
     observer : Observer, optional
-        With a live model: is told of warnings and progress.
+        For live models: receives warnings and progress.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def compare(
     Raises
     ------
     UsageError
-        A side holds several models and none is named, or the sides have nothing in common.
+        A side holds several models and `models` names none, or the sides have nothing in common.
     ScoreTableError, ScaleError
         Scores cannot be read.
 
@@ -299,7 +300,7 @@ def compare(
         outcomes.append(replace(compared, decisive=decisive))
     if refused is not None and not outcomes:
         raise refused
-    if not any(one.decisive for one in outcomes):  # what steered is not what the other side has
+    if not any(one.decisive for one in outcomes):  # the other side lacks what steered
         outcomes = [replace(one, decisive=True) for one in outcomes]
     if names[0] == names[1] and models == (None, None):
         names = told_apart(a, b, names)
@@ -367,8 +368,8 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
     Raises
     ------
     UsageError
-        Another judge, encoder or checkpoint scored the candidate: the models are not all that
-        differs.
+        Another judge, encoder or checkpoint scored the candidate, so not only the models
+        differ.
     """
     first, second = (table.settings.get("scorer") for table in (one, other))
     refused, differences = (
@@ -396,7 +397,7 @@ def _of_estimates(
     names: tuple[str, str],
     judged: Mapping[str, Any],
 ) -> Compared:
-    """Compare estimates of the full benchmark, of which at least one is an adaptive run's."""
+    """Compare estimates of the full benchmark, at least one of them from an adaptive run."""
     both = one, other
     claims = next(side for side in both if isinstance(side, Claims))
     table = next((side for side in both if isinstance(side, ScoreTable)), None)
@@ -407,7 +408,7 @@ def _of_estimates(
     if isinstance(one, Claims) and isinstance(other, Claims) and one.source == other.source:
         error = one.error_of_difference(names[1], names[0])
         variance = variance if error is None else error**2
-        # The ranking looked after every answer: what it left open, one look must not decide.
+        # The ranking looked after every answer: one look must not decide a pair that it left open.
         undecided = "open" in (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
         usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
         reach = max(usual, one.reach(names[1], names[0]))
@@ -416,7 +417,7 @@ def _of_estimates(
         means, variance, documents=min(documents), undecided=undecided, reach=reach,
         higher_is_better=up, **judged,
     )  # fmt: skip
-    if reach is not None:  # the ranking says itself what would decide
+    if reach is not None:  # the ranking itself states what would decide
         overall = replace(overall, more_documents=None)
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(
@@ -426,7 +427,7 @@ def _of_estimates(
 
 
 def _estimate(side: ScoreTable | Claims, name: str, claims: Claims) -> tuple[float, float, int]:
-    """Mean over the full benchmark, its standard error and the documents it is from."""
+    """Return the mean over the full benchmark, its standard error and the number of documents."""
     if isinstance(side, Claims):
         of = side.models[name]
         return of["estimate"], of["standard_error"], of["n_items"]
@@ -442,7 +443,7 @@ def _estimate(side: ScoreTable | Claims, name: str, claims: Claims) -> tuple[flo
 
 @dataclass(frozen=True)
 class MarginKnown(StoppingRule):
-    """Whether the second of two models is worse than the first by more than `margin`, on [0, 1]."""
+    """Stop when it is known whether the second model is worse by more than `margin`, on [0, 1]."""
 
     margin: float
 
@@ -465,7 +466,7 @@ def _live(
     run_dir: str | Path | None,
     observer: Observer | None,
 ) -> Comparison:
-    """Ask two models, or one beside logs of the other, until the difference is known.
+    """Ask two models, or one with logs of the other, until the difference is known.
 
     Both get the same random documents; a stored run answers from its logs.
     """
@@ -526,7 +527,7 @@ def _live(
 
 
 def _stored_models(run: Run, logs: Mapping[str, Sequence[str]]) -> list[StoredModel]:
-    """Models that answer from their logs; the plan is left the documents that all of them have."""
+    """Return models that answer from their logs; limit the plan to documents that all have."""
     if not logs:
         return []
     plan, outcome = run.plan, run.plan.outcome

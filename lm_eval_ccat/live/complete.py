@@ -1,4 +1,4 @@
-"""`complete`: from an adaptive run to the full benchmark, without asking anything twice."""
+"""`complete`: extend an adaptive run to the full benchmark, without asking anything twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .result import Observer
 from .run import Run
 from .spec import Config, Spec
 
-#: Where the full results lie in a run directory.
+#: Folder of the full results in a run directory.
 FOLDER = "full"
 #: The harness's default number of bootstrap samples.
 BOOTSTRAP = 100_000
@@ -34,36 +34,36 @@ def complete(
     *,
     include_path: Sequence[str] = (),
 ) -> dict[str, dict[str, TaskRun]]:
-    """Ask models of a ranking the documents that they have not had, and score all as lm_eval does.
+    """Ask models of a ranking their remaining documents, and score all as lm_eval does.
 
-    The answers are kept in the run's journal, so that what was interrupted goes on where it was;
-    the ranking itself stays what it is. Results and samples files, as a full run of the harness
-    gives them from the same answers, are written to ``<run_dir>/full/<model>/``.
+    The run's journal keeps the answers, so an interrupted completion continues where it stopped;
+    the ranking itself does not change. The results and samples files that a full run of the harness
+    would write from the same answers go to ``<run_dir>/full/<model>/``.
 
     Parameters
     ----------
     run_dir : path
-        Of `rank`; or the output folder of ``run --adaptive --log_samples``, whose run directory is
-        then made beside it (see `directory_of`).
+        Run directory of `rank`; or the output folder of ``run --adaptive --log_samples``, next to
+        which a run directory is then created (see `directory_of`).
     models : sequence of str, optional
-        Default all.
+        Names of the models to complete; default: all.
     config : dict, path or Spec, optional
-        The run's configuration, where its own copy does not do: credentials are masked there.
+        The run's configuration, if its own copy, with masked credentials, is not enough.
     observer : Observer, optional
     include_path : sequence of str, optional
-        Folders of task configurations, for an output folder: logs do not name them.
+        Folders of task configurations, for an output folder, whose logs do not name them.
 
     Returns
     -------
     dict of model to dict of task to TaskRun
-        Each of them complete.
+        Complete results.
 
     Raises
     ------
     RunError
-        It is another run, it is not over, or a document cannot be done.
+        The configuration is of another run, the run is not over, or a document gets no answer.
     UsageError
-        A model is not of this ranking.
+        A model is not in this ranking.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def complete(
                 f"{place} keeps no credentials, and the model_args of {entry.name} hold one; give "
                 "the configuration: --config FILE"
             )
-    # Logs may be gone since; what the ranking took of them is in its journal.
+    # Logs may be gone by now; the journal holds the answers that the ranking took from them.
     existing = {name: [p for p in paths if Path(p).exists()] for name, paths in spec.prior.items()}
     spec = replace(spec, prior={name: paths for name, paths in existing.items() if paths})
     names = list(models or [entry.name for entry in spec.models])
@@ -94,19 +94,19 @@ def complete(
         spec.model(name)
     begun = RunDirectory(place).journal.exists()
     with Run(spec, place, watcher, resume=begun or of_run, asked=names) as run:
-        if not of_run:  # a ranking that asks nothing itself, in which what is beyond it is kept
+        if not of_run:  # this ranking asks nothing itself
             run.book.event("end", reason="every document is asked")
         run.require_same()
         run.book, _ = rebuild(place)
         if not run.book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
-        # Answers that the Ranker was not told are those of a full run too.
+        # A full run also uses answers that the Ranker was not told.
         run.book.answers |= {p: r for p, r in run.book.waiting.items() if "responses" in r}
         return {model.name: _complete(run, model, place / FOLDER) for model in run.models}
 
 
 def directory_of(run_dir: str | Path) -> Path:
-    """The run directory that is completed: of an output folder ``logs`` it is ``logs.run``."""
+    """Return the run directory to complete: for an output folder ``logs``, it is ``logs.run``."""
     place = Path(run_dir)
     is_run = RunDirectory(place).journal.exists() or not place.is_dir() or not tasks_of(place)
     return place if is_run else run_beside(place)

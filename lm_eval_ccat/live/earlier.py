@@ -1,9 +1,8 @@
-"""What is known before a run asks anything: earlier answers, and full results of other models.
+"""Data from before a run: earlier answers, and full results of other models.
 
-A ranking asks as it would without earlier answers (``prior:``). Where one to the very same prompt
-exists, it is scored in place of a new one. So it does not matter how the documents of the earlier
-run were chosen: an answer counts when this ranking's own rule, or its own draw, comes to its
-document.
+Earlier answers (``prior:``) do not change what a ranking asks. If one exists for exactly the same
+prompt, the ranking scores it instead of a new one. So it does not matter how the earlier run chose
+its documents: an answer counts only when this ranking selects or draws its document.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ..scores.readers.lm_eval import LoggedRun, find_runs, tasks_of
 from .fields import ANY, Values
 from .spec import Spec
 
-#: What follows the name of an output folder in that of the run directory beside it.
+#: Suffix that turns the name of an output folder into that of the run directory next to it.
 SUFFIX = ".run"
 
 
@@ -39,24 +38,24 @@ def answers_at_hand(
     tasks: Sequence[str],
     warn: Callable[[str], None] | None = None,
 ) -> dict[str, dict[Item, EarlierAnswer]]:
-    """Earlier answers by model and item, the latest of each.
+    """Return the latest earlier answers, by model and item.
 
     Parameters
     ----------
     prior : mapping
-        As `Spec` has it.
+        The option `prior` of `Spec`.
     models : iterable of str
-        To be ranked.
+        Models to be ranked.
     tasks : sequence of str
     warn : callable, optional
-        Is told of what was passed over: damaged files and lines, tasks without answers.
+        Called for all that was skipped: damaged files and lines, tasks without answers.
 
     Raises
     ------
     UsageError
-        Logs are of none of the models.
+        Logs hold answers of none of the models.
     ScoreTableError
-        Logs cannot be read or hold no answer to any of the tasks.
+        Logs cannot be read, or answer none of the tasks.
     """
     names = list(models)
     unknown = sorted(set(prior) - {ANY, *names})
@@ -83,7 +82,7 @@ def answers_at_hand(
 def _of_any(
     path: str, tasks: Sequence[str], warn: Callable[[str], None] | None
 ) -> list[tuple[str, EarlierAnswer]]:
-    """The answers to those of the tasks that were run before."""
+    """Return the answers to those of the tasks that were run before."""
     answers, without = [], {}
     for task in tasks:
         try:
@@ -98,25 +97,25 @@ def _of_any(
 
 
 def run_beside(folder: Path) -> Path:
-    """Return the run directory beside an output folder, which keeps what the folder lacks."""
+    """Return the run directory next to an output folder, which keeps what the folder lacks."""
     place = folder.resolve()
     return place.with_name(place.name + SUFFIX)
 
 
 def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
-    """The models, tasks and settings of adaptive runs, with their answers as earlier ones.
+    """Return the models, tasks and settings of adaptive runs, with their answers as ``prior``.
 
     Parameters
     ----------
     folder : Path
-        What ``--output_path`` named, with samples.
+        Folder of ``--output_path``, with samples.
     include_path : sequence of str, optional
-        Folders of task configurations, which logs do not name.
+        Folders of task configurations, which the logs do not name.
 
     Raises
     ------
     UsageError
-        There is no adaptive run in it, or its models were not run alike.
+        The folder holds no adaptive run, or its models were run with different settings.
     """
     latest: dict[str, dict[str, LoggedRun]] = {}
     for run in sorted(_adaptive_runs(folder), key=lambda run: run.date):
@@ -154,7 +153,7 @@ def _adaptive_runs(folder: Path) -> list[LoggedRun]:
 
 
 def _named(run: LoggedRun) -> LoggedRun:
-    """A run with its task's own name, some letters of which cannot stand in that of a file."""
+    """Restore the name of a run's task, of which file names lack some characters."""
     names = [n for n in run.results.get("configs") or () if re.sub(r"\W", "_", n) == run.task]
     return replace(run, task=names[0]) if names else run
 
@@ -171,7 +170,7 @@ def _harness(runs: Mapping[str, LoggedRun]) -> Values:
     known, config = run.settings, run.results.get("config") or {}
     shots = {one.settings.get("num_fewshot") for one in runs.values()}
     options = {
-        "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else each task's own
+        "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else the tasks' defaults
         "apply_chat_template": known.get("chat_template") or None,
         "fewshot_as_multiturn": known.get("fewshot_as_multiturn") or None,
         "system_instruction": known.get("system_instruction"),
@@ -187,16 +186,16 @@ def read_known(source: Any, bank: ItemBank, model: str | None = None) -> ScoreTa
     Parameters
     ----------
     source : path or ScoreTable
-        Harness logs or a score table; a table is taken as it is.
+        Harness logs or a score table; a `ScoreTable` is used as it is.
     bank : ItemBank
     model : str, optional
 
     Raises
     ------
     ScoreTableError, ScaleError
-        The results cannot be read, or are not of this metric.
+            The results cannot be read, or are not on this metric.
     UsageError
-        They are of no other model.
+        They hold no other model.
     """
     scale = bank.scale
     if isinstance(source, ScoreTable):
@@ -208,7 +207,7 @@ def read_known(source: Any, bank: ItemBank, model: str | None = None) -> ScoreTa
         except ScaleError:
             if scale.cap is None:
                 raise
-            # Logs know no cap but the metric's own: read what they say, and cap as the bank does.
+            # Logs have no cap but the metric's own: read raw scores, and cap them as the bank does.
             table = ScoreTable.read(source, bank.metric, bank.task, bank.filter)
         table = table if scale.cap is None else replace(table, scale=scale)
     if model not in table.models:
@@ -230,23 +229,23 @@ def known_means(
     Parameters
     ----------
     spec : Spec
-        Its ``known`` are harness logs (a folder may hold several tasks) or score tables, for all
-        tasks or by task.
+        Options, whose ``known`` are harness logs (a folder may hold several tasks) or score tables,
+        for all tasks or by task.
     measured : mapping of task to (mapping of name to Outcome)
     new : collection of str
         Models to be ranked.
     weights : mapping of task to float
-        Of several tasks.
+        Weights of several tasks.
     model : str, optional
-        What logs call the model that is run: its own earlier results are no fixed point.
+        Name in the logs of the model that is run; its own earlier results are left out.
 
     Raises
     ------
     ScoreTableError, ScaleError
         The results cannot be read, or are not of this metric.
     UsageError
-        There are several metrics, results are of no other model than the one that is run, or no
-        model has results on all of several tasks.
+        The ranking has several metrics, the results hold no other model, or no model has
+        results on all of several tasks.
     """
     if spec.known is None:
         return None

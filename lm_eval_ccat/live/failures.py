@@ -1,8 +1,8 @@
-"""What a failed request means for its document and its model, and when a server is asked again.
+"""Failed requests: what each means for its document and model, and when to ask a server again.
 
-Servers restart, and limit rates. While a model is away nobody asks it; after a pause one request
-probes, and its answer opens the model again for all. Only an outage longer than the limit closes
-the model. Times are in seconds of any clock, which the caller reads.
+Servers restart and limit rates. While a model is unavailable, the run sends it nothing; after a
+pause one request probes, and an answer to it reopens the model. Only an outage longer than the
+limit closes it. Times are in seconds of any clock; the caller reads it.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from ..harness.transport import ServerError, seconds_to_wait
 from ..money import ASSUMED, UNKNOWN
 from .spec import FailureRule
 
-#: Answers that no repetition mends, because they are about the model: wrong key, no right, no such
-#: model or address.
+#: Statuses that a retry cannot fix, because they are about the model: wrong key, no permission, no
+#: such model or address.
 MODEL_STATUSES = frozenset({401, 402, 403, 404})
-#: Answers about this one document: malformed, too long, unprocessable, refused.
+#: Statuses that are about this one document: malformed, too long, unprocessable, refused.
 DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
-#: Answers of a server that is not there for anybody at the moment.
+#: Statuses of a server that is temporarily unavailable to everyone.
 AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 
-#: Packages whose exceptions are about the connection.
+#: Packages whose exceptions mean that the request failed on the way to the model.
 _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})
 
-#: The rate after a refusal, as a part of that before; while the limit is not known yet.
+#: Factor on the rate at a refusal, once the limit is known and before.
 BELOW, SEARCH = 0.95, 0.6
-#: Answers in which the rate is back where it was refused. It grows twice as fast after every so
-#: many answers without a refusal, for a limit that was raised or measured too low.
+#: Answers that bring the rate back to where it was refused. After every `PATIENCE` answers without
+#: a refusal it grows twice as fast, up to `FASTEST`, in case the limit was raised or set too low.
 STEADY, PATIENCE, FASTEST = 65.0, 100, 0.05
-#: Answers until the next refusal, for each that the pause after one costs.
+#: Answers in which the rate recovers, per answer that the pause after a refusal costs, if more.
 WORTH = 10.0
-#: Most requests that are saved up in a pause.
+#: Most requests that may be saved up during a pause.
 BURST = 32.0
-#: Longest pause that the server did not ask for, in seconds.
+#: Longest pause, in seconds, when the server asks for none.
 LONGEST = 60.0
-#: Answers between two refusals that measure a limit.
+#: Fewest answers between two refusals that measure the limit.
 ENOUGH = 4
-#: Requests at once at the start.
+#: Concurrent requests at the start.
 FIRST = 2
 
 
 class ModelGone(ConnectionError):
-    """A model that cannot be asked again in this session, however long one waits."""
+    """A model that cannot be asked again in this session, however long the run waits."""
 
 
 class Remedy(enum.Enum):
@@ -62,29 +62,29 @@ class Remedy(enum.Enum):
 
 
 class Failure:
-    """A failed attempt, as its error tells of it.
+    """A failed attempt, classified by its error.
 
     Attributes
     ----------
     remedy : Remedy
-        By the kind of the error alone. No connection, 429 and 503 are about the server at this
-        moment; time-outs, 500 and unreadable answers are worth another attempt. Errors that we
-        raise ourselves (a metric without a usable value, say) are about the document.
+        Depends on the kind of the error alone. No connection, 429 and 503 mean that the server is
+        away for now; time-outs, 500 and unreadable answers are worth another attempt. Errors of
+        this package (such as a metric without a usable value) are about the document.
     status : int or None
         The HTTP status behind an exception of aiohttp, requests, httpx or a vendor's client.
     wait : float or None
-        Seconds that the server asks to wait, by a ``Retry-After`` header in either form.
+        Seconds that the server asks to wait, from a ``Retry-After`` header of either form.
     on_the_way : bool
-        Whether it arose on the way to the model, not in the code that reads its answer.
+        Whether it arose on the way to the model, not in the code that reads the answer.
     column : str or None
-        Who may bill it: assumed, unknown, or (None) nobody. A request that was refused, or never
-        left, costs nothing. An error of the server after it had the request is assumed to be
-        billed, and so is an answer that cannot be read or scored. Of a connection that broke, or
-        was given up, nobody knows.
+        Whether it is billed: assumed, unknown, or (None) not. A request that was refused, or never
+        left, costs nothing. An error that the server raised after it received the request counts
+        as billed, and so does an answer that cannot be read or scored. If the connection broke or
+        was given up, billing is unknown.
     kind : str
-        What became of it, in a word or two, for counting.
+        Type of the failure, in a word or two, for counting.
     text : str
-        One line, with the HTTP status where there is one, of at most 300 characters.
+        One line of at most 300 characters, with the HTTP status if known.
 
     Examples
     --------
@@ -138,20 +138,20 @@ class Failure:
         text = " ".join(str(error).split())
         prefix = "" if status is None else f"HTTP {status}, "
         self.text = (f"{prefix}{name}: {text}" if text else prefix + name)[:300]
-        if server is not None:  # it says all of that, in the server's own words
+        if server is not None:  # its message has the status already, and the server's words
             self.text = str(error)[:300]
 
     def attempts(self, rule: FailureRule) -> int:
-        """How often a document may be tried that fails so.
+        """Return how often to try a document that fails like this.
 
-        Trouble on the way to the model passes, so it gets every attempt of the rule. An error of
-        the code that reads or scores the answer will most likely come again, and each attempt is
-        paid for: it gets one more.
+        Trouble on the way to the model passes, so it gets all attempts of the rule. An error in
+        the code that reads or scores the answer will most likely recur, and each attempt costs
+        money, so it gets only one more.
         """
         return rule.attempts if self.on_the_way else min(rule.attempts, 2)
 
     def pause(self, rule: FailureRule, attempt: int) -> float:
-        """Seconds to wait after failed attempt number `attempt` (from 1)."""
+        """Return the seconds to wait after failed attempt number `attempt` (from 1)."""
         backoff = rule.backoff * 2.0 ** (attempt - 1)
         return max(min(backoff, rule.max_backoff), self.wait or 0.0)
 
@@ -166,7 +166,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_http(links: Sequence[BaseException]) -> tuple[int | None, float | None]:
-    """(status, seconds asked to wait) of the first errors that know them."""
+    """Return the HTTP status and the requested wait of the first errors that have them."""
     status, wait = None, None
     for holder in (one for link in links for one in (link, getattr(link, "response", None))):
         for value in (getattr(holder, "status_code", None), getattr(holder, "status", None)):
@@ -190,7 +190,7 @@ class State(enum.Enum):
 
 @dataclass
 class Availability:
-    """One model's state.
+    """State of one model: open, waiting for a probe, probing or closed.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Availability:
     ----------
     state : State
     reason : str
-        What the last failure was, and where the limit cut a longer ``Retry-After``, that it did.
+        The last failure, and whether the limit cut a longer ``Retry-After`` short.
 
     Examples
     --------
@@ -227,18 +227,18 @@ class Availability:
     _probes: int = 0
 
     def may_ask(self, now: float) -> bool:
-        """Whether a request may go out now; a yes while waiting makes it the probe."""
+        """Whether a request may go out now; while waiting, the one that may is the probe."""
         if self.state is State.WAITING and now >= self._until:
             self.state = State.PROBING
             return True
         return self.state is State.OPEN
 
     def not_known_yet(self) -> None:
-        """Have a single request find out whether the model is there before any other goes out."""
+        """Let a single request find out whether the model works before any other goes out."""
         self.state, self._until, self._probes = State.WAITING, float("-inf"), 0
 
     def wait(self, now: float) -> float:
-        """Seconds until the next probe is due; 0 where none is awaited."""
+        """Return the seconds until the next probe is due; 0 if no probe is due."""
         return max(0.0, self._until - now) if self.state is State.WAITING else 0.0
 
     @property
@@ -247,13 +247,14 @@ class Availability:
         return self._probes == 1
 
     def outage(self, now: float) -> float:
-        """Seconds that the present outage has lasted; 0 while there is none."""
+        """Return the seconds that the present outage has lasted; 0 without an outage."""
         return 0.0 if self.state is State.OPEN or not self._probes else max(0.0, now - self._since)
 
     def succeeded(self, now: float, sent: float) -> None:
-        """An answer came to a request sent at `sent`.
+        """Note an answer to a request sent at `sent`.
 
-        An answer to a request from before the outage opens nothing: it says nothing of now.
+        An answer to a request from before the outage does not reopen the model: it says nothing
+        about the present.
         """
         if self.state is State.PROBING and sent >= self._until:
             self.state, self._opened, self._probes = State.OPEN, now, 0
@@ -261,9 +262,9 @@ class Availability:
     def failed(
         self, now: float, sent: float, reason: str, retry_after: float | None = None
     ) -> None:
-        """A request sent at `sent` found the model away.
+        """Note that a request sent at `sent` found the model away.
 
-        Failures of requests that were under way when the outage was noticed are the same event.
+        Failures of requests already in flight when the outage was noticed are the same event.
 
         Parameters
         ----------
@@ -299,20 +300,20 @@ class Availability:
         self.state = State.WAITING
 
     def give_up_probe(self, now: float) -> None:
-        """The probing request failed for a reason of its own: let another one probe."""
+        """Let another request probe, because this one failed for a reason of its own."""
         if self.state is State.PROBING:
             self.state, self._until = State.WAITING, now
 
 
 class Pace:
-    """When the next request may go out to a server that may limit their rate.
+    """When the next request may go out to a server that may limit the rate of requests.
 
-    A run starts with two requests at once and one more for each answer. Nothing else is limited
-    until the server refuses a request for its rate; from then on requests are spaced. Between
-    two refusals a server takes what its limit lets through and no more, so the answers between
-    them measure the limit. At each refusal the rate falls by a twentieth, and is back after 65
-    answers (multiplicative decrease, additive increase). During a pause that the server asks
-    for, what could have gone out is saved up, as a server with a bucket of tokens saves it up.
+    A run starts with two concurrent requests and allows one more after each answer. It limits
+    nothing else until the server refuses a request for its rate; from then on it spaces
+    requests. Between two refusals a server accepts just what its limit allows, so the answers
+    between them measure the limit. At each refusal the rate falls by a twentieth (faster until
+    the limit is known), and recovers in 65 answers or more. During a pause that the server asks
+    for, unsent requests are saved up for a burst, as in a server's token bucket.
 
     Examples
     --------
@@ -340,22 +341,22 @@ class Pace:
         self._burst, self._most = 1.0, BURST
 
     def wait(self, now: float, in_flight: int) -> float:
-        """Seconds until a request may go out, 0 if one may go now; infinite: after an answer."""
+        """Return the seconds until a request may go out; infinite if only an answer allows one."""
         if in_flight >= self._at_once:
             return math.inf
         return max(0.0, self._pause - now, self._next - now)
 
     def sent(self, now: float) -> None:
-        """A request has gone out."""
+        """Note that a request has gone out."""
         if self._began is None:
             self._began = now
         if math.isfinite(self.rate):
-            # What was not used is saved up, but not more than the burst.
+            # Unused requests are saved up, but no more than the burst.
             saved = now - (self._burst - 1.0) / self.rate
             self._next = max(self._next, saved) + 1.0 / self.rate
 
     def answered(self) -> None:
-        """A request was answered."""
+        """Note that a request was answered."""
         self._accepted += 1
         self._at_once += 1
         if math.isfinite(self.rate):
@@ -364,23 +365,23 @@ class Pace:
                 self._growth = min(2.0 * self._growth, FASTEST)
 
     def refused(self, now: float, sent: float, pause: float | None = None) -> None:
-        """A request sent at `sent` was refused for its rate.
+        """Note that a request sent at `sent` was refused for its rate.
 
-        Refusals of requests that were under way at the last one are the same event.
+        Refusals of requests already in flight at the last refusal are the same event.
         """
         since = self._began if self._refusal is None else self._refusal
         if self._refusal is None or sent >= self._refusal:
             seconds = max(now - (now if since is None else since), 0.05)
-            # A pause, and what is saved up in it, say nothing of the rate.
+            # A pause, and what is saved up in it, say nothing about the rate.
             measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
             in_vain = self._refusal is not None and not self._accepted
             self._in_vain = self._in_vain + 1 if in_vain else 0
             if self._refusal is None:
                 self.rate = measured
             elif self._in_vain > 1:
-                pass  # a limit by the minute, say: not slower, but later
+                pass  # a limit per minute, say: pause longer rather than send more slowly
             elif 2.0 < self._burst >= self._accepted:
-                self._most = max(1.0, 0.8 * self._accepted)  # more was saved up than is taken
+                self._most = max(1.0, 0.8 * self._accepted)  # the server accepts fewer
             elif self._accepted >= ENOUGH:
                 self.rate = min(BELOW * self.rate, measured)
             else:

@@ -1,4 +1,4 @@
-"""Readers of option values: one per kind of value, for files, flags, Python and schema."""
+"""Kinds of option values: how to read, check and describe each, for files, flags and Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..scores import ScoreTable
 
 T = TypeVar("T")
 Schema = dict[str, Any]
-#: Options by name, as files, flags and Python give them.
+#: Options by name, as given by files, flags and Python.
 Values = dict[str, Any]
 
 
@@ -31,11 +31,11 @@ class OptionPlace:
     Attributes
     ----------
     path : str
-        Of its key, for messages.
+        Path of its key, for messages.
     folder : Path or None
-        Beside which relative paths are looked for first.
+        Folder in which relative paths are looked up first.
     recorded : bool
-        Whether it is of a journal: files that it names may have gone.
+        Whether it comes from a journal, whose files may no longer exist.
     """
 
     path: str = ""
@@ -43,7 +43,7 @@ class OptionPlace:
     recorded: bool = False
 
     def at(self, key: object) -> OptionPlace:
-        """The place of a key inside this one."""
+        """Return the place of a key inside this one."""
         inner = str(key) if str(key).startswith("[") or not self.path else f".{key}"
         return OptionPlace(f"{self.path}{inner}", self.folder, self.recorded)
 
@@ -65,22 +65,22 @@ class Kind:
     Attributes
     ----------
     read : callable
-        ``(value, place) -> value``, checked; raises UsageError naming the place. Of a list of
-        dataclasses it gets these.
+        ``(value, place) -> value``, checked; raises a UsageError that names the place. For a
+        list of dataclasses, the value is the list of these objects.
     schema : dict
-        JSON schema of what may stand in a file.
+        JSON schema of the values allowed in a file.
     shown : str
-        What stands for the value in the help of its flag.
+        Placeholder for the value in the help of its flag.
     typed : callable
-        What the text of a flag says, before it is read.
+        Converts the text of a flag to a value for `read`.
     many : bool
-        Whether its flag takes several texts.
+        Whether its flag takes several values.
     switch : bool
-        Whether its flag takes none.
+        Whether its flag takes no value.
     parts : dict of str to (str, str, Kind)
-        Where it has flags of its own in place of one: key, help and kind by flag.
+        Flags that replace the single one, if any: key, help and kind by flag.
     of : class, optional
-        Where it is a mapping of the options of a dataclass; with `many` a list of these.
+        Dataclass whose options the value maps; with `many`, the value is a list of such mappings.
     """
 
     read: Callable[[Any, OptionPlace], Any]
@@ -95,7 +95,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a run: what its field in a dataclass carries beside name and default.
+    """One option of a run: what its dataclass field carries besides name and default.
 
     Attributes
     ----------
@@ -103,11 +103,11 @@ class Option:
     help : str
         What it does, with its unit.
     flags : dict of str to str
-        Name of its flag by command; a command that is not there has none.
+        Name of its flag by command; other commands have no flag for it.
     live : bool
-        Whether it may change while a run lives.
+        Whether it may change when a run is resumed.
     ranker : bool
-        Whether the Ranker is made with it under the same name.
+        Whether the Ranker takes it as an argument of the same name.
     """
 
     kind: Kind
@@ -127,18 +127,18 @@ def option(
     ranker: bool = False,
     flag: str | Mapping[str, str] = "",
 ) -> Any:
-    """A field of a dataclass that is an option; ``flags`` are the commands that have its flag.
+    """Return a dataclass field that is an option.
 
     Parameters
     ----------
     default
-        A class stands for what it makes.
+        Default value, or a class to call for one.
     kind, help, live, ranker
         See `Option`.
     flags : str
-        Commands, by spaces.
+        Commands that have its flag, separated by spaces.
     flag : str or mapping, optional
-        The flag's name where it is not the option's own; by command where they differ.
+        Name of the flag if it differs from the option's; by command if the commands differ.
     """
     named = {c: flag if isinstance(flag, str) else flag.get(c, "") for c in flags.split()}
     about = {"option": Option(kind, help, named, live, ranker)}
@@ -148,17 +148,17 @@ def option(
 
 
 def options_of(cls: Any) -> dict[str, Option]:
-    """The options of a dataclass by name."""
+    """Return the options of a dataclass by name."""
     return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
 
 
 def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
-    """Checked values of a dataclass's options, those that are not None.
+    """Read and check the values of a dataclass's options, except those that are None.
 
     Raises
     ------
     UsageError
-        It is no mapping, a key is unknown, or a value is not what it must be; names the key.
+        `values` is no mapping, a key is unknown, or a value is invalid; names the key.
     """
     known, read = options_of(cls), {}
     if not isinstance(values, Mapping):
@@ -191,7 +191,7 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
 
 
 def schema_of(cls: Any) -> Schema:
-    """The JSON schema of a dataclass's options."""
+    """Return the JSON schema of a dataclass's options."""
     known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if "option" in f.metadata}
     properties = {}
     for name, one in known.items():
@@ -207,7 +207,7 @@ def schema_of(cls: Any) -> Schema:
 def number(
     low: float = -math.inf, high: float = math.inf, *, open_ends: bool = False, whole: bool = False
 ) -> Kind:
-    """A finite number from `low` to `high`, with `open_ends` strictly between them."""
+    """Kind of a finite number from `low` to `high`; with `open_ends`, strictly between them."""
     bounds = []
     if math.isfinite(low):
         bounds.append(f"above {low:g}" if open_ends else f"of at least {low:g}")
@@ -244,12 +244,12 @@ def number_of(text: str) -> Any:
 
 
 def whole(low: int = 0) -> Kind:
-    """A whole number of at least `low`."""
+    """Kind of a whole number of at least `low`."""
     return number(low, whole=True)
 
 
 def choice(*words: str) -> Kind:
-    """One of some words."""
+    """Kind of a word out of `words`."""
 
     def read(value: Any, place: OptionPlace) -> str:
         if value not in words:
@@ -302,7 +302,7 @@ MAPPING = Kind(_mapping, {"type": ["object", "string"]}, "A=B,C=D")
 
 
 def _price(value: Any, place: OptionPlace) -> Price:
-    """A mapping, or ``input=0.4,output=1.6`` on a command line."""
+    """Read a mapping, or ``input=0.4,output=1.6`` on a command line."""
     if isinstance(value, list):
         value = ",".join(map(str, value))
     if isinstance(value, str):
@@ -327,7 +327,7 @@ PRICE = Kind(
 # -- tasks, banks, metrics, budgets ----------------------------------------------------------------
 
 _ABOVE_0 = number(0.0, open_ends=True)
-#: Kinds of budgets, of which a run has one.
+#: Kinds of budgets, with the help of their flags; a run has at most one.
 BUDGETS = {
     "items": "most documents of all models and tasks together",
     "usd": "most dollars",
@@ -335,11 +335,11 @@ BUDGETS = {
 }
 WEIGHTINGS = ("documents", "equal")
 Weighting = str | dict[str, float]
-#: The harness's own setting for pushing the results files of each model.
+#: Setting of the harness that pushes the results files of each model to the hub.
 HUB = "hf_hub_log_args"
-#: Key of paths that are of whichever models they name.
+#: Key of paths that may hold answers of any model.
 ANY = ""
-#: Settings of the harness that a run decides itself.
+#: Settings of the harness that `harness:` must not hold, with what to use instead.
 OURS = {
     "tasks": "write `task:` at the top level",
     "model": "list the models under `models:`",
@@ -357,7 +357,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
-    """Names, in a list or by commas; a YAML file beside the configuration if there is one."""
+    """Read names, in a list or by commas; YAML files may be next to the configuration."""
     parts = [TEXT.read(part, place).split(",") for part in _listed(value)]
     names = [name.strip() for part in parts for name in part]
     for name in names:
@@ -369,7 +369,7 @@ def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
-    """A path or an object of some kinds; or one of these by name, ``A=FILE`` in flags."""
+    """Read a path or an object of `kinds`, or several by name (``A=FILE`` in flags)."""
     if isinstance(value, list):
         only = value[0] if len(value) == 1 else "="
         if not isinstance(only, str) or "=" not in only or Path(only).exists():
@@ -390,14 +390,14 @@ def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
 
 @dataclass(frozen=True)
 class Donors:
-    """Scores that a bank is borrowed from, and full runs of the task itself if there are any."""
+    """Scores to borrow a bank from, and those of full runs of the task itself, if any."""
 
     paths: tuple[str, ...]
     own: str | None = None
 
 
 def _bank(value: Any, place: OptionPlace) -> Any:
-    """A file, a folder, a bank; or one of these by task or by metric; or what to borrow from."""
+    """Read a file, a folder or a bank, several of these by task or metric, or `Donors`."""
     if isinstance(value, Mapping) and "borrow" in value:
         if unknown := set(value) - {"borrow", "scores"}:
             raise UsageError(f"`{place.path}:` with `borrow:` has no key {unknown.pop()!r}: scores")
@@ -408,7 +408,7 @@ def _bank(value: Any, place: OptionPlace) -> Any:
 
 
 def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
-    """Weights by metric; in a list a weight may stand behind its metric, as in ``chrf=0``."""
+    """Read weights by metric; in a list a weight may follow its metric, as in ``chrf=0``."""
     must = "a metric, several as [bleu, chrf], or their weights {bleu: 1, chrf: 0}"
     if isinstance(value, Mapping):
         named = list(value.items())
@@ -444,7 +444,7 @@ def _weights(value: Any, place: OptionPlace) -> Weighting:
 
 
 def _known(value: Any, place: OptionPlace) -> Any:
-    """Scores or logs of models with full results; or by task."""
+    """Read scores or logs of models with full results, or several of these by task."""
     known = _one_or_named(value, place, ScoreTable | Path)
     for one in known.values() if isinstance(known, Mapping) else [known]:
         if isinstance(one, Mapping):
@@ -458,7 +458,7 @@ def _known(value: Any, place: OptionPlace) -> Any:
 
 
 def _prior(value: Any, place: OptionPlace) -> dict[str, list[str]]:
-    """Paths of earlier answers by model; in a list ``NAME=PATH`` says whose they are."""
+    """Read paths of earlier answers by model; in a list, ``NAME=PATH`` names the model."""
     by_model: dict[str, list[str]] = {}
     pairs = list(value.items()) if isinstance(value, Mapping) else [(ANY, value)]
     for name, paths in pairs:
@@ -536,7 +536,7 @@ HARNESS = Kind(
         "num_fewshot": ("num_fewshot", "few-shot examples", whole(0)),
         "apply_chat_template": (
             "apply_chat_template",
-            "prompts by the models' chat templates",
+            "format prompts with the models' chat templates",
             SWITCH,
         ),
         "batch_size": ("batch_size", "as lm_eval takes it", Kind(TEXT.read, {}, "N", number_of)),
@@ -546,6 +546,6 @@ HARNESS = Kind(
 
 
 def prices_of(price: Price) -> dict[str, float]:
-    """The parts of a price that are stated."""
+    """Return the parts of a price that are stated."""
     parts = {k: getattr(price, k) for k in ("input", "output", "item", "hour")}
     return {key: amount for key, amount in parts.items() if amount is not None}

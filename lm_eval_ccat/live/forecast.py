@@ -24,17 +24,17 @@ from .models import HarnessModel
 from .plan import Plan
 from .spec import ModelSpec
 
-#: Differences of two models, on [0, 1], for which the items are forecast.
+#: Differences between two models, on [0, 1], for which to forecast the number of items.
 GAPS = (0.2, 0.1, 0.05, 0.02)
-#: A test is played through to this many items at most, which takes a second or two.
+#: Most items of a simulated test, which takes a second or two.
 MOST_PLAYED = 400
 
 
 def forecast(plan: Plan) -> Record:
-    """Least and most items and cost per model, as JSON values.
+    """Return the least and most items and cost per model, as JSON values.
 
-    A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; where
-    between depends on how close the models are, which nobody knows before.
+    A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
+    actual number depends on how close the models are, which is unknown beforehand.
     """
     spec, ranker = plan.spec, plan.new_ranker()
     kept = len(plan.offered)
@@ -42,7 +42,7 @@ def forecast(plan: Plan) -> Record:
     most = min(ranker.item_cap, kept)
     bound = plan.budget if plan.currency == "usd" else None
     answers = spec.budget.get("items", most * len(spec.models))
-    # What the others take at the least is not there for a model.
+    # A model cannot spend what the others need at least.
     alone = max(least, min(most, int(answers) - least * (len(spec.models) - 1)))
     expected = [plan.forecasts[entry.name] for entry in spec.models]
     all_known, each_once = all(c.known for c in expected), sum(c.mean for c in expected)
@@ -65,7 +65,7 @@ def forecast(plan: Plan) -> Record:
             "most_cost": cost.mean * most if cost.known else None,
             "full_evaluation_cost": cost.mean * len(plan.items()) if cost.known else None,
             "in_flight_at_most": at_once,
-            # Models work at the same time; one at a time they wait for each other.
+            # Models work concurrently, unless the run asks one item at a time.
             "most_seconds_at_1s": most / at_once,
         }
     in_flight = sum(
@@ -124,13 +124,13 @@ def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
 
 
 def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
-    """Items of each model that a ranking by random items is expected to take, by difference.
+    """Return the expected items per model of a ranking by random items, by difference.
 
     Returns
     -------
     dict of str to (int or None, int or None)
-        Difference on the metric's own scale to items where scores are graded, and where they are
-        right or wrong; None where it takes all.
+        Items for graded and for 0/1 scores, by the difference on the metric's own scale; None if
+        it takes all.
     """
     spec, size = plan.spec, len(plan.items())
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
@@ -163,15 +163,15 @@ def need_in_words(plan: Plan) -> str:
 
 
 def items_by_gap(plan: Plan) -> dict[str, int | None]:
-    """Items per model that separate two neighbours, by how far apart they are.
+    """Return the items per model that separate two neighbours, by how far apart they are.
 
-    They are separated where the standard error of one has fallen far enough to tell two such
-    models apart.  Methods that compare models on shared items often need fewer.
+    Two models count as separated once the standard error of one is small enough to tell them
+    apart. Methods that compare models on shared items often need fewer.
 
     Returns
     -------
     dict of str to int or None
-        Gap on the metric's own scale to items; None where all allowed items do not suffice.
+        Items by gap on the metric's own scale; None if all allowed items are not enough.
     """
     if plan.outcome.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
@@ -191,7 +191,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     plan : Plan
         With a ``target_se``.
     by_default : bool
-        Whether nobody asked for it.
+        Whether the target is the default.
     """
     target, size = plan.spec.target_se, len(plan.items())
     assert target is not None
@@ -214,9 +214,9 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
 
 
 def _expected_errors(plan: Plan) -> Iterator[float]:
-    """Standard error of one model's score after each item, if it scores just as its bank expects.
+    """Yield one model's standard error after each item, if it scores as its bank expects.
 
-    Its test is played through, to `MOST_PLAYED` items at most.
+    The test is simulated, for at most `MOST_PLAYED` items.
     """
     spec, banks = plan.spec, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
@@ -235,7 +235,7 @@ def _expected_errors(plan: Plan) -> Iterator[float]:
 
 
 def _at_once(entry: ModelSpec) -> int:
-    """Return how many documents a model gets at once by its configuration, else 1."""
+    """Return the number of concurrent documents that a model's configuration states, else 1."""
     for value in (entry.concurrency, entry.model_args.get("num_concurrent"), entry.batch_size):
         try:
             return max(1, int(value))  # type: ignore[arg-type]
@@ -250,14 +250,14 @@ def _at_once(entry: ModelSpec) -> int:
 def probe_models(plan: Plan, models: Sequence[HarnessModel]) -> dict[str, Record]:
     """Ask each model its shortest document once.
 
-    Models behind servers are asked at the same time; local ones are loaded one after the other.
-    Nothing is tried again, and what a model answered or why it could not is told, not raised.
+    Models behind servers are asked concurrently; local ones are loaded one after the other.
+    Nothing is retried, and errors are returned, not raised.
 
     Parameters
     ----------
     plan : Plan
     models : sequence of HarnessModel
-        One per model; closed in the end.
+        One per model; closed at the end.
 
     Returns
     -------
@@ -272,7 +272,7 @@ def probe_models(plan: Plan, models: Sequence[HarnessModel]) -> dict[str, Record
         for model in models:
             try:
                 model.open()
-            except Exception as error:  # whatever a model type raises where it cannot be made
+            except Exception as error:  # a model type may raise anything
                 results[model.name] = {"ok": False, "error": Failure(error).text}
                 continue
             if model.remote:

@@ -1,8 +1,8 @@
-"""What a ranking leaves beside its result: growing banks, and answers as the harness has them.
+"""Outputs of a ranking besides its result: growing banks, and results in the harness's form.
 
-A task scores an answer by all of its metrics and filters, whichever of them a ranking is by. The
-others cost nothing more; they are kept, and estimated from the documents that were drawn at random,
-as outcomes of weight 0.
+A task scores an answer by all of its metrics and filters, whichever of them the ranking uses. The
+others cost nothing more; the run keeps them, and estimates them from the documents that were drawn
+at random, as outcomes of weight 0.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .models import HarnessModel, scores_of
 from .plan import Plan, banks_of, facts_of_outcome
 from .result import Observer, Result, outcome_block
 
-#: Documents that were drawn at random, with the probability of the draw among those left.
+#: Documents drawn at random, with the probability of each draw among those not yet drawn.
 Draws = dict[int, float]
 _LEADING = "what is ranked by"
-#: Least draws for an estimate: of fewer 0/1 scores, errors are stated too small.
+#: Fewest draws for an estimate: with fewer 0/1 scores, errors would be understated.
 LEAST = 10
 
 
@@ -41,14 +41,14 @@ LEAST = 10
 
 
 def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
-    """The banks that will grow, by task and outcome: those of the file, else the run's own.
+    """Return the banks that will grow, by task and outcome: those of the file, else the run's.
 
     Raises
     ------
     UsageError
-        The file is of other items or metrics, or of one task where several are ranked.
+        The file holds other items or metrics, or the run needs a folder for several tasks.
     BankError
-        It cannot be read, or a bank cannot take in observations.
+        The file cannot be read, or a bank cannot accept observations.
     """
     place, growing = Path(path), {}
     if len(plan.measured) > 1:
@@ -75,7 +75,7 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
 
 
 def refuse_file(place: Path) -> None:
-    """Refuse a file where banks of several tasks are to be kept.
+    """Raise if `place` is a file: banks of several tasks need a folder.
 
     Raises
     ------
@@ -97,8 +97,8 @@ def keep(
 ) -> None:
     """Add what a ranking observed to its growing banks; problems with them become warnings.
 
-    The place of ``save_bank:`` is a file; a folder where there are several tasks or outcomes, or
-    where it is one already. Banks of other tasks in it stay.
+    ``save_bank:`` names a file; or a folder, if there are several tasks or outcomes or the folder
+    exists already. Banks of other tasks in it are kept.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def keep(
     models : sequence of HarnessModel
     observer : Observer
     names : mapping
-        What models of the ranking are called in the bank, where it is something else.
+        Names of models in the bank, where they differ from those in the ranking.
     """
     if not any("score" in answer for answer in book.answers.values()):
         return
@@ -116,7 +116,7 @@ def keep(
     try:
         banks, place = growing(plan, path), Path(path)
         old = {task: of for task, of in _banks_in(place).items() if task not in banks}
-        for join in (True, False):  # banks of several tasks and outcomes are of one method
+        for join in (True, False):  # banks of several tasks and outcomes share one method
             grown: dict[str, dict[str, ItemBank]] = {}
             for task, of in banks.items():
                 stated = {
@@ -143,7 +143,7 @@ def keep(
 
 
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
-    """Banks of a folder by task and outcome; none where it is no folder, or an empty one."""
+    """Return the banks of a folder by task and outcome; none if it is empty or no folder."""
     if not place.is_dir() or not any(place.glob("*.json")):
         return {}
     return SuiteBank.load(place)
@@ -152,7 +152,7 @@ def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
 def _observed(
     plan: Plan, book: Book, task: str, outcome: str, bank: ItemBank, names: Mapping[str, str]
 ) -> list[Observation]:
-    """What a run observed of one outcome, an observation for each model."""
+    """Return what a run observed on one outcome, one observation per model."""
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), record in book.answers.items():
@@ -180,10 +180,10 @@ def _observed(
 
 
 def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]:
-    """One model's documents and what the ranking says of it, by task; scored anew if need be."""
+    """Return one model's documents and estimates by task; scores answers again if necessary."""
     runs = {}
     for task, (run, draws) in _measured_runs(plan, book, model, book.ranker.result()).items():
-        # Where every document was run the harness has every score.
+        # If every document was run, the harness has every score.
         more = {} if run.complete else _further([(run, draws)])
         others = (replace(run, outcome=o, ranking=r, beside=()) for o, r in more.values())
         runs[task] = replace(run, beside=(*run.beside, *others))
@@ -191,12 +191,12 @@ def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]
 
 
 def with_further(result: Result, plan: Plan, book: Book, models: Sequence[HarnessModel]) -> Result:
-    """The result with the scores of the same answers that nobody asked for, at weight 0.
+    """Add the other scores of the same answers to a result, at weight 0.
 
     Parameters
     ----------
     result : Result
-        Of a run that has ended.
+        Result of a run that has ended.
     plan : Plan
     book : Book
     models : sequence of HarnessModel
@@ -214,7 +214,7 @@ def with_further(result: Result, plan: Plan, book: Book, models: Sequence[Harnes
 def _measured_runs(
     plan: Plan, book: Book, model: HarnessModel, ranking: Ranking
 ) -> dict[str, tuple[TaskRun, Draws]]:
-    """One model's documents, by task, for the outcomes that were asked for; which were drawn."""
+    """Return one model's documents by task, for the run's outcomes, and which were drawn."""
     answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
     model.restore(answers)
     runs = {}
@@ -245,18 +245,18 @@ def _measured_runs(
 
 
 def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, Ranking]]:
-    """Rank the answers to one task by the scores that were not asked for.
+    """Rank the answers to one task by their other scores.
 
     Parameters
     ----------
     runs : sequence of (TaskRun, dict of doc_id to float)
-        Of the task, one for each model, with the documents that were drawn at random and the
-        probability of the draw among those left; one with fewer than `LEAST` is left out.
+        One run of the task per model, with the documents drawn at random and the probability of
+        each draw among those not yet drawn; models with fewer than `LEAST` draws are left out.
 
     Returns
     -------
     dict of key to (Outcome, Ranking)
-        Of weight 0; none where the bank's method lets no other stand beside it.
+        Outcomes of weight 0; none if the bank's method allows no other outcome.
     """
     runs = [(run, draws) for run, draws in runs if len(draws) >= LEAST]
     outcomes = {key: one for run, _ in runs for key, one in _unasked(run).items()}
@@ -293,7 +293,7 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, 
 
 
 def _unasked(run: TaskRun) -> dict[str, Outcome]:
-    """Outcomes of the answers, by key, that are not among those of the run."""
+    """Return the outcomes of the answers, by key, that are not among those of the run."""
     had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
     reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
     outcomes = {}
@@ -301,7 +301,7 @@ def _unasked(run: TaskRun) -> dict[str, Outcome]:
         if (metric, filter) not in had:
             try:
                 one = blank_outcome(run.session, metric, filter)
-            except CcatError:  # one that has no score per document
+            except CcatError:  # an outcome without a score per document
                 continue
             of_items = ItemBank.blank(
                 run.outcome.bank.doc_ids,

@@ -1,6 +1,6 @@
-"""`Lane`: one model of a run while it is asked: what is under way, what became of it, what is next.
+"""`Lane`: one model of a run, its requests in flight, their results and its next attempts.
 
-A failed call is tried again, sooner or later, or it costs its document, or its model: see
+After a failed call, the lane retries, gives up the document or sets the model aside: see
 `failures`. Times are in seconds of one clock.
 """
 
@@ -24,31 +24,31 @@ from .plan import Plan
 
 logger = logging.getLogger(__name__)
 
-#: Median latencies after which an ask that holds up the line is sent a second time, the least
-#: seconds, and the seconds where no answer has come yet.
+#: When to resend an ask that holds up the line: after this many median latencies, but at least so
+#: many seconds; and the seconds before a model's first answer.
 SECOND, AT_LEAST, UNKNOWN = 5.0, 1.0, 30.0
-#: Seconds without an answer after which a model is put aside, if it also failed or a second
-#: request brought none; a slow model gets so many of its median latencies.
+#: Seconds without an answer after which to put a model aside that also failed, or left a second
+#: request unanswered; a slow model gets `SECOND` of its median latencies.
 SILENCE = 60.0
 
 
 @dataclass(eq=False)
 class Sending:
-    """One call of a model.
+    """One call to a model.
 
     Attributes
     ----------
     asks : list of Ask
-        Of one task.
+        Asks of one task.
     attempt : int
-        From 1.
+        Number of the attempt, from 1.
     away : int
-        Attempts that met nobody.
+        Attempts that found the server away.
     sent : float
         When it went out.
     second : bool
-        Whether it goes out beside what the slots allow: the second request of an ask that holds
-        up the line, or a probe.
+        Whether it takes no slot: the second request for an ask that holds up the line, or a
+        probe.
     """
 
     asks: list[Ask]
@@ -60,7 +60,7 @@ class Sending:
 
 @dataclass(eq=False)
 class Lane:
-    """What a run keeps of one model while it asks it.
+    """State of one model while a run asks it.
 
     Parameters
     ----------
@@ -73,19 +73,19 @@ class Lane:
     gate : Availability
     pace : Pace
     wire : list of Sending
-        Under way.
+        Calls in flight.
     again : list of (float, Sending)
-        Attempts that wait, with the time at which they may go out.
+        Waiting attempts, with the time from which they may go out.
     left : list of Ask
-        What was open when the model was put aside: what a probe asks.
+        Asks that were open when the model was put aside; probes use them.
     in_a_row : int
         Documents given up without a success between them.
     refused : float or None
-        Since when the server has refused every request for its rate.
+        Time since which the server has refused every request for its rate.
     hangs : bool
-        Whether it was put aside because it takes requests and answers none.
+        Whether it was put aside because it accepts requests and answers none.
     opened, to_open : bool
-        Whether the model is loaded or connected, and whether it is to be.
+        Whether the model is loaded or connected, and whether it should be.
     waited : int
         Minutes of the present outage that were reported.
     """
@@ -115,7 +115,7 @@ class Lane:
 
     @property
     def free(self) -> int:
-        """Calls that may go out beside those under way; a second request takes no slot."""
+        """Calls that may go out in addition to those in flight; a second request takes no slot."""
         return self.model.slots - sum(not one.second for one in self.wire)
 
     def wait(self, now: float) -> float:
@@ -123,7 +123,7 @@ class Lane:
         return self.pace.wait(now, len(self.wire)) if self.model.remote else 0.0
 
     def take_due(self, now: float) -> Sending | None:
-        """Return an attempt that is due."""
+        """Take a waiting attempt that is due, if any."""
         for at, (due, sending) in enumerate(self.again):
             if due <= now:
                 del self.again[at]
@@ -131,7 +131,7 @@ class Lane:
         return None
 
     def sent(self, sending: Sending, now: float) -> None:
-        """A call has gone out."""
+        """Note that a call has gone out."""
         sending.sent = now
         if not self.wire:
             self._heard = now
@@ -139,7 +139,7 @@ class Lane:
         self.pace.sent(now)
 
     def answered(self, sending: Sending, now: float) -> None:
-        """A call has brought answers."""
+        """Note that a call has returned answers."""
         self._heard, self.refused, self.hangs = now, None, False
         self._latencies.append(now - sending.sent)
         self._median = None
@@ -154,7 +154,7 @@ class Lane:
         return self._median
 
     def second_at(self, sending: Sending) -> float:
-        """When an ask that holds up the line is sent a second time."""
+        """Return the time at which to resend an ask that holds up the line."""
         median = self.median
         patience = UNKNOWN if median is None else max(AT_LEAST, SECOND * median)
         return sending.sent + patience
@@ -166,15 +166,15 @@ class Lane:
         return now - self._heard > max(SILENCE, SECOND * (self.median or 0.0))
 
     def gone(self, now: float, longer: float = 0.0) -> bool:
-        """Whether the server has been away so long (plus `longer`) that the others go on."""
+        """Whether the server has been away for longer than `SILENCE` plus `longer`."""
         return self.gate.state is not State.OPEN and self.gate.outage(now) > SILENCE + longer
 
     def refused_for(self, now: float) -> float:
-        """Seconds in which the server has refused every request for its rate."""
+        """Return for how many seconds the server has refused every request for its rate."""
         return 0.0 if self.refused is None else now - self.refused
 
     def rest(self) -> float:
-        """Seconds that what is under way gets to arrive when nothing more is wanted."""
+        """Return the seconds to wait for calls in flight once nothing more is wanted."""
         return min(10.0, max(1.0, 3.0 * (self.median or 0.0)))
 
     # -- what came back --------------------------------------------------------------------
@@ -182,12 +182,12 @@ class Lane:
     def records(
         self, sending: Sending, answers: Sequence[Answer], new: set[tuple[str, Item]]
     ) -> list[Record]:
-        """The records of answers, with what they cost; `new`: pairs that are answered just now."""
+        """Return the records of answers, with costs; `new`: pairs answered in the same batch."""
         asks = {ask.item: ask for ask in sending.asks}
         records: list[Record] = []
         for answer in answers:
             ask, details, tokens = asks[answer.item], answer.details(), answer.tokens
-            # Items that run at the same time share the hour that is paid for.
+            # Items that run concurrently share the hourly price.
             seconds, prior = answer.seconds / self.model.slots, answer.prior is not None
             cost, usd = self.plan.charge(self.name, tokens, seconds, answer.judge_usd, prior)
             if usd is not None:
@@ -222,14 +222,14 @@ class Lane:
             if lost and self.name not in self.book.tally.set_aside:
                 logger.warning("%s failed on document %r: %s", self.name, doc, reason)
                 self._set_aside_if(self.in_a_row >= self.rule.in_a_row, reason)
-            elif reason and not lost:  # said once for a model, and from then on to the log file
+            elif reason and not lost:  # warn once per model, then write to the log file only
                 level = logging.INFO if self._unscored else logging.WARNING
                 self._unscored = True
                 what = "%s, document %r: scores are missing, the others are kept: %s"
                 logger.log(level, what, self.name, doc, reason)
 
     def lose(self, item: Item, column: str | None, why: str, usd: float | None = None) -> None:
-        """Record an attempt that brought no answer, and may have been billed all the same."""
+        """Record an attempt without an answer, which may have been billed all the same."""
         record: Record = {"model": self.name, "item": item, "why": why}
         if column is not None:
             expected = self.plan.expected_usd(self.name, item) if usd is None else usd
@@ -238,7 +238,7 @@ class Lane:
         self.book.event("lost", **record)
 
     def failed(self, sending: Sending, error: Exception, now: float) -> None:
-        """A call has failed: try again, later, or not at all."""
+        """Handle a failed call: retry now, retry later, or give up."""
         failure, gate, rule = Failure(error), self.gate, self.rule
         remedy = failure.remedy
         if remedy is Remedy.CANCELLED:
@@ -270,14 +270,14 @@ class Lane:
             gate.succeeded(now, sending.sent)
             self.line.back(asks)
         elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and probing):
-            # A first failure may be one dropped connection; a server that says how long to wait,
-            # or a probe that fails, speaks for all.
+            # A first failure may be a single dropped connection; a server that says how long to
+            # wait, or a probe that fails, means that the server is away.
             if sending.away or failure.wait is not None or probing or last:
                 self._is_away(asks, sending.sent, failure, now)
             else:
                 self._again(Sending(asks, sending.attempt + 1, 1), failure, now)
         elif len(asks) > 1:
-            self.again += [(now, Sending([ask])) for ask in asks]  # one may spoil a whole batch
+            self.again += [(now, Sending([ask])) for ask in asks]  # one may spoil the batch
         elif asks and (remedy is Remedy.DOCUMENT or last):
             passes = remedy is Remedy.RETRY and failure.on_the_way
             self._give_up(asks[0], failure, sending, passes, now)
@@ -297,7 +297,7 @@ class Lane:
             self.again.append((now + wait, sending))
 
     def _is_away(self, asks: Sequence[Ask], sent: float, failure: Failure, now: float) -> None:
-        """Stop asking a model that is away; its open asks wait until it is back."""
+        """Stop asking a model that is away; keep its open asks until it is back."""
         gate = self.gate
         self._refuse_beyond(asks, failure)
         self.line.back([*asks, *self._take_all()])
@@ -319,7 +319,7 @@ class Lane:
             )  # fmt: skip
 
     def _refuse_beyond(self, asks: Sequence[Ask], failure: Failure) -> None:
-        """Refuse to complete a full run without one of its documents."""
+        """Raise for a failed document beyond the bank: a full run needs every document."""
         for ask in asks:
             if ask.number < 0:
                 document = f"document {self.book.journal.filed(ask.item)!r}, which a full run needs"
@@ -351,7 +351,7 @@ class Lane:
     # -- whether it takes part -------------------------------------------------------------
 
     def _set_aside_if(self, many: bool, reason: str) -> None:
-        """Set the model aside if too many of its items failed, in a row or in all."""
+        """Set the model aside if too many of its items failed, in a row or overall."""
         tally = self.book.tally
         failed = len(tally.failures.get(self.name, ()))
         tried = failed + tally.answered.get(self.name, 0)
@@ -361,12 +361,12 @@ class Lane:
             self.set_aside(f"{failed} of {tried} documents failed; last: {reason}")
 
     def closed(self, reason: str) -> None:
-        """Set aside a model whose outage lasts too long."""
+        """Set aside a model whose outage has lasted too long."""
         minutes = self.rule.outage_minutes
         self.set_aside(f"away for more than {minutes:g} minutes; last: {reason}")
 
     def set_aside(self, reason: str, back: bool = False) -> None:
-        """Ask the model nothing from now on, or until it is `back`."""
+        """Stop asking the model: for good, or with `back` until it returns."""
         name = self.name
         if back:
             reason = f"away: {reason}"
@@ -382,18 +382,18 @@ class Lane:
         self.line.set_aside(name, reason, back)
 
     def _take_all(self) -> list[Ask]:
-        """Take the asks of all waiting attempts, which are then not retried automatically."""
+        """Take the asks of all waiting attempts, so that they are not retried by themselves."""
         asks = [ask for _, sending in self.again for ask in sending.asks]
         self.again.clear()
         return asks
 
     def back(self) -> None:
-        """Take up a model that is there again."""
+        """Take up a model whose server answers again."""
         logger.warning("%s is back", self.name)
         self.left.clear()
         self.line.take_up(self.name)
 
 
 def clock() -> float:
-    """Seconds of a clock that nobody sets."""
+    """Return the seconds of a monotonic clock."""
     return time.monotonic()

@@ -1,13 +1,13 @@
 """`Line`: answers take effect in the order in which they were asked.
 
-Every ask has a number, and answers are told to the Ranker in the order of these numbers, whenever
-they arrive. After each answer told, before the next, the Ranker asks until every model has as many
-untold asks as its window holds, or nothing is wanted. What is asked then depends on the seed and on
-the answers told before, and on nothing else: not on slots, latencies, rate limits or retries.
+Asks are numbered, and the line passes answers to the Ranker in the order of these numbers, whenever
+they arrive. After each answer the Ranker makes new asks, until every model's window is full of asks
+without a processed answer or the Ranker wants nothing. So the asks depend on the seed, the windows
+and the earlier answers alone: not on slots, latencies, rate limits or retries.
 
-A line knows no clock, no thread and no network. Whoever sends takes asks by `next`, brings answers
-by `arrive`, and says when a model is away or the time is up; every call leaves the journal, the
-Ranker and the line in step.
+A line uses no clock, thread or network. A sender takes asks with `next`, returns answers with
+`arrive`, and reports models that are away and the end of the time; every call leaves the journal,
+the Ranker and the line in step.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from ..runs.book import OPEN, Ask, Book
 from ..runs.journal import Item, Record
 
-#: Asks of one model that may run ahead of the answers told, whatever its slots up to half of it.
+#: Asks of one model that may run ahead of the processed answers, for slots up to half this number.
 WINDOW = 16
-#: The part of the Ranker's best choice that the best of the models with room must be worth.
+#: Least worth of an ask to a model with room, as a share of the Ranker's best choice.
 WORTH = 0.25
 
 
 def window_of(slots: int) -> int:
-    """Asks of a model that may run ahead, for so many requests at once.
+    """Return how many asks of a model may run ahead, by its concurrent requests.
 
     >>> window_of(1), window_of(8), window_of(20)
     (16, 16, 40)
@@ -36,33 +36,33 @@ def window_of(slots: int) -> int:
 
 @dataclass(eq=False)
 class Line:
-    """Asks in the order of their numbers, between a `Book` and whoever sends them.
+    """Asks in the order of their numbers, between a `Book` and a sender.
 
     Parameters
     ----------
     book : Book
         In step with its journal.
     windows : dict of model to int
-        Most asks of a model that are not told; how far asks may run ahead of answers.
+        Most asks of each model without a processed answer.
     arrival : bool
-        Whether answers are told as they come: more throughput, and no two runs alike.
+        Whether to process answers as they arrive: more throughput, but not reproducible.
     warmup : int
-        Asks that every model gets whatever the answers are.
+        Asks that every model gets, whatever its answers.
     at_once : bool
-        Whether these are asked at once, however wide the window is.
+        Whether these go out at once, however narrow the window.
     needs_two : bool
-        Whether all is about comparing models, so that a last one left is asked nothing.
+        Whether the run only compares models, so that a single remaining one is asked nothing.
     most : int or None
-        Most asks of all models together that are not told.
+        Most asks of all models together without a processed answer.
     goal : bool
         Whether the run ends when its goal is met; a single model is asked up to its limits.
 
     Attributes
     ----------
     away : dict of model to str
-        Models that were put aside and may come back, with the reason.
+        Reason by model, for models that were put aside and may come back.
     over : str or None
-        Why nothing more is asked, "" where the Ranker knows; None while the run goes on.
+        Why the run ended, "" if the Ranker has the reason; None while it goes on.
     """
 
     book: Book
@@ -82,7 +82,7 @@ class Line:
         self._started = False
 
     def start(self) -> None:
-        """Ask the first items; after a kill, those that have no answer yet are sent first."""
+        """Ask the first items; after a kill, send unanswered asks first."""
         for ask in self.book.unanswered:
             self._waiting[ask.model].append(ask)
         self._started = True
@@ -91,7 +91,7 @@ class Line:
     # -- what a sender calls ---------------------------------------------------------------
 
     def next(self, model: str, n: int = 1) -> list[Ask]:
-        """At most `n` asks of a model to send now, the oldest first."""
+        """Take at most `n` asks of a model to send now, oldest first."""
         asks: list[Ask] = []
         waiting = self._waiting[model]
         while waiting and len(asks) < n:
@@ -107,35 +107,35 @@ class Line:
                 self._waiting[ask.model].appendleft(ask)
 
     def has_next(self, model: str) -> bool:
-        """Whether a model has something to be sent."""
+        """Whether the line has an ask to send to a model."""
         waiting = self._waiting[model]
         while waiting and waiting[0].state != OPEN:
             waiting.popleft()
         return bool(waiting)
 
     def beyond(self, model: str, items: Iterable[Item]) -> None:
-        """Have a model asked items that the Ranker does not offer, and nothing else be asked."""
+        """Ask a model items that the Ranker does not offer, and nothing else."""
         self.over = self.over or ""
         self._waiting[model].extend(Ask(-1, model, item) for item in items)
 
     @property
     def head(self) -> Ask | None:
-        """The ask that holds up all others: the oldest without an answer."""
+        """The oldest ask without an answer, which holds up all others."""
         if self.over is not None or self.book.next_told is not None:
             return None
         asks = self.book.asks
         return asks[self.book.head] if self.book.head < len(asks) else None
 
     def arrive(self, records: Sequence[Record]) -> None:
-        """Write answers and failures, then tell them in turn."""
+        """Write answers and failures to the journal, then process them in order."""
         self.book.write(records)
         self._advance()
 
     def set_aside(self, model: str, reason: str, back: bool = False) -> None:
-        """A model is away (it may come `back`) or set aside for good.
+        """Put a model aside that is away (and may come `back`), or set it aside for good.
 
-        Its asks leave the line, the answers behind them are told, and the others go on in pairs
-        that do not need it.
+        Its asks leave the line, the answers behind them take effect, and the other models go on
+        with the pairs that do not need it.
         """
         if model in self.book.tally.set_aside and (back or model not in self.away):
             return
@@ -146,25 +146,25 @@ class Line:
         self._write_new()
         self.book.event("drop", model=model, reason=reason, away=back)
         self._waiting[model].clear()
-        if self._started:  # else nothing is asked before it is known who takes part
+        if self._started:  # else wait until it is known which models take part
             self._advance()
 
     def take_up(self, model: str) -> None:
-        """Take up a model that is back: the Ranker may ask it again, at the end of the line."""
+        """Take up a model that is back: the Ranker may ask it again, after the asks in line."""
         if model in self.book.tally.set_aside:
             self.away.pop(model, None)
             self.book.event("restore", model=model)
             self._advance()
 
     def end(self, reason: str) -> None:
-        """End the run at a deadline or by hand: answers so far count, open asks are given back."""
+        """End the run at a deadline or by hand: keep the answers so far, release open asks."""
         if self.over is None:
             self._finish(reason, gaps=True)
 
     # -- what happens ------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Tell the answers that are due; after each one, make the asks that it allows."""
+        """Pass on the answers that are due; after each one, make the asks that it allows."""
         if self.over is None:
             self._fill()
             while self.over is None and (ask := self.book.next_told) is not None:
@@ -218,7 +218,7 @@ class Line:
 
 
 def _alone(active: Sequence[str]) -> str:
-    """Explain why a run ends that has lost its models."""
+    """Explain why a run ends that has too few models left."""
     if not active:
         return "every model was set aside"
     return f"only {active[0]} is left, with no model to compare it to"

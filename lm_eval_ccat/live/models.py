@@ -1,7 +1,7 @@
-"""`Model`: a participant of a run, how it is opened and asked; and the harness's models.
+"""`Model`: a participant of a run, which can be opened and asked; and the harness's models.
 
-`ask` blocks, from any thread; `start` does not, and is what a run calls. At most ``slots`` calls
-are under way at once, each of at most ``batch`` items of one task.
+`ask` blocks and may be called from any thread; runs call `start`, which does not block. At most
+``slots`` calls are in flight at once, each with at most ``batch`` items of one task.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from .spec import ModelSpec, Spec
 from .tasks import PlaceholderLM, open_tasks
 
 Measured = Mapping[str, Mapping[str, Outcome]]
-#: Gets what a call gave, or the error that it raised; in any thread.
+#: Callback for the result of a call, or the error that it raised; may run in any thread.
 Come = Callable[[Any], object]
-#: Answers without a score after which a metric that the task declares is taken to be absent.
+#: Answers without a score after which a metric counts as absent although the task declares it.
 PATIENCE = 10
 
 
 class NoScoresError(MetricError):
-    """The task does not report the metric at all: no model and no repetition mends that."""
+    """The task does not report the metric at all, so neither another model nor a retry helps."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answered to one item, scored.
+    """A model's scored answer to one item.
 
     Attributes
     ----------
     item : (task, doc_id)
     score : float, dict of str to float, or None
-        On [0, 1], higher is better, of each outcome where there are several; None where the task
-        reports no score for this document of what is ranked by.
+        Score on [0, 1], higher is better; by outcome if there are several. None if the task reports
+        no score for this document on any weighted outcome.
     raw : float, dict of str to float, or None
-        On the metric's own scale.
+        The same on the metric's own scale.
     seconds : float
         The document's share of the measured time.
     tokens : Tokens or None
     judge_usd : float
-        What judging it cost.
+        Cost of judging it.
     prompt_hash : str or None
     responses : list
-        As the model gave them, per request.
+        Responses of the model, per request.
     served : list of dict
-        What the server said of each request (see `lm_eval_ccat.harness.served`).
+        Facts that the server reported, per request (see `lm_eval_ccat.harness.served`).
     empty : bool
-        Whether there is no text in any response.
+        Whether no response has any text.
     prior : str or None
-        Where it was read, if it was given before and paid for then.
+        Source of an answer that was given, and paid for, in an earlier run.
     unscored : tuple of str
-        Why scores are missing.
+        Reasons for missing scores.
     """
 
     item: Item
@@ -86,7 +86,7 @@ class Answer:
     unscored: tuple[str, ...] = ()
 
     def details(self) -> Record:
-        """The part that is kept in the journal beside score and cost."""
+        """Return what the journal keeps of the answer besides score and cost."""
         some = {"served": self.served, "empty": self.empty, "prior": self.prior}
         some["unscored"] = list(self.unscored)
         return {
@@ -100,17 +100,17 @@ class Answer:
 
 
 class Calls:
-    """Daemon threads of one model, started as they are needed and used again.
+    """Daemon threads of one model, started when needed and reused.
 
-    A call that hangs must not keep the process alive after Ctrl-C or a deadline, as the threads of
-    `concurrent.futures` would.
+    They are daemons because a hanging call must not keep the process alive after Ctrl-C or a
+    deadline, as the threads of `concurrent.futures` would.
 
     Parameters
     ----------
     name : str
-        Of the threads.
+        Name of the threads.
     most : float
-        Threads at once; further calls wait for one.
+        Most threads at once; further calls wait for a free one.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Calls:
         self._threads = self._begun = 0
 
     def start(self, come: Callable[[Any], object], call: Callable[..., Any], *args: Any) -> None:
-        """Begin a call; `come` gets its result, or the error that it raised."""
+        """Start a call; pass its result, or the error that it raised, to `come`."""
         with self._lock:
             self._begun += 1
             if self._threads < min(self._begun, self.most):
@@ -152,7 +152,7 @@ class Calls:
             come(result)
 
     def close(self) -> None:
-        """Let the threads end, each after the call that it is in; `start` may follow again."""
+        """Let each thread end after its present call; `start` may be called again."""
         with self._lock:
             work, self._work = self._work, queue.SimpleQueue()
             threads, self._threads, self._begun = self._threads, 0, 0
@@ -168,9 +168,9 @@ class Model(ABC):
     name : str
     price : Price
     slots, batch : int
-        Calls at once, and items of one call; known once it is open.
+        Most concurrent calls, and most items per call; known once the model is open.
     memory : float or None
-        What it holds of the run's memory; None for a model that lives elsewhere.
+        Its part of the run's memory; None if its weights are not on this machine.
     remote : bool
         Whether it is behind a server.
     """
@@ -190,23 +190,23 @@ class Model(ABC):
 
     @abstractmethod
     def ask(self, items: Sequence[Item]) -> list[Answer]:
-        """Put items of one task to the model; block, and pass on its errors."""
+        """Ask the model items of one task; block until it has answered, and pass on its errors."""
 
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
         self._calls.start(come, self.ask, items)
 
     def close(self) -> None:
-        """Free what the model holds."""
+        """Free the model's resources."""
         self._calls.close()
 
     def cancel(self) -> None:
-        """Abandon what is in flight; a local model's call runs to its end unheard."""
+        """Abandon calls in flight; a local model's call runs to its end, and nobody reads it."""
         return
 
 
 class Recorded:
-    """Plays a recorded answer back where the harness expects a model."""
+    """A stand-in for a model of the harness that plays back a recorded answer."""
 
     world_size = 1
 
@@ -227,15 +227,14 @@ class HarnessModel(Model):
     Parameters
     ----------
     entry : ModelSpec
-        Without a model type, `sessions` have the model, loaded by a harness that runs itself.
+        Without a model type, `sessions` hold the model, loaded by a harness that called us.
     spec : Spec
     measured : mapping of task to (mapping of name to Outcome)
     warn : callable
-        Is told, for each open session, where the bank may not fit.
+        Called with a warning wherever a bank may not fit the task as this model is asked it.
     sessions : mapping of task to TaskSession, optional
-        Tasks that are loaded already. Those of other models, without a chat template, are not
-        loaded again where none is applied and no judge scores, whose calls for one model would
-        wait for those for another.
+        Tasks that are loaded already. They are shared with other models, unless the run applies
+        a chat template or a judge scores, whose calls for one model would wait for another's.
     """
 
     def __init__(
@@ -250,11 +249,11 @@ class HarnessModel(Model):
         self.entry = entry
         self.memory = entry.memory
         if self.memory is None and internals.holds_weights(str(entry.model)):
-            self.memory = math.inf  # not stated: nobody knows what fits beside it
+            self.memory = math.inf  # not stated, so nothing else may be loaded with it
         self.slots = entry.concurrency or 1
         self.measured = {task: dict(of) for task, of in measured.items()}
         self.administered: dict[Item, Administered] = {}
-        #: Answers given before, which are not asked for again.
+        #: Earlier answers, which are used instead of asking again.
         self.at_hand: dict[Item, EarlierAnswer] = {}
         self._spec = spec
         self._warn = warn
@@ -262,13 +261,13 @@ class HarnessModel(Model):
         self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()
         self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
-        self._lm: Any = None  # while it is open; how often it tried by itself before
+        self._lm: Any = None  # set while open; the client's own number of attempts
         self._tries: int | None = None
         self._transport: Transport | None = None
         self._texts: set[str] = set()  # tasks whose requests the transport sends without a thread
 
     def open(self) -> None:
-        """Load the model and bind it to the tasks; the second time only load the model.
+        """Load the model and bind it to the tasks; when called again, only load the model.
 
         Raises
         ------
@@ -291,12 +290,12 @@ class HarnessModel(Model):
             session.lm = lm
         if not self.sessions:
             sessions = self._open_sessions(lm)
-            # Without a bank the items are of this very task, however it is run.
+            # Without a bank, the items always fit the task.
             for session in sessions.values() if self._spec.bank else ():
                 for warning in check_session(self.measured[session.name], session):
                     self._warn(warning)
             self.sessions = sessions
-        # Retries belong to one place, which journals them and knows when to give up.
+        # Switch off the client's retries: the lane retries, and journals each attempt.
         self._tries = internals.own_retries(lm, 1)
         if self._transport is None and pooled(lm):
             self._transport = Transport(lm, entry.concurrency)
@@ -305,7 +304,7 @@ class HarnessModel(Model):
         self._set_width(lm)
 
     def _set_width(self, lm: Any) -> None:
-        """Set ``slots`` and ``batch``: the requests of one document count against the limit."""
+        """Set ``slots`` and ``batch``; all requests of a document count towards the limit."""
         at_once, size = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
         per_document = max(1, session.n_requests(session.doc_ids[0]))
@@ -323,7 +322,7 @@ class HarnessModel(Model):
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow.
 
-        A server's model needs no thread to wait in; one thread a task scores what comes back.
+        Waiting for a server takes no thread; one thread per task scores the answers.
         """
         task, transport = items[0][0], self._transport
         if beside and transport is not None:
@@ -340,7 +339,7 @@ class HarnessModel(Model):
         begin(self.sessions[task].put([doc for _, doc in items], transport, score))
 
     def close(self) -> None:
-        """Close the connections, and free the weights that this has loaded; requests stay."""
+        """Close the connections, and free the weights if this loaded them; keep the sessions."""
         lm, self._lm = self._lm, None
         super().close()
         for scoring in self._scoring.values():
@@ -352,7 +351,7 @@ class HarnessModel(Model):
             internals.own_retries(lm, self._tries)
             self._tries = None
         if self.entry.model is None:
-            return  # who loaded it frees it
+            return  # the caller loaded it and frees it
         for session in self.sessions.values():
             session.lm = None
         if lm is None or self.remote:
@@ -364,14 +363,14 @@ class HarnessModel(Model):
             torch.cuda.empty_cache()
 
     def cancel(self) -> None:
-        """Abandon what is in flight to a server."""
+        """Abandon requests in flight to a server."""
         if self._transport is not None:
             self._transport.cancel()
 
     # -- documents -------------------------------------------------------------------------
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
-        """Run documents of one task through the harness and score them."""
+        """Run documents of one task through the harness, or score their earlier answers."""
         answers, left = [], []
         for item in items:
             fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
@@ -396,7 +395,7 @@ class HarnessModel(Model):
         return answers
 
     def has_at_hand(self, item: Item) -> bool:
-        """Whether an item was answered before, to the very same prompt."""
+        """Whether an earlier answer to exactly the same prompt is at hand."""
         (task, doc), earlier = item, self.at_hand.get(item)
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
@@ -429,11 +428,11 @@ class HarnessModel(Model):
         )
 
     def _require_scores(self, task: str) -> None:
-        """Notice a metric that no document has, before all of them are paid for."""
+        """Raise if no answer so far has a metric's score, before the run pays for them all."""
         missing = [o for name, o in self.measured[task].items() if (task, name) not in self._scored]
         if not missing:
             return
-        # A copy: other threads add to it meanwhile. A judge that fails says nothing of the task.
+        # A copy, because other threads add to it. A failed judge says nothing about the task.
         scored = [
             answer
             for item, answer in list(self.administered.items())
@@ -453,9 +452,9 @@ class HarnessModel(Model):
     # -- recorded answers --------------------------------------------------------------------
 
     def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
-        """Score recorded answers again, so that results files hold them; asks the model nothing.
+        """Score recorded answers again for the results files, without asking the model.
 
-        The model is loaded all the same if its chat template shapes the prompts.
+        The model is loaded nevertheless if its chat template shapes the prompts.
         """
         if not self.sessions and self._spec.harness.get("apply_chat_template"):
             HarnessModel.open(self)
@@ -466,25 +465,25 @@ class HarnessModel(Model):
                 self._replay(item, record["responses"])
 
     def _replay(self, item: Item, responses: Any) -> Administered:
-        """Score an answer that was given before."""
+        """Score an earlier answer again."""
         [one] = self.sessions[item[0]].administer([item[1]], Recorded(responses))
         self.administered[item] = one
         return one
 
 
 class StoredModel(HarnessModel):
-    """A model that cannot be asked: it answers what its logs have."""
+    """A model that answers from its logs and cannot be asked anything else."""
 
-    #: Whether answers were matched by document, as their prompts came from another template.
+    #: Whether answers were matched by document, because their prompts used another chat template.
     by_document = False
 
     def open(self) -> None:
-        """Load the task alone."""
+        """Load the task, without a model."""
         if not self.sessions:
             self.sessions = self._open_sessions(PlaceholderLM())
 
     def has_at_hand(self, item: Item) -> bool:
-        """Whether it was asked this prompt or, by a chat template of its own, this document."""
+        """Whether the logs answer this prompt or, if a chat template applies, this document."""
         if super().has_at_hand(item) or not self._spec.harness.get("apply_chat_template"):
             return super().has_at_hand(item)
         earlier, session = self.at_hand.get(item), self.sessions[item[0]]
@@ -493,7 +492,13 @@ class StoredModel(HarnessModel):
         return self.by_document
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
-        """Score what its logs hold; what they lack nobody can be asked for."""
+        """Score the answers in the logs.
+
+        Raises
+        ------
+        MetricError
+            The logs have no answer to the same prompt.
+        """
         for task, doc in items:
             if not self.has_at_hand((task, doc)):
                 raise MetricError(
@@ -503,7 +508,7 @@ class StoredModel(HarnessModel):
 
 
 def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
-    """Compare the banks of a task with the task as one model is asked it; warnings, or a refusal.
+    """Check the banks of a task against the task as one model is asked it; return warnings.
 
     Raises
     ------
@@ -525,7 +530,7 @@ def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list
 
 
 def scores_of(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:
-    """(raw, score) of an answer by outcome; one that failed (its judge, say) spoils no other."""
+    """Return (raw, score) of an answer by outcome, without the outcomes that failed to score it."""
     scored: dict[str, tuple[float, float]] = {}
     refused: MetricError | None = None
     for name, outcome in outcomes.items():

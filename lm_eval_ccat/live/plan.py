@@ -1,4 +1,4 @@
-"""What a ranking needs before it starts: outcomes, weights, prices, known results, its identity."""
+"""`Plan`: all a ranking needs to start: outcomes, weights, prices, known results, identity."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from .tasks import open_plain
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
 Measured = Mapping[str, Mapping[str, Outcome]]
-#: What of a run's identity tells whether answers are scored by the same code.
+#: Key of a run's identity that shows whether the same code scores the answers.
 SCORING = "scoring_code_sha256"
-#: Items of all tasks together that each model of a ranking of several tasks gets first.
+#: Warm-up items per model, over all tasks together, in a ranking of several tasks.
 GROUP_WARMUP = 60
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one model's documents are expected to take.
+    """Expected cost of one model's documents.
 
     ``mean`` and ``largest`` are costs of one document in the budget's currency; ``known`` is
-    False where the price is not stated.
+    False if the model has no price.
     """
 
     mean: float
@@ -64,26 +64,26 @@ class Plan:
     ----------
     spec : Spec
     measured : dict of task to (dict of name to Outcome)
-        Of every answer of the task.
+        Outcomes of every answer to the task.
     sessions : dict of task to TaskSession
-        To look at documents and prompts; they need have no model.
+        Sessions for reading documents and prompts; they may lack a model.
     prices : dict of model to float
-        Of one unit, in `currency`.
+        Price of one unit, in `currency`.
     units : dict of item to float, or None
         Relative size of each item.
     forecasts : dict of model to Forecast
     currency : {"items", "usd"}
     known : dict of model to KnownMean, or None
     weights : dict of task to float
-        Of several tasks in the score that is ranked by.
+        Weights of several tasks in the score that ranks the models.
     groups : dict of name to (dict of task to float)
-        Groups of tasks whose scores are reported beside it, with their own weights.
+        Groups of tasks whose scores are also reported, with their own weights.
     warnings : tuple of str
-        Of the banks.
+        Warnings about the banks.
     of_harness : dict of name to Group
-        Groups of the tasks, as the harness has them.
+        Groups of the tasks, as the harness defines them.
     rule : StoppingRule or None
-        When to stop, where the words of ``stop:`` do not say it.
+        Stopping rule that replaces the one of ``stop:``.
     """
 
     spec: Spec
@@ -102,22 +102,22 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """The task, in a word."""
+        """The task's name, or "all tasks"."""
         return self.outcome.task if len(self.measured) == 1 else "all tasks"
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """The outcome of each task that counts most."""
+        """The outcome that counts most, by task."""
         return {task: leading(of) for task, of in self.measured.items()}
 
     @property
     def outcome(self) -> Outcome:
-        """The first task's, the only one unless several tasks are ranked together."""
+        """The leading outcome of the first task, the only one unless several are ranked."""
         return next(iter(self.outcomes.values()))
 
     @property
     def alone(self) -> Outcome | None:
-        """The outcome if there is only one."""
+        """The only outcome, or None if there are several."""
         outcomes = [outcome for of in self.measured.values() for outcome in of.values()]
         return outcomes[0] if len(outcomes) == 1 else None
 
@@ -136,13 +136,13 @@ class Plan:
 
     @property
     def label(self) -> str:
-        """What the ranking is by, in a few words."""
+        """The metric of the ranking, in a few words."""
         labels = list(dict.fromkeys(o.metric.label for o in self._steering))
         return labels[0] if len(labels) == 1 else f"{WEIGHTED_MEAN} of {', '.join(labels)}"
 
     @property
     def key(self) -> str:
-        """The result's key of what is ranked by: of several, the weighted mean of theirs."""
+        """The key of the ranked score in results: of one outcome, or of a weighted mean."""
         keys = list(dict.fromkeys(o.results_key for o in self._steering))
         return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
@@ -152,22 +152,22 @@ class Plan:
 
     @property
     def budget(self) -> float | None:
-        """The Ranker's budget, in `currency`; a time budget is kept by the clock."""
+        """The Ranker's budget, in `currency`; a time budget is not among its arguments."""
         return self.spec.budget.get("usd", self.spec.budget.get("items"))
 
     @property
     def warmup(self) -> int:
-        """Items of every task that each model gets first; of many tasks not many."""
+        """Items of every task that each model gets first; fewer with several tasks."""
         n, stated = len(self.measured), self.spec.warmup
         return stated if n == 1 else min(stated, max(2, GROUP_WARMUP // n))
 
     @property
     def seconds(self) -> float | None:
-        """The time budget."""
+        """The time budget in seconds, or None."""
         return self.spec.budget.get("seconds")
 
     def expected_usd(self, model: str, item: Item) -> float | None:
-        """Dollars that an attempt is expected to cost; None where the price is not known."""
+        """Return the expected cost of an attempt in dollars; None if the price is unknown."""
         forecast = self.forecasts[model]
         if not forecast.known:
             return None
@@ -176,9 +176,9 @@ class Plan:
     def charge(
         self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
     ) -> tuple[float, float | None]:
-        """(cost in `currency`, dollars or None) of one answer, for whose judging was paid.
+        """Return (cost in `currency`, dollars or None) of one answer, including its judging.
 
-        An answer that was paid for before (`prior`) costs what judging it cost just now.
+        An answer that was paid for before (`prior`) costs only what judging it costs now.
         """
         price, judge = self.spec.model(model).price, self.spec.judge.item
         usd = None
@@ -191,7 +191,7 @@ class Plan:
         return 0.0 if prior else 1.0, usd
 
     def ranker_arguments(self) -> Record:
-        """The Ranker's arguments, as JSON values for the journal's header."""
+        """Return the Ranker's arguments, as JSON values for the journal's header."""
         spec, several, units = self.spec, not self.alone, None
         if self.units is not None:  # in bank order
             by_task = {
@@ -214,12 +214,12 @@ class Plan:
         }
 
     def _strata(self, field: str) -> list[str]:
-        """A field of each document, in bank order.
+        """Return a field of each document, in bank order.
 
         Raises
         ------
         UsageError
-            Documents have no such field, or there are several tasks.
+            A document lacks the field, or the ranking has several tasks.
         """
         if len(self.measured) > 1:
             raise UsageError("`strata:` is for one task; several tasks are strata by themselves")
@@ -236,7 +236,7 @@ class Plan:
         return values
 
     def shares(self) -> dict[str, dict[str, float]]:
-        """Weights of all outcomes: those of their tasks, shared out by their own."""
+        """Return the weight of each outcome: the task's weight, divided by the outcomes' own."""
         sizes = {task: float(o.bank.n_items) for task, o in self.outcomes.items()}
         weights = {}
         for task, of in self.measured.items():
@@ -245,16 +245,16 @@ class Plan:
         return weights
 
     def items(self) -> list[Item]:
-        """Every item, in bank order."""
+        """Return all items, in bank order."""
         return [(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
 
     def documents(self) -> list[Item]:
-        """Every document of the tasks, those that no bank knows included."""
+        """Return all documents of the tasks, including those that no bank has."""
         return [(task, d) for task, s in self.sessions.items() for d in s.doc_ids]
 
     @property
     def offered(self) -> list[Item]:
-        """Items that the bank lets be asked."""
+        """Items that the Ranker may ask: those that the bank of a weighted outcome keeps."""
         kept = [
             np.logical_or.reduce([o.bank.kept for o in of.values() if o.weight > 0.0])
             for of in self.measured.values()
@@ -262,13 +262,13 @@ class Plan:
         return [item for item, k in zip(self.items(), np.concatenate(kept)) if k]
 
     def new_ranker(self) -> Ranker:
-        """A Ranker in its initial state."""
+        """Return a Ranker in its initial state."""
         rule = {} if self.rule is None else {"stop": self.rule}
         header = {"task": {"name": self.outcome.task}}
         return make_ranker(self.banks, {**header, "ranker": {**self.ranker_arguments(), **rule}})
 
     def facts(self) -> Record:
-        """What a reader of the run needs to know of it, as JSON values."""
+        """Return what a reader of the run needs to know about it, as JSON values."""
         every = [o for of in self.measured.values() for o in of.values()]
         of_each = {
             t: {k: facts_of_outcome(o) for k, o in of.items()} for t, of in self.measured.items()
@@ -288,7 +288,7 @@ class Plan:
         }
 
     def identity(self) -> Record:
-        """The journal's header: `facts`, and what must be the same for a run to be resumed."""
+        """Return the journal's header: `facts`, and what must be unchanged to resume the run."""
         facts, sessions = self.facts(), self.sessions
         prompts = "\x1e".join(p for s in sessions.values() for d in s.doc_ids for p in s.prompts(d))
         hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
@@ -325,14 +325,14 @@ def make_plan(spec: Spec) -> Plan:
     Raises
     ------
     UsageError
-        A money budget with a model whose price is unknown, for instance.
+        Options conflict, such as a budget in dollars with a model whose price is unknown.
     CcatError
-        The bank, the task or their metric cannot be used together.
+        The bank, the task and the metric do not fit together.
     """
-    currency_of(spec)  # what cannot be paid is said before the task is loaded
+    currency_of(spec)  # refuse what has no price before loading the task
     bank: Bank = spec.bank
     if isinstance(bank, str | Path) and bank and not Path(bank).is_dir():
-        bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
+        bank = ItemBank.load(bank)  # refuse a missing file before loading the task
     sessions, groups = open_plain(spec)
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
@@ -347,7 +347,7 @@ def make_plan(spec: Spec) -> Plan:
         warnings += warned
         scored = measured[task].values()
         noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in scored)
-    if len(warnings) > 1:  # one for each task of a group would hide what else is said
+    if len(warnings) > 1:  # one per task of a group would hide all other warnings
         warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
     warnings += filter(None, noise)
     weights: dict[str, float] = {}
@@ -374,7 +374,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
     wanted = Wanted(name or None, tasks[0], filtered or None)
     full = donors.own and ScoreTable.read(donors.own, wanted.metric, wanted.task, wanted.filter)
     _, bank = lent(donors.paths, full or None, wanted)
-    # Of the same scores the same bank, whatever the day: a run is known by its bank.
+    # Drop the date: a run is identified by its bank, so equal scores must give equal banks.
     return replace(bank, made=None)
 
 
@@ -386,7 +386,7 @@ def plan_of(
     weights: Mapping[str, float] | None = None,
     **more: Any,
 ) -> Plan:
-    """The plan of a ranking whose tasks are loaded; `more` of its attributes by their names.
+    """Make the plan of a ranking whose tasks are loaded; `more`: further attributes of `Plan`.
 
     Raises
     ------
@@ -395,7 +395,7 @@ def plan_of(
     """
     currency = currency_of(spec)
     expected: dict[Item, Tokens] = {}
-    if any(m.price.known for m in spec.models):  # it takes the prompt of every document
+    if any(m.price.known for m in spec.models):  # this needs the prompt of every document
         for task, of in measured.items():
             for doc, tokens in _expected(sessions[task], leading(of).bank.doc_ids).items():
                 expected[task, doc] = tokens
@@ -404,7 +404,7 @@ def plan_of(
         costs = [1.0]
         if model.price.known:
             judged = spec.judge.item or 0.0
-            # A second for a document stands for a time not measured yet; costs told correct it.
+            # Assume one second per document until it is measured; observed costs correct it.
             costs = [model.price.cost(tokens, 1.0) + judged for tokens in expected.values()]
         mean, largest = sum(costs) / len(costs), max(costs)
         forecasts[model.name] = Forecast(mean, largest, model.price.known)
@@ -420,7 +420,7 @@ def plan_of(
 
 
 def currency_of(spec: Spec) -> str:
-    """Dollars where every price is known and the budget is not one of items.
+    """Return "usd" if every price is known and the budget is not in items, else "items".
 
     Raises
     ------
@@ -441,7 +441,7 @@ def currency_of(spec: Spec) -> str:
 
 
 def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
-    """What each document is expected to take, from the lengths of its prompt and its reference."""
+    """Estimate the tokens of each document, from the lengths of its prompt and its reference."""
     documents = internals.documents(session.task)
     generates = internals.output_type(session.task) == "generate_until"
     expected = {}
@@ -459,7 +459,7 @@ def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
 
 
 def _sizes(spec: Spec, expected: Mapping[Item, Tokens]) -> dict[Item, float] | None:
-    """Relative size of each document where every model is paid by the token; mean 1."""
+    """Return the relative cost of each document if every model is paid by the token; mean 1."""
     read = sum(m.price.input or 0.0 for m in spec.models)
     written = sum(m.price.output or 0.0 for m in spec.models)
     sizes = {item: read * t.input + written * t.output for item, t in expected.items()}
@@ -468,7 +468,7 @@ def _sizes(spec: Spec, expected: Mapping[Item, Tokens]) -> dict[Item, float] | N
 
 
 def facts_of_outcome(outcome: Outcome) -> Record:
-    """What a reader of a run needs to know of one outcome."""
+    """Return what a reader of a run needs to know about one outcome."""
     return {
         "metric": outcome.metric.name,
         "filter": outcome.filter,
@@ -493,25 +493,25 @@ def measure(
     models: Collection[str],
     only: bool,
 ) -> tuple[dict[str, Outcome], list[str]]:
-    """The outcomes that are measured of one task, by name, and warnings of their banks.
+    """Return the outcomes to measure on one task, by name, and warnings about their banks.
 
     Parameters
     ----------
     bank, only
-        As `banks_of` takes them; "" is no bank: items are drawn at random.
+        As `banks_of` takes them; "" means no bank: items are drawn at random.
     metrics : mapping of str to float
         Weights by metric (``"exact_match,strict-match"`` with its filter). Empty for the bank's
-        own, or the task's first metric that gives a score per document.
+        metric, or else the task's first metric with a score per document.
     session : TaskSession
     models : collection of str
-        A model that a bank has answers of does not calibrate its own test.
+        Models to measure. Their scores are left out of a bank that was calibrated on them.
 
     Raises
     ------
     UsageError
-        There is a bank for some of the metrics and not for another, or none of the task.
+        A bank is missing for one of the metrics, or for the task.
     CcatError
-        A bank, the task and a metric cannot be used together.
+        A bank, the task and a metric do not fit together.
     """
     outcomes: dict[str, Outcome] = {}
     if not bank:
@@ -552,8 +552,8 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
         As `Spec` has it.
     task : str
     only : bool
-        Whether it is the only task; a single bank is then meant for it, whatever task it names,
-        and compared with it later.
+        Whether it is the only task; a single bank then counts as its bank, whatever task it
+        names, and is checked against it later.
 
     Raises
     ------
@@ -583,29 +583,29 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
 def task_weights(
     weighting: Weighting, sizes: Mapping[str, float], inner: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """How much each task counts.
+    """Return the weight of each task.
 
     Parameters
     ----------
     weighting : "", "documents", "equal", or mapping of task or group to float
-        "" is as the harness weighs the only group that all tasks are of, else by documents. A
-        group's weight, and its equal part among others, is shared out by its own weights.
+        "" takes the harness's weights if all tasks belong to a single group, else weighs by
+        documents. A group divides its weight, or its equal share, by its own weights.
     sizes : mapping of task to float
-        Documents.
+        Numbers of documents.
     inner : mapping of group to (mapping of task to float)
-        Their own weights of those of the tasks that they hold.
+        Each group's own weights of those tasks that belong to it.
 
     Raises
     ------
     UsageError
-        A name is no task or group, a task has no weight, or has two.
+        A name is neither task nor group, or a task has no weight, or two.
     """
     whole = [name for name, of in inner.items() if set(of) == set(sizes)]
     if not weighting:
         return dict(inner[whole[0]] if whole else sizes)
     if weighting == "documents":
         return dict(sizes)
-    if weighting == "equal" and whole:  # of one group its tasks, whatever its subgroups
+    if weighting == "equal" and whole:  # a single group: equal tasks, whatever its subgroups
         weighting = dict.fromkeys(sizes, 1.0)
     elif weighting == "equal":
         held = [set(of) for of in inner.values()]
@@ -636,10 +636,10 @@ def weights_in(
     Parameters
     ----------
     group : Group
-        The harness's.
+        Group of the harness.
     metrics : collection of str
     sizes : mapping of task to float
-        Documents of the tasks.
+        Numbers of documents by task.
     """
     for config in group.aggregate_metric_list or ():
         if config.metric in metrics:
@@ -648,7 +648,7 @@ def weights_in(
 
 
 def _own_weights(group: Any, measured: Measured) -> dict[str, float]:
-    """A group's own weights of its tasks: by documents, unless it says that all count alike."""
+    """Return a group's own weights of its tasks: by documents, unless it weighs all alike."""
     names = dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks())
     leaders = {name: leading(measured[name]) for name in names if name in measured}
     sizes = {name: float(one.bank.n_items) for name, one in leaders.items()}

@@ -16,8 +16,8 @@ from typing import Any
 from ..masking import mask_text
 from ..shown import visible
 
-#: Handlers of the rankings that run now, and how things were before the first of them: logging,
-#: bars and standard output are the process's, and rankings in several threads may overlap.
+#: Handlers of the present rankings, and the state before the first of them: logging, progress bars
+#: and standard output belong to the process, and rankings in several threads may overlap.
 _RUNNING: list[list[logging.Handler]] = []
 _BEFORE = contextlib.ExitStack()
 _LOCK = threading.Lock()
@@ -28,7 +28,7 @@ _FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterator[None]:
     """Switch the harness's progress bars off and send log lines to a file.
 
-    What tasks and models print goes to standard error; standard output is for the result.
+    Output that tasks and models print goes to standard error; standard output is for the result.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _quiet() -> Iterator[None]:
     for one in loggers:
         one.handlers[:], one.propagate = [], True
     loggers[0].setLevel(logging.INFO)
-    # A log line that cannot be written (a full disk) is not worth a traceback on the screen.
+    # A log line that cannot be written (full disk) does not deserve a traceback on the screen.
     complain, logging.raiseExceptions = logging.raiseExceptions, False
     std.tqdm.__init__ = functools.partialmethod(bar, disable=True)
     try:
@@ -87,7 +87,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _LogFile(logging.FileHandler):
-    """The owner's alone from the moment that it exists, and safe to print on a terminal."""
+    """A log file that only its owner can read, credentials masked and control characters shown."""
 
     def _open(self) -> Any:
         return open(
@@ -102,7 +102,7 @@ class _LogFile(logging.FileHandler):
 
 
 class _Telling(logging.Handler):
-    """Tells of warnings and errors, each text once."""
+    """Passes on warnings and errors, each text once."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -110,7 +110,7 @@ class _Telling(logging.Handler):
         self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # The harness's answer to a failed request; our own line says the same with more.
+        # The harness's line about a failed request; ours says the same and more.
         if record.name.startswith("lm_eval.models.api_models"):
             return
         text = record.getMessage()

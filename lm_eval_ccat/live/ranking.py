@@ -1,4 +1,4 @@
-"""`rank`: several models, one task, a few items; from a configuration to its result."""
+"""`rank`: rank models from a configuration, and `dry_run`: forecast what that takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .keywords import Keywords
 
-#: Dollars that a run without a limit may cost before it asks.
+#: Dollars that a run without a limit may cost before it asks for confirmation.
 ASKED_FROM = 1.0
 
 
@@ -39,38 +39,39 @@ def rank(
     observer: Observer | None = None,
     **options: Unpack[Keywords],
 ) -> Result:
-    """Rank models on a task, asking each the most informative items.
+    """Rank models on one or more tasks, asking each model the most informative items.
 
     Parameters
     ----------
     config : dict, path or Spec, optional
-        As the YAML file of the command ``rank``.
+        Options, or the YAML file of the command ``rank``.
     run_dir : path, optional
-        Where the journal, the result and each model's files are kept, so that the run can be
-        resumed.  Without it failed requests are retried all the same, and nothing is written.
-        ``s3://bucket/name`` (any file system of fsspec) is copied to from a local folder ``name``.
+        Directory of the journal, the result and each model's files, from which the run can be
+        resumed. Without it nothing is written, but failed requests are retried all the same. A run
+        in ``s3://bucket/name`` (any file system of fsspec) is copied there from a local folder
+        ``name``.
     resume : bool, optional
-        Go on with what `run_dir` holds. Budget, prices, addresses, timeouts and concurrency may
+        Continue the run in `run_dir`. Budget, prices, addresses, timeouts and concurrency may
         have changed, and models may join; nothing is paid for twice.
     retry : bool or str, optional
-        With `resume`: take up models that were set aside again, all or the one named.
+        With `resume`: restore models that were set aside, all of them or the one named.
     executor : str, optional
-        Where models run: ``local``, in this process; ``ray`` or ``ray:ADDRESS``, as actors of a Ray
-        cluster on this machine, or of another.
+        Where models run: ``local``, in this process; ``ray``, as actors of a Ray cluster on this
+        machine; or ``ray:ADDRESS``, of another cluster.
     observer : Observer, optional
-        Is told of warnings and progress.
+        Receives warnings and progress.
     **options
-        The keys of that file (``task``, ``models``, ``budget``, ...), in place of its own.
+        Keys of that file (``task``, ``models``, ``budget``, ...), which replace its values.
 
     Returns
     -------
     Result
-        After Ctrl-C too; its ``content["interrupted"]`` then says so.
+        The result, also after Ctrl-C; ``content["interrupted"]`` is then true.
 
     Raises
     ------
     CcatError
-        The configuration, bank, task or a model cannot be used, or the directory not be written.
+        The configuration, bank, task or a model is unusable, or the directory is not writable.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def rank(
             )  # fmt: skip
     trackers = wanted(spec.harness)
     if resume and run_dir and spec.save_bank and spec.bank:
-        # What the run began with: the file may have grown by it since.
+        # Use the bank that the run began with: the run may have added to the file since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
     address = None if executor == "local" else address_of(executor)
     if executor != "local" and spec.prior:
@@ -104,7 +105,7 @@ def rank(
             run.models = ray_models(address, run)
         for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
             watcher.warn(warning)
-        if not resume:  # what goes on was told when it began
+        if not resume:  # a resumed run printed this when it began
             _before(run.plan, watcher)
         run.ask()
         result = run.finish(further=True)
@@ -115,15 +116,15 @@ def rank(
 
 
 def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = False) -> Record:
-    """Forecast what a ranking may take, without loading or asking a model.  See `forecast`.
+    """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
     Parameters
     ----------
     config, observer
         As `rank` takes them.
     probe : bool, optional
-        Load each model and ask it one document all the same: a wrong address, key, name or
-        tokenizer shows then. The content has a key ``probe`` more, by model.
+        Load each model nevertheless and ask it one document, which reveals a wrong address, key,
+        name or tokenizer. The returned mapping then has a key ``probe``, by model.
     """
     watcher = observer or Observer()
     spec = Spec.read(config, warn=watcher.warn).require_ranking()
@@ -168,12 +169,12 @@ def _before(plan: Plan, observer: Observer) -> None:
 
 
 def _require_warmup(plan: Plan, observer: Observer) -> None:
-    """Refuse a budget that does not reach for the first items of every model.
+    """Refuse a budget that does not cover the first items of every model.
 
     Raises
     ------
     UsageError
-        Naming the least that does.
+        The budget is too small; the message names the least that is enough.
     """
     if plan.budget is None:
         return

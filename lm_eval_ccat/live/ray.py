@@ -1,7 +1,7 @@
 """``rank --executor ray``: each model is an actor of a Ray cluster.
 
-The Ranker and the journal stay with the driver; an actor only runs documents.  When its node is
-lost, the documents that it had are put again to a new actor, which Ray starts where there is room.
+The Ranker and the journal stay with the driver; an actor only runs documents. When its node is
+lost, a new actor, which Ray starts where it finds room, is asked its open documents again.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that an actor may take to load its model, once it has a place.
+#: Seconds that an actor may take to load its model, once it has a node.
 OPEN_SECONDS = 1800.0
-#: Seconds of waiting for a place after which it is said what is missing, and again after as many.
+#: Seconds between two reports of what is missing while a model waits for a node.
 SAY_SECONDS = 10.0
-#: Times that one model's actor is started again.
+#: Most restarts of one model's actor.
 RESTARTS = 5
-#: Threads of an actor; a run never asks for more at once than the model takes.
+#: Threads of an actor; a run never makes more concurrent calls than the model has slots.
 ACTOR_THREADS = 256
 
 
 class ActorLost(ConnectionError):
-    """The node or process of an actor died; what it was doing can be done again."""
+    """The node or process of an actor died; its calls can be repeated."""
 
 
 class ModelActor:
-    """The remote side: a model behind the harness on some node of the cluster."""
+    """The remote side: a model of the harness on some node of the cluster."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         import os
@@ -49,18 +49,18 @@ class ModelActor:
         self.model = HarnessModel(**arguments, warn=self.warnings.append)
 
     def open(self) -> tuple[int, int, list[str]]:
-        """Load the model; (calls at the same time, documents per call, warnings)."""
+        """Load the model; return (concurrent calls, documents per call, warnings)."""
         self.model.open()
         return self.model.slots, self.model.batch, self.warnings
 
     def ask(self, items: Sequence[Item]) -> tuple[list[Answer], list[Administered]]:
-        """Run documents; the answers, and what the harness logs of them."""
+        """Run documents; return the answers, and what the harness logs about them."""
         answers = self.model.ask(items)
         return answers, [self.model.administered[answer.item] for answer in answers]
 
 
 class RayModel(HarnessModel):
-    """The driver's side of one actor, as a run drives it."""
+    """The driver's side of one actor."""
 
     def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], object]) -> None:
         super().__init__(**arguments, warn=warn)
@@ -80,7 +80,7 @@ class RayModel(HarnessModel):
     def _start(self) -> None:
         import ray
 
-        if self._gone is not None:  # another thread of this model has waited in vain
+        if self._gone is not None:  # another thread of this model has given up
             raise self._gone
         self._starts += 1
         if self._starts > RESTARTS + 1:
@@ -109,7 +109,7 @@ class RayModel(HarnessModel):
             self._warn(warning)
 
     def _find_place(self) -> dict[str, object]:
-        """Reserve what the actor asks for, and wait for it as long as a model may be away."""
+        """Reserve the actor's resources, and wait for them as long as a model may be away."""
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -130,7 +130,7 @@ class RayModel(HarnessModel):
         return {"scheduling_strategy": PlacementGroupSchedulingStrategy(self._place)}
 
     def _leave_place(self) -> None:
-        """Free what was reserved."""
+        """Free the reserved resources."""
         from ray.util.placement_group import remove_placement_group
 
         if self._place is not None:
@@ -138,7 +138,7 @@ class RayModel(HarnessModel):
             self._place = None
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
-        """Put documents to the actor; a lost actor is replaced and the error says to try again."""
+        """Ask the actor; replace a lost actor, and raise an error after which the run retries."""
         import ray
 
         actor = self._actor
@@ -155,7 +155,7 @@ class RayModel(HarnessModel):
     def _replace(self, lost: Any) -> None:
         with self._lock:
             if self._actor is not lost:
-                return  # another thread of this model has done so
+                return  # another thread of this model has replaced it
             logger.warning("%s: its node was lost; starting it again", self.name)
             self._start()
 
@@ -180,7 +180,7 @@ def _free(bundle: Mapping[str, float]) -> str:
 
 
 def ray_models(address: str | None, run: Run) -> list[RayModel]:
-    """One actor per model, on the cluster at an address or a local one; none is started yet."""
+    """Return one actor per model, on the cluster at `address` or a local one; starts none yet."""
     connect(address)
     arguments = {"spec": run.plan.spec, "measured": run.plan.measured}
     return [RayModel({"entry": entry, **arguments}, run.warn_once) for entry in run.asked]

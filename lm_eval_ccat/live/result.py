@@ -1,7 +1,7 @@
-"""`Result`: what a run found, as rows and as JSON, and what casts doubt on it.
+"""`Result`: what a run found, as rows and as JSON, and warnings that cast doubt on it.
 
-Scores alone do not show that a server swapped the model, cut half of the answers short or withheld
-them. Warnings say so on every surface of a result.
+Scores alone do not show that a server swapped the model, or cut short or withheld half of the
+answers. Warnings say so wherever a result is shown.
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
-#: Exit codes: the goal is met, ties are left, a model failed.
+#: Exit codes: goal met, ties remain, partial (interrupted, a model set aside, or empty answers).
 MET, TIES, PARTIAL = 0, 3, 4
-#: Share of empty answers from which they are warned of.
+#: Share of empty answers from which on the result warns of them.
 MANY_EMPTY = 0.1
-#: Version of the JSON; results of earlier versions state none.
+#: Version of the JSON; the first results stated none.
 SCHEMA = 1
-#: Items below which a score by itself says too little to be shown on a board.
+#: Fewest items for which a board shows a score of their own.
 FEWEST_ITEMS = 5
 
 
 @dataclass(frozen=True, repr=False)
 class Result(Shown):
-    """The result of a run: its ranking, what asking took, and warnings.
+    """The result of a run: its ranking, its cost, and warnings.
 
     Attributes
     ----------
     ranking : Ranking
         Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
     facts : dict
-        What the run measures, as the header of its journal states it (see `Plan.facts`).
+        Facts about what the run measures, from the header of its journal (see `Plan.facts`).
     tally : Tally
-        What asking each model took, and what its server said.
+        What each model was asked and cost, and what its server reported.
     scorer : dict or None
-        What computed the metric.
+        Code or model that computed the metric.
     run_dir : Path or None
     seconds : float
     interrupted : bool
     finished : bool or None
-        Of a run that is read from its directory: whether it is over.
+        Whether the run is over, if it was read from its directory.
     in_flight : list of dict
-        Its asks without an answer, ``model`` and ``doc_id``.
+        Asks without an answer in such a run, as ``model`` and ``doc_id``.
     changes, warnings : list of str
-        What changed during the run, and what a reader should know.
+        Changes during the run, and warnings to the reader.
     exit_code : int
-        0 all decided, 3 ties left, 4 partial: that of the command ``rank``.
+        Exit code of the command ``rank``: 0 goal met, 3 ties remain, 4 partial.
     signature : str
     last_line : int
-        Number of journal lines that the result is made from.
+        Number of journal lines that the result is based on.
     further : dict of str to dict
-        Once the run has ended: the other scores of the same answers, as JSON.
+        Other scores of the same answers, as JSON, once the run has ended.
 
     Examples
     --------
@@ -101,17 +101,17 @@ class Result(Shown):
 
     @property
     def models(self) -> tuple[ModelRow, ...]:
-        """What is known of each model."""
+        """One row per model."""
         return self.ranking.models
 
     @property
     def pairs(self) -> tuple[PairRow, ...]:
-        """What is known of each pair."""
+        """One row per pair of models."""
         return self.ranking.pairs
 
     @cached_property
     def money(self) -> dict[str, float] | None:
-        """Dollars of all models: billed, assumed and unknown; None where no price is known."""
+        """Dollars over all models: billed, assumed and unknown; None if no price is known."""
         paid = (self.tally.money(row.name) for row in self.models)
         return sum_of(columns for columns in paid if columns is not None)
 
@@ -124,7 +124,7 @@ class Result(Shown):
 
     @cached_property
     def content(self) -> RankingContent:
-        """JSON values as ``result.json`` holds them, figures on the metric's own scale."""
+        """JSON values of ``result.json``, figures on the metric's own scale."""
         ranking, report = self.ranking.to_dict(), self.facts.get("report", {})
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
@@ -174,7 +174,7 @@ def _paid(money: Mapping[str, float] | None) -> float | None:
 
 
 def _effort(tally: Tally, name: str) -> ModelContent:
-    """What asking one model took, as JSON values; keys that have no value are left out."""
+    """Return the cost of asking one model, as JSON values without empty keys."""
     money, sources = tally.money(name), sorted(tally.token_sources.get(name, ()))
     tokens = {
         "input": tally.input_tokens.get(name, 0.0),
@@ -210,18 +210,18 @@ def result_of(
     seconds: float | None = None,
     fail_on_empty: float | None = None,
 ) -> Result:
-    """The current result of a run.
+    """Return the current result of a run.
 
     Parameters
     ----------
     facts : mapping
-        As `Plan.facts` has them.
+        Facts as `Plan.facts` returns them.
     scorer : mapping or None
     book : Book
     run_dir : Path or None
     interrupted : bool, optional
     seconds : float, optional
-        How long it ran; default up to now.
+        How long the run took; default: the time until now.
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
     """
@@ -239,7 +239,7 @@ def result_of(
     ] + doubts(tally, calibrated)
     task, lm_eval = facts["task"]["name"], facts["versions"]["lm_eval"]
     signature = signed(ranking.signature, task, scorer, lm_eval)
-    if tally.put_aside:  # no other run asks just the same
+    if tally.put_aside:  # such a run cannot be reproduced
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
         ranking,
@@ -258,18 +258,18 @@ def result_of(
 
 
 def state(folder: str | Path, lines: int | None = None) -> Result:
-    """Return a ranking's state from its run directory; nothing is loaded or asked.
+    """Return a ranking's state from its run directory, without loading or asking anything.
 
     Parameters
     ----------
     folder : path
     lines : int, optional
-        The state after so many lines of the journal; default the present one.
+        Number of journal lines after which to take the state; default: all.
 
     Raises
     ------
     RunError
-        There is no ranking in the folder, or its journal is damaged.
+        The folder holds no ranking, or its journal is damaged.
     """
     book, header = rebuild(folder, lines)
     place, elapsed = Path(folder), book.tally.elapsed
@@ -280,14 +280,14 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
         in_flight=[
             {"model": ask.model, "doc_id": book.journal.filed(ask.item)} for ask in book.unanswered
         ],
-        # Pairs that are decided so far need not stay so.
+        # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
         further=_further(place, result.last_line),
     )
 
 
 def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
-    """Read the further scores of ``result.json``, which no journal holds, if it is up to date."""
+    """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
     try:
         kept = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         return dict(kept["further"]) if kept["last_line"] == last_line else {}
@@ -296,9 +296,9 @@ def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
 
 
 def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
-    """A ranking with the scales that the run's header states, its parts included.
+    """Return a ranking, with its parts, on the scales that the run's header states.
 
-    The outcomes of an only task are then those of the ranking.
+    With a single task, the ranking takes over the task's outcomes.
     """
     ranking, tasks = replace(ranking, scale=Scale.from_dict(report["scale"])), {}
     for task, of_task in ranking.tasks.items():
@@ -314,7 +314,7 @@ def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
 
 
 def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingContent:
-    """Return the block of one outcome beside the whole, with its description."""
+    """Return the JSON of one outcome, with its description, from its ranking's JSON."""
     about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     models = {
         m: {k: v for k in about if (v := one.get(k, about)) is not about}
@@ -327,19 +327,19 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
 
 
 def board_of(ranking: Ranking) -> list[Record]:
-    """One entry per column: the average first, then groups, then tasks.
+    """Return one entry per column: the average first, then groups, then tasks.
 
     Parameters
     ----------
     ranking : Ranking
-        Of several tasks, its parts on their own scales.
+        Ranking of several tasks, with its parts on their own scales.
 
     Returns
     -------
     list of dict
         ``name``, ``kind`` ("average", "group" or "task"), ``weight`` (of a task), ``items`` of the
         benchmark, and ``models``: by name ``estimate``, ``standard_error`` and ``items``, or only
-        ``items`` where they are too few (``too_few``) for a score of their own.
+        ``items`` if they are too few (``too_few``) for a score of their own.
     """
     total, columns = sum(ranking.weights.values()), []
     parts = [("average", "average", ranking)]
@@ -364,13 +364,13 @@ def board_of(ranking: Ranking) -> list[Record]:
 
 
 def doubts(tally: Tally, calibrated: object = None) -> list[str]:
-    """Return warnings of answers that may not be comparable, one sentence each.
+    """Return warnings about answers that may not be comparable, one sentence each.
 
     Parameters
     ----------
     tally : Tally
     calibrated : mapping, optional
-        Settings of generation that the bank was calibrated on, as the harness names them.
+        Generation settings of the bank's calibration, by the harness's names.
     """
     sentences = [
         f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one metric; "
@@ -410,12 +410,12 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
 
 
 def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:
-    """Where the requests to a model, as they were sent, differ from those of the calibration."""
+    """Return how the requests sent to a model differ from those of the calibration."""
     limits = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
     differences = []
     for what, keys in {"temperature": ("temperature",), "token limit": limits}.items():
         was, now = (next((of[key] for key in keys if key in of), None) for of in (calibrated, sent))
-        if what == "temperature":  # the harness sends 0 where a task says nothing
+        if what == "temperature":  # the harness sends 0 if a task sets none
             was, now = was or 0, now or 0
         if None not in (was, now) and was != now:
             differences.append(f"with {what} {now} in place of {was}")
@@ -428,36 +428,36 @@ def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]
 
 
 class Observer:
-    """Is told of a run, from the thread that waits for it; by default only warnings are printed."""
+    """Receives the events of a run, in the thread that waits for it; by default prints warnings."""
 
     def warn(self, message: str) -> None:
         """Warn the person; may be called from any thread."""
         print(f"warning: {message}", file=sys.stderr)
 
     def note(self, message: str) -> None:
-        """Report something normal that is good to know."""
+        """Report something useful that is no problem."""
 
     def confirm(self, question: str) -> bool:
-        """Whether to go on; by default whoever called has made up their mind."""
+        """Ask the person whether to go on; the default does not ask and goes on."""
         return True
 
     def begin(self, plan: Plan, book: Book) -> None:
-        """A ranking starts; `book` is to be looked at from this thread alone."""
+        """Note that a ranking starts; read `book` only from this thread."""
 
     def tick(self) -> None:
-        """Take note that time has passed or an answer has come."""
+        """Note that time has passed or an answer has arrived."""
 
     def end(self) -> None:
-        """Take note that nothing more is asked."""
+        """Note that the run asks nothing more."""
 
     def finished(self, result: Result) -> None:
-        """The result is there; files are written after this, lest a full disk hide it."""
+        """Receive the result, before files are written, in case the disk is full."""
         for warning in result.warnings:
             self.warn(warning)
 
 
 class ProgressBar(Observer):
-    """One bar that counts documents, as the harness shows its own progress."""
+    """A progress bar that counts documents, in the style of the harness."""
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Draw the bar."""

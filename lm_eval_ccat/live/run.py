@@ -32,39 +32,39 @@ from .spec import Spec
 from .surfaces import may_change
 from .tasks import require_model_types
 
-#: Records of a run in which nothing was answered yet.
+#: Kinds of records that may occur in a run without answers.
 _FIRST = ("header", "session", "ask", "release", "note", "lost", "drop", "end")
 
 
 class Run:
-    """A run of some models, whose journal, ranker and line it holds while it is open.
+    """A run of one or more models; while open, it holds their journal, ranker and line.
 
-    Its parts are made when they are first looked at, and may be replaced before: `plan` on
-    entering, then `models` and `book`, which begins the run directory or takes it up.
+    Entering the run makes its `plan`; first use makes `models` and `book`, which starts or
+    resumes the run directory. Each may be replaced before that.
 
     Parameters
     ----------
     spec : Spec
     run_dir : path, optional
-        Where the journal and the result are kept; without it the journal is in memory.
+        Directory of the journal and the result; without it the journal is kept in memory.
     observer : Observer, optional
     resume : bool, optional
-        Go on with what `run_dir` holds: what may change while a run lives is changed, and models
-        that were away are asked again.
+        Continue the run in `run_dir`: apply the options that may change, and ask models that were
+        away again.
     retry : bool or str, optional
-        Take up models that were set aside for good again, all or the one named.
+        Restore models that were set aside for good: all of them, or the one named.
     asked : collection of str, optional
-        Names of the models that may be asked; default all of the spec.
+        Names of the models that may be asked; default: all models of the spec.
     plan : Plan, optional
-        Where the tasks are loaded already, by a harness that runs itself.
+        Plan of tasks that are loaded already, by a harness that called us.
     models : sequence of HarnessModel, optional
-        Default the harness's, in this process.
+        Default: the harness's models of the spec, in this process.
 
     Attributes
     ----------
     directory : RunDirectory or None
     ended : bool
-        Whether the ranking ended by itself.
+        Whether the ranking ended by itself, not by an interrupt.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Run:
                 place = self.directory.path
                 if self.resume and not self.directory.journal.exists():
                     raise RunError(f"nothing to resume: {place} holds no ranking")
-                # What got no answer, as its metric was mistyped, say, may be started over.
+                # A run without answers (after a mistyped metric, say) may be started over.
                 if not self.resume and holds_answers(self.directory):
                     raise RunError(
                         f"{place} already holds a ranking; continue it with --resume, show it "
@@ -132,12 +132,12 @@ class Run:
 
     @cached_property
     def models(self) -> Sequence[HarnessModel]:
-        """The models to ask, none of them opened yet, with their earlier answers.
+        """The models to ask, with their earlier answers; none of them is open yet.
 
         Raises
         ------
         UsageError
-            ``prior:`` names logs of none of them, or what a model type needs is not installed.
+            ``prior:`` names logs of other models, or a package that a model type needs is missing.
         """
         spec, prior, models = self.plan.spec, self.spec.prior, self._ready
         if not models:
@@ -160,26 +160,26 @@ class Run:
         return models
 
     def warn_once(self, text: str) -> None:
-        """Warn of what several models have in common."""
+        """Warn once of what several models have in common."""
         if text not in self._warned:
             self._warned.add(text)
             self.observer.warn(text)
 
     def _close_models(self) -> None:
-        """Free connections, weights, and GPUs that actors hold."""
+        """Free the models' connections and weights, and the GPUs that actors hold."""
         for model in vars(self).get("models", ()):
             model.close()
 
     @cached_property
     def book(self) -> Book:
-        """A ranker in step with its journal: a new one, or that of the run directory.
+        """The Ranker in step with its journal: new, or resumed from the run directory.
 
         Raises
         ------
         RunError
-            The run is another one.
+            The run directory holds a different run.
         UsageError
-            The model to take up again was not set aside.
+            The model to restore was not set aside.
         """
         book = self._resumed() if self.directory and self.resume else self._begun()
         if self.spec.accept_change and not book.accepts_change:
@@ -189,20 +189,20 @@ class Run:
     # -- what it does --------------------------------------------------------------------------
 
     def ask(self) -> bool:
-        """Ask, score and tell until the ranking ends.
+        """Ask models, score their answers and update the Ranker until the ranking ends.
 
         Returns
         -------
         bool
-            Whether it ended by itself; False after Ctrl-C or a polite kill, when nothing new is
-            asked and everything that arrived is kept.
+            Whether the ranking ended by itself. False after Ctrl-C or SIGTERM, which keep every
+            answer that has arrived.
 
         Raises
         ------
         CcatError
             The journal cannot be written, or no answer can ever be scored.
         """
-        models = self.models  # they may be refused, before the run directory begins
+        models = self.models  # may refuse, so make them before the run directory
         sender, late = Sender(self.plan, self.book, models, self.observer), False
         line = sender.line
         self.observer.begin(self.plan, self.book)
@@ -231,19 +231,19 @@ class Run:
         return self.ended
 
     def ask_beyond(self, model: str, items: Sequence[Item]) -> None:
-        """Ask an open model items that the ranking does not offer; see `Sender.beyond`."""
+        """Ask an open model items that the Ranker does not offer; see `Sender.beyond`."""
         Sender(self.plan, self.book, self.models, self.observer).beyond(model, items)
 
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:
-        """Keep what was observed in the growing bank, and leave the result in the run directory.
+        """Add the observed scores to the growing bank, and write the result to the run directory.
 
         Parameters
         ----------
         names : dict, optional
-            What models of the ranking are called in the bank.
+            Names of models in the bank, by their names in the ranking.
         further : bool, optional
-            Whether the result of a run that has ended holds the scores of the same answers that
-            nobody asked for.
+            Whether the result of a run that has ended also reports other metrics of the same
+            answers.
         """
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
@@ -264,7 +264,7 @@ class Run:
         return result
 
     def write_model_files(self) -> None:
-        """Write the harness's results and samples files of each model; troubles are warned of."""
+        """Write the harness's results and samples files of each model; warn of those that fail."""
         if self.directory is None or not self.ended:
             return
         hub = self.spec.harness.get(HUB) or {}
@@ -293,7 +293,7 @@ class Run:
             journal.path.unlink()
             (directory.path / BANK_FILE).unlink(missing_ok=True)
             shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
-        # The bank first: a journal without it could not be read back.
+        # Write the bank first: without it, the journal could not be read back.
         save_banks(self.plan.banks, directory.path)
         ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
         directory.start({**self.plan.identity(), "command": sys.argv[1:] if ours else None})
@@ -316,8 +316,8 @@ class Run:
         book.note("resume", op="session")
         for ask in book.unanswered if killed else ():
             wire[ask.model] = wire.get(ask.model, 1) - 1
-            if wire[ask.model] >= 0:  # one of the oldest, which may have been billed
-                # It lowers no budget: a run that is killed ends as one that is not.
+            if wire[ask.model] >= 0:  # one of the oldest asks, which may have been billed
+                # Leave the budget alone: a killed run must end as one that was not killed.
                 about = {"column": UNKNOWN, "usd": plan.expected_usd(*ask.pair), "why": "killed"}
                 book.event("lost", model=ask.model, item=ask.item, **about)
         book.change(changed, plan.identity())
@@ -331,7 +331,7 @@ class Run:
         return book
 
     def _take_up_again(self, book: Book) -> None:
-        """Restore models that were set aside; what ended the run for want of them is lifted."""
+        """Restore models that were set aside, and lift the end that their absence caused."""
         plan, aside = self.plan, list(book.tally.set_aside)
         names = aside if self.retry is True else [str(self.retry)]
         for name in names:
@@ -345,25 +345,25 @@ class Run:
             book.change(Differences([], changes, {"budget": budget}), plan.identity())
 
     def require_same(self) -> Differences:
-        """Refuse to go on with what is no longer the same run; else what has changed and may.
+        """Return the allowed changes since the run began; refuse to continue a different run.
 
         Raises
         ------
         RunError
-            Showing each difference that may not be as ``old -> new``.
+            The run differs otherwise; the message shows each such difference as ``old -> new``.
         """
         assert self.directory is not None
         old, new = self.directory.present_identity(), self.plan.identity()
         old["config"] = Spec.recorded(old["config"]).comparable()
         new["config"] = self.plan.spec.comparable()
-        if SCORING not in old["task"]:  # of an earlier version
+        if SCORING not in old["task"]:  # a journal of an earlier version
             del new["task"][SCORING]
         allowed = may_change(*([rf"task\.{SCORING}"] if self.spec.accept_change else []))
         return differences(old, new, allowed).accepted(str(self.directory.path))
 
 
 def holds_answers(directory: RunDirectory) -> bool:
-    """Whether anything beyond first questions is recorded."""
+    """Whether the journal holds answers, or cannot be read."""
     if not directory.journal.exists():
         return False
     try:
@@ -374,7 +374,7 @@ def holds_answers(directory: RunDirectory) -> bool:
 
 
 def _refuse_data_parallel() -> None:
-    """Refuse to be one of several data-parallel processes, before anything is loaded."""
+    """Refuse to run in one of several data-parallel processes, before loading anything."""
     size = os.environ.get("WORLD_SIZE", "1")
     if size.isdigit() and int(size) > 1:
         raise HarnessError(

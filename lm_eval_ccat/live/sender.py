@@ -1,8 +1,8 @@
 """`Sender`: keeps the models of a run busy, and its line moving, until the ranking ends.
 
-One thread drives everything (see `Run.ask`): it sends what the line has to send, takes in what came
-back, tells the line, and looks at the clock. Calls of models run in threads of their own and only
-bring back an answer or an error, of which a model's `Lane` makes what it means.
+One thread drives everything (see `Run.ask`): it sends the asks of the line, collects the results,
+passes them to the line and checks the clock. Calls to models run in threads of their own, which
+only return an answer or an error; the model's `Lane` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .result import Observer
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks at the clock, and between two that an observer gets.
+#: Seconds between two checks of the clock, and between two ticks of the observer.
 POLL, TICK = 0.25, 0.1
-#: Seconds that what is under way gets to arrive at the deadline, and after Ctrl-C.
+#: Seconds to wait for requests in flight at the deadline, and after Ctrl-C.
 GRACE, FAREWELL = 0.6, 2.0
-#: Seconds in which every server shows that it works before any is sent a second request.
+#: Seconds at the start in which every server gets a single request, to show that it works.
 CONTACT = 3.0
 
 
 class Sender:
-    """Sends a run's asks to its models, and brings back what they answer.
+    """Sends a run's asks to its models, and collects their answers.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ class Sender:
     # -- the run ---------------------------------------------------------------------------
 
     def resident(self) -> Iterator[Lane]:
-        """What is there all the time, and the first of those that take turns; none where it ends.
+        """Yield the models that stay open and the first of those that take turns; none at the end.
 
-        They are opened before anything is asked: what cannot work shows before it costs anything.
+        The caller opens them before it asks anything, so that errors show before they cost money.
         """
         ranker, aside = self.book.ranker, self.book.tally.set_aside
-        spent = self.late() and self.book.told  # a new run answers something, however short
+        spent = self.late() and self.book.told  # a new run gets answers, however short its time
         if ranker.done or (self.line.goal and ranker.decided) or spent:
             return
         resident, self._turns = self._split_by_memory()
@@ -107,13 +107,13 @@ class Sender:
         return seconds is not None and self.book.elapsed() >= seconds
 
     def tick(self) -> None:
-        """Let the observer look, now and then."""
+        """Call the observer's `tick` at intervals."""
         if clock() - self._ticked >= TICK:
             self.observer.tick()
             self._ticked = clock()
 
     def finish(self, late: bool) -> None:
-        """Take in what is under way behind the deciding answer, or at the deadline."""
+        """Wait briefly for requests in flight after the deciding answer, or at the deadline."""
         rest = max((lane.rest() for lane in self.lanes.values()), default=0.0)
         self._collect_for(GRACE if late else rest)
         self._abandon("deadline" if late else "behind the deciding answer")
@@ -121,18 +121,18 @@ class Sender:
             self.line.end(f"the time budget of {self.plan.seconds:g} seconds is used up")
 
     def leave(self) -> None:
-        """Keep what arrives in a moment, and ask nothing more."""
+        """Wait a moment for requests in flight, keep their answers, and ask nothing more."""
         self._collect_for(FAREWELL)
         self._abandon("interrupted")
         self.book.note("interrupted")
 
     def beyond(self, model: str, items: Sequence[Item]) -> None:
-        """Put items that the ranking does not offer to an open model; the Ranker is not told.
+        """Ask an open model items that the Ranker does not offer, without telling the Ranker.
 
         Raises
         ------
         RunError
-            One of them cannot be done: what is wanted is a full run.
+            An item gets no answer: a full run needs all of them.
         """
         lane = self.lanes[model]
         self.line.beyond(model, items)
@@ -153,9 +153,9 @@ class Sender:
             raise
 
     def _windows(self) -> dict[str, int]:
-        """Windows of all models, by what they take at once or as the user says."""
+        """Return the windows of all models, by their slots or as the user says."""
         widths = {n: lane.model.slots * lane.model.batch for n, lane in self.lanes.items()}
-        if self._turns:  # only one of them is loaded, and knows how many it takes at once
+        if self._turns:  # only one of them is loaded, and knows its slots
             widest = max(lane.model.batch for lane in self._turns)
             widths |= {lane.name: widest for lane in self._turns}
         return {name: self.plan.spec.ahead or window_of(n) for name, n in widths.items()}
@@ -163,7 +163,7 @@ class Sender:
     # -- opening ---------------------------------------------------------------------------
 
     def _split_by_memory(self) -> tuple[list[Lane], list[Lane]]:
-        """Models that are there all the time, and those that take turns."""
+        """Return the models that stay open, and those that take turns."""
         lanes, memory = list(self.lanes.values()), self.plan.spec.memory
         local = [lane for lane in lanes if lane.model.memory is not None]
         unstated = [lane for lane in local if lane.model.memory == math.inf]
@@ -184,7 +184,7 @@ class Sender:
     def take_turns(self) -> None:
         """Load the model at the head of the line once the loaded one has nothing to do.
 
-        The others wait for its answers anyway.
+        All others wait for its answer anyway.
         """
         seat, head = self._seat, self.line.head
         wanted = None if head is None else self.lanes[head.model]
@@ -201,17 +201,17 @@ class Sender:
     # -- sending ---------------------------------------------------------------------------
 
     def feed(self, lane: Lane, beside: Sending | None = None) -> None:
-        """Open a model that is to be open, and send it what it may be sent now.
+        """Open a model if it should be open, and send it all asks that may go out now.
 
-        What goes out `beside` its slots comes first. A model that cannot be made is set aside; a
-        signal ends the loading at once.
+        `beside` goes out first, in addition to the model's slots. A model that cannot be loaded is
+        set aside; a signal interrupts the loading.
         """
         if lane.to_open:
             lane.to_open = self.interrupts.wait = False
             trouble: Exception | None = None
             try:
                 lane.model.open()
-            except Exception as error:  # whatever a model type raises
+            except Exception as error:  # a model type may raise anything
                 trouble = error
             self.interrupts.wait = True
             if isinstance(trouble, CcatError):
@@ -220,7 +220,7 @@ class Sender:
                 return lane.set_aside(f"cannot be loaded: {Failure(trouble).text}")
             lane.opened = True
             if lane.model.remote and lane.median is None:
-                # A wrong address, key or name shows at the first item, and costs no more.
+                # A wrong address, key or name shows at the first item, at the cost of one.
                 lane.gate.not_known_yet()
         sending = beside or self._next(lane, clock())
         while sending is not None:
@@ -245,28 +245,28 @@ class Sender:
             return due
         probing = gate.state is State.PROBING
         if not probing and lane.free <= len(lane.again):
-            return None  # attempts that wait keep their slots
+            return None  # waiting attempts keep their slots
         asks = self.line.next(lane.name, 1 if probing else lane.model.batch)
-        if len(asks) > 1:  # a call of the harness is of one task
+        if len(asks) > 1:  # the harness evaluates one task per call
             task, _ = asks[0].item
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
         if not asks and probing and lane.left:
-            lane.left.append(lane.left.pop(0))  # it may be this item that the server cannot do
+            lane.left.append(lane.left.pop(0))  # perhaps the server fails on this item alone
             asks = [lane.left[-1]]
         if not asks and probing:
             gate.give_up_probe(now)
         return Sending(asks) if asks else None
 
     def _first_contact(self, now: float) -> bool:
-        """Whether a server has not shown yet that it works, a moment after the start."""
+        """Whether, just after the start, some server has yet to show that it works."""
         if now - self._began > CONTACT:
             return False
         remote = (one for one in self.lanes.values() if one.model.remote and one.opened)
         return any(one.gate.state is State.PROBING and one.median is None for one in remote)
 
     def look(self, now: float) -> None:
-        """Put aside who is away or silent, and ask a second time what holds up the line."""
+        """Put aside models that are away or silent, and resend the ask that holds up the line."""
         limit = 60.0 * self.rule.outage_minutes
         for lane in self.lanes.values():
             name, gate = lane.name, lane.gate
@@ -296,14 +296,14 @@ class Sender:
             self.feed(lane, Sending([head], under_way[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:
-        """Whether the models that are there can be ranked without the others, and are."""
+        """Whether the remaining models can be ranked by themselves and have nothing left to do."""
         aside = self.book.tally.set_aside
         present = [lane for name, lane in self.lanes.items() if name not in aside]
         busy = any(lane.wire or lane.again or self.line.has_next(lane.name) for lane in present)
         return len(present) >= (2 if self.line.needs_two else 1) and not busy
 
     def pause(self, now: float) -> float:
-        """Seconds until something is due whether or not an answer arrives."""
+        """Return the seconds until something is due even if no answer arrives."""
         waits = [POLL]
         for lane in self.lanes.values():
             waits += [due - now for due, _ in lane.again]
@@ -319,7 +319,7 @@ class Sender:
     # -- what comes back -------------------------------------------------------------------
 
     def _bring(self, lane: Lane, sending: Sending, result: Any) -> None:
-        """A call has brought answers or an error; in its thread."""
+        """Queue the answers or the error of a call; runs in its thread."""
         self._came.put((lane, sending, result))
 
     def _arrivals(self, timeout: float) -> Iterator[tuple[Lane, Sending, Any]]:
@@ -331,9 +331,9 @@ class Sender:
                 one = self._came.get_nowait()
 
     def collect(self, timeout: float, more: bool = False) -> None:
-        """Take in what has come back: answers in one piece, then what failed.
+        """Process results that have arrived: all answers together, then the failures.
 
-        With `more` the slots that it leaves are filled first.
+        With `more`, the freed slots are filled first.
         """
         records: list[Record] = []
         failed: list[tuple[Lane, Sending, Exception]] = []
@@ -352,7 +352,7 @@ class Sender:
             records += lane.records(sending, result, new)
             counted.append((lane, result))
         for lane in {lane.name: lane for lane, _ in counted if more and not failed}.values():
-            if lane.model.remote:  # what is asked already need not wait until this is taken in
+            if lane.model.remote:  # asks already made need not wait for the processing
                 self.feed(lane)
         self.line.arrive(records)
         for lane, answers in counted:
@@ -365,14 +365,14 @@ class Sender:
     # -- the end ---------------------------------------------------------------------------
 
     def _collect_for(self, seconds: float) -> None:
-        """Take in what is under way, and send nothing more."""
+        """Collect what arrives within `seconds`, and send nothing more."""
         end = clock() + seconds
         lanes = [lane for lane in self.lanes.values() if not lane.hangs]
         while any(lane.wire for lane in lanes) and (left := end - clock()) > 0:
             self.collect(min(left, POLL))
 
     def _abandon(self, why: str) -> None:
-        """Leave what is still under way; whether it is billed nobody will know."""
+        """Abandon the requests in flight, and record that their billing is unknown."""
         for lane in self.lanes.values():
             for sending in lane.wire:
                 for ask in sending.asks:
@@ -384,13 +384,13 @@ class Sender:
 
 @contextmanager
 def settled_heap() -> Iterator[None]:
-    """Collect no garbage among what is loaded already: to walk through it takes a sixth of a run.
+    """Exempt loaded objects from garbage collection: walking through them takes a sixth of a run.
 
-    What somebody else has frozen stays so.
+    Objects that other code has frozen stay frozen.
     """
     ours = not gc.get_freeze_count()
     if ours:
-        gc.collect()  # what nobody uses any more would stay, weights of a model among it
+        gc.collect()  # else unused objects, such as a model's weights, would stay
         gc.freeze()
     try:
         yield
@@ -400,20 +400,20 @@ def settled_heap() -> Iterator[None]:
 
 
 class Interrupts:
-    """Ctrl-C, and a polite kill (SIGTERM, as batch systems send it), which does the same.
+    """Handler of Ctrl-C and of SIGTERM (which batch systems send), with the same effect.
 
-    Outside the main thread, and where somebody else handles Ctrl-C, nothing changes.
+    Outside the main thread, or where other code handles Ctrl-C, it changes nothing.
 
     Parameters
     ----------
     wake : callable
-        Ends the wait of whoever calls `heed`; called from the handler of a signal.
+        Wakes the thread that calls `heed`; called from the signal handler.
 
     Attributes
     ----------
     wait : bool
-        Whether the first signal waits for the next `heed`, so that no answer is half taken in. A
-        second one does not.
+        Whether the first signal waits for the next `heed`, so that no answer is half processed.
+        A second signal does not wait.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -427,7 +427,7 @@ class Interrupts:
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.getsignal(number)
             wanted = number == signal.SIGTERM or before is signal.default_int_handler
-            if wanted and before is not None:  # None, which is not Python's, cannot be put back
+            if wanted and before is not None:  # None: not set from Python, so it cannot be restored
                 self._before[number] = signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""The sides of a comparison: logs, score tables and what adaptive runs left, read alike."""
+"""The sides of a comparison: logs, score tables and outputs of adaptive runs, read alike."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Fields = Mapping[Any, Mapping[str, Any]]
 
 @dataclass
 class Side:
-    """One side of a comparison that is not asked anything.
+    """One side of a comparison of stored results.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Side:
     which : str
         ``"baseline"`` or ``"candidate"``.
     claims : dict of Logged to Claims
-        What adaptive runs estimated; empty where there are scores.
+        Estimates of adaptive runs; empty if the side holds scores.
     warning : str
-        Of a folder of logs that turns out to hold estimates; else "".
+        Warning about a folder of logs that turns out to hold estimates; else "".
     """
 
     source: ScoreTable | str | Path
@@ -64,14 +64,14 @@ class Side:
                     f"{path} holds adaptive runs: their estimates of the full benchmark are "
                     "compared, by their standard errors"
                 )
-        for claims in (c for file in files for c in all_claims(file)):  # the latest of each model
+        for claims in (c for file in files for c in all_claims(file)):  # the latest per model
             outcome = Logged(claims.task, claims.metric or "score", claims.filter)
             before = self.claims.get(outcome, claims)
             self.claims[outcome] = replace(claims, models={**before.models, **claims.models})
 
     @property
     def outcomes(self) -> list[Logged]:
-        """What it holds; of a table that names none, nothing but a metric."""
+        """The outcomes that it holds; of a table that names no task, just the metric."""
         if isinstance(self.source, ScoreTable):
             return [Logged(self.source.task, self.source.metric, self.source.filter)]
         if self.claims:
@@ -91,7 +91,7 @@ class Side:
     def of(
         self, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
     ) -> ScoreTable | Claims:
-        """Its scores on an outcome, or an adaptive run's estimates."""
+        """Return its scores on an outcome, or an adaptive run's estimates."""
         if isinstance(self.source, ScoreTable):
             return self.source
         if self.claims:
@@ -102,12 +102,12 @@ class Side:
         )  # fmt: skip
 
     def model(self, models: Iterable[str], name: str | None) -> str:
-        """The model that is meant.
+        """Return the name of the model to compare: `name`, or the only one.
 
         Raises
         ------
         UsageError
-            There are several and none is named, or none of that name.
+            The side holds several models and `name` is None, or no model has that name.
         """
         known = list(models)
         if name is None and len(known) == 1:
@@ -133,7 +133,7 @@ def _content(path: Path) -> Record:
 
 
 def _is_estimate(file: Path) -> bool:
-    """Whether a results file is of an adaptive run that left out documents."""
+    """Whether a results file comes from an adaptive run that left out documents."""
     blocks = (_content(file).get("adaptive") or {}).values()
     estimated = [b for b in blocks if isinstance(b, dict) and "estimate" in b]
     return any(b["items"] < b["items_total"] for b in estimated)
@@ -142,7 +142,7 @@ def _is_estimate(file: Path) -> bool:
 def without_files(
     sides: Sequence[Any], settings: Mapping[str, Any], warn: Callable[[str], None]
 ) -> tuple[list[Any], Values]:
-    """YAML files of `rank` as their one model, and the settings with those that files state.
+    """Replace YAML files of `rank` by their one model, and add their settings to `settings`.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def without_files(
 
 
 def _flat(values: Mapping[str, Any]) -> Values:
-    """Options with those of ``harness`` beside them, each by its path."""
+    """Return options in one level, those of ``harness`` by their paths."""
     outer = {key: value for key, value in values.items() if key != "harness"}
     return outer | {f"harness.{k}": v for k, v in (values.get("harness") or {}).items()}
 
@@ -183,12 +183,12 @@ def _flat(values: Mapping[str, Any]) -> Values:
 def shared_outcomes(
     sides: Sequence[Side], metrics: Sequence[str], task: str | None, filter: str | None
 ) -> list[Logged]:
-    """Outcomes that both sides have, of those asked for.
+    """Return the requested outcomes that both sides have.
 
     Raises
     ------
     UsageError
-        There is none.
+        The sides share none.
     """
     held = [side.outcomes or [Logged(task, m, filter) for m in metrics] for side in sides]
     wanted = [
@@ -207,7 +207,7 @@ def shared_outcomes(
 
 
 def _same(one: Logged, other: Logged) -> bool:
-    """Whether two may be one outcome: a task or filter that is not named is any."""
+    """Whether two may be the same outcome: a task or filter without a name matches any."""
     return one.metric == other.metric and all(
         None in pair or pair[0] == pair[1]
         for pair in ((one.task, other.task), (one.filter, other.filter))
@@ -215,7 +215,7 @@ def _same(one: Logged, other: Logged) -> bool:
 
 
 def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
-    """Names of two sides whose models have one name: what differs in their paths."""
+    """Name two sides whose models share a name by the parts in which their paths differ."""
     if isinstance(a, ScoreTable) or isinstance(b, ScoreTable) or Path(a) == Path(b):
         return names
     one, other = list(Path(a).parts), list(Path(b).parts)
@@ -226,30 +226,30 @@ def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
 
 
 def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> Fields:
-    """The fields of each document: those of `items`, else of the documents in the logs.
+    """Return the fields of each document: those of `items`, else of the documents in the logs.
 
     Parameters
     ----------
     items : mapping or None
         ``{doc_id: {field: value}}``.
     sides : sequence
-        Paths of logs; what is no path is passed over.
+        Paths of logs; anything else is ignored.
     task : str or None
-        Which task's logs.
+        Task whose logs to read.
     """
     if items is not None or task is None:
         return items or {}
     fields: dict[Any, Mapping[str, Any]] = {}
     for path in (Path(side) for side in sides if isinstance(side, (str, Path))):
         for run in find_runs(path, task)[0]:
-            for row in sound_rows(run.samples):  # the reader of the scores speaks of damage
+            for row in sound_rows(run.samples):  # the reader of the scores reports damage
                 if isinstance(row.get("doc"), dict):
                     fields.setdefault(row.get("doc_id"), row["doc"])
     return fields
 
 
 def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[Any]:
-    """The value of a field for some documents, as text.
+    """Return the value of a field for some documents, as text.
 
     Raises
     ------

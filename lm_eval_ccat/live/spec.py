@@ -1,11 +1,11 @@
 """`Spec`: every option of a run, declared once.
 
-The flags of ``rank``, ``run`` and ``compare``, the keys of a YAML file, keyword arguments, what
-makes a run the same run and which parts may change, the table in the documentation and the JSON
-schema are read off the fields of `Spec` (see `surfaces`). A new option is one line.
+The fields of `Spec` define the flags of ``rank``, ``run`` and ``compare``, the keys of a YAML file,
+the keyword arguments, which options may change when a run is resumed, the table in the
+documentation and the JSON schema (see `surfaces`). To add an option, add one field.
 """
 
-# ruff: noqa: RUF009 - an option is a field that knows what it is
+# ruff: noqa: RUF009 - `option` returns a dataclass field
 
 from __future__ import annotations
 
@@ -85,23 +85,23 @@ class ModelSpec:
     )
     device: str | None = option(None, TEXT, "As lm_eval takes it.")
     concurrency: int | None = option(
-        None, whole(1), "Requests at the same time; by default what the model type says.",
+        None, whole(1), "Requests at the same time. Default: set by the model type.",
         live=True,
     )
     memory: float | None = option(
-        None, number(0.0, open_ends=True), "What its weights need, in the unit of the run's "
+        None, number(0.0, open_ends=True), "Memory that its weights need, in the unit of the run's "
         "`memory`.", live=True,
     )
-    num_gpus: float = option(0.0, number(0.0), "GPUs of its Ray actor.", live=True)
+    num_gpus: float = option(0.0, number(0.0), "GPUs for its Ray actor.", live=True)
     num_cpus: float | None = option(
-        None, number(0.0), "CPUs of its Ray actor; by default 1, and 0 for a model behind a "
+        None, number(0.0), "CPUs for its Ray actor. Default: 1, or 0 for a model behind a "
         "server.", live=True,
     )
     # fmt: on
 
     @property
     def cpus(self) -> float:
-        """CPUs of its Ray actor."""
+        """CPUs for its Ray actor: ``num_cpus``, or the default for the model type."""
         if self.num_cpus is not None:
             return self.num_cpus
         return 1.0 if self.model is None or holds_weights(self.model) else 0.0
@@ -111,17 +111,17 @@ class ModelSpec:
 class FailureRule:
     """When to repeat a failed request, and when to set a model aside.
 
-    The run tries a document ``attempts`` times. It waits ``backoff`` seconds before the second
-    attempt and twice as long before each further one, at most ``max_backoff`` (or as long as the
-    server asks). If the code that reads or scores an answer fails, it tries only once more, because
-    every answer costs money. A document that fails every time is recorded and not scored; the
-    estimate treats it as an item not asked.
+    The run tries a document up to ``attempts`` times. It waits ``backoff`` seconds before the
+    second attempt and twice as long before each further one, at most ``max_backoff`` (or as long as
+    the server asks). If the code that reads or scores an answer fails, the run tries only once
+    more, because every answer costs money. A document that fails every time is recorded without a
+    score; the estimate treats it as an item not asked.
 
-    A server that is away (no connection, 429, 503, or ``in_a_row`` documents given up in a row)
+    An unavailable server (no connection, 429, 503, or ``in_a_row`` documents given up in a row)
     costs no document: after a pause, one request checks whether it is back. The model is set aside
-    after ``outage_minutes``; at once after an answer that no repetition can mend (401, 402, 403,
-    404); after ``in_a_row`` documents whose answers could not be scored; and if more than ``share``
-    of ten or more documents failed.
+    after an outage of ``outage_minutes``; immediately after a status that a retry cannot fix (401,
+    402, 403, 404); after ``in_a_row`` documents whose answers could not be scored; and when more
+    than ``share`` of ten or more documents have failed.
     """
 
     # fmt: off
@@ -146,7 +146,7 @@ class FailureRule:
 
 
 def _named(models: Sequence[ModelSpec], place: OptionPlace) -> tuple[ModelSpec, ...]:
-    """Models with a name each: the last part of what their arguments name, or all arguments."""
+    """Name every model: by the last part of its path or, where that is ambiguous, its arguments."""
     short = []
     for n, model in enumerate(models):
         if not (model.name or model.model):
@@ -162,7 +162,7 @@ def _named(models: Sequence[ModelSpec], place: OptionPlace) -> tuple[ModelSpec, 
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
-                f"`{place.path}:` holds two models called {name!r}; state a name for each"
+                f"`{place.path}:` holds two models called {name!r}; give each its own name:"
             )
     return tuple(replace(model, name=name) for model, name in zip(models, names))
 
@@ -173,7 +173,7 @@ FAILURES = Kind(lambda rule, _: rule, schema_of(FailureRule), of=FailureRule)
 
 @dataclass(frozen=True)
 class Spec:
-    """Everything that decides a run, in plain values; without a bank the method is "sample".
+    """All options of a run, as plain values. Without a bank the method is "sample".
 
     Examples
     --------
@@ -184,16 +184,16 @@ class Spec:
 
     # fmt: off
     tasks: tuple[str, ...] = option(
-        (), TASKS, "A task, a group or the YAML file of a task. Models are ranked by the weighted "
-        "mean of several, in a list or by commas (`task` and `tasks` mean the same).",
+        (), TASKS, "A task, a group or the YAML file of a task; several as a list or separated by "
+        "commas. Models are ranked by their weighted mean (`task` and `tasks` mean the same).",
         "rank compare",
     )
-    models: tuple[ModelSpec, ...] = option((), MODELS, "The models, see below.")
+    models: tuple[ModelSpec, ...] = option((), MODELS, "The models; see below.")
     bank: Any = option(
-        "", BANK, "Item bank: a file, a folder of banks, a hub name, or one of these by task or "
-        "by metric (TASK=FILE); or `{borrow: [SCORES, ...], scores: SCORES}`, tasks on the same "
-        "documents and full runs of this one. Without a bank all models answer the same random "
-        "items (method `sample`).", "rank run",
+        "", BANK, "Item bank: a file, a folder of banks, a hub name, or one of these per task or "
+        "metric (TASK=FILE); or `{borrow: [SCORES, ...], scores: SCORES}`: scores of tasks on the "
+        "same documents, and of full runs of this task. Without a bank all models answer the same "
+        "random items (method `sample`).", "rank run",
     )
     metrics: dict[str, float] = option(
         dict, METRICS, "Metrics that score each answer, with weights. Models are ranked by the "
@@ -214,18 +214,19 @@ class Spec:
         False, SWITCH, "Make `confidence` hold for all pairs together.", ranker=True,
     )
     min_difference: float = option(
-        0.0, number(0.0), "Models that surely differ by less are equivalent. On the "
+        0.0, number(0.0), "Call models equivalent that surely differ by less than this. On the "
         "metric's own scale; with several outcomes, on 0 to 1.", "rank", ranker=True,
     )
     question: str = option(
         "benchmark", choice("benchmark", "population"),
-        "What the order is about: full runs of these documents (`benchmark`), or documents "
-        "like these (`population`), of which the benchmark is a sample.", "rank run", ranker=True,
+        "What the order is about: full runs on these documents (`benchmark`), or the "
+        "population of documents that they are a sample of (`population`).", "rank run",
+        ranker=True,
     )
     looks: str = option(
         "every", choice("every", "one"),
-        "`every`: verdicts hold although results are checked after each answer. `one`: they "
-        "hold for a single look, at a number of items fixed in advance.",
+        "`every`: verdicts stay valid although results are checked after each answer. `one`: "
+        "they are valid for a single look, at a number of items fixed in advance.",
         ranker=True,
     )
     budget: dict[str, float] = option(
@@ -237,27 +238,28 @@ class Spec:
         "method's limit.", "rank run compare", live=True, ranker=True,
     )
     warmup: int = option(
-        10, whole(0), "Items that every model answers before models are compared; of several "
-        "tasks this many of each, but at most 60 in all and at least 2 of each.",
+        10, whole(0), "Items that every model answers before models are compared. With several "
+        "tasks, this many of each, but at most 60 in all and at least 2 of each.",
     )
     stop: str = option(
         "decided", STOP, "When to stop: `decided`, `top K` (the best K are decided), `se X` "
         "(every standard error is at most X, on a scale of 0 to 1), `ranks W` (every rank is "
         "known to within W ranks), `percentile P` or `limits` (at the budget), joined by `and` "
-        "and `or`. Default for one model without others, budget or limit: `se 0.02`.", "rank run",
+        "and `or`. Default for a single model without `known`, budget or limit: `se 0.02`.",
+        "rank run",
         live=True,
     )
     known: Any = option(
-        None, KNOWN, "Score table or logs of models with full results (by task TASK=PATH). They "
-        "take part in the ranking and are not asked anything.", "run", flag="leaderboard",
+        None, KNOWN, "Score table or logs of models with full results (per task: TASK=PATH). These "
+        "models take part in the ranking and are not asked anything.", "run", flag="leaderboard",
     )
     audit: float = option(
         0.0, number(0.0, 0.9), "Share of each model's items to draw at random, for an estimate "
-        "that relies on no response model. `default` and `sample` draw items by themselves and add "
-        "none.", ranker=True,
+        "that relies on no response model. Methods `default` and `sample` draw at random anyway "
+        "and add none.", ranker=True,
     )
     exposure: int = option(
-        1, whole(1), "Draw each item among this many most informative ones; 1 takes the "
+        1, whole(1), "Draw each item from this many of the most informative ones; 1 takes the "
         "best.", "run", ranker=True,
     )
     seed: int = option(
@@ -268,26 +270,26 @@ class Spec:
         dict, MAPPING, "Further options of the method, such as `{item_price: 0}`.",
     )
     strata: str | None = option(
-        None, TEXT, "Field of the documents, such as `subject`: without a bank, items are "
+        None, TEXT, "Field of the documents, such as `subject`. Without a bank, items are "
         "drawn from its groups in proportion to their sizes.",
     )
     prior: dict[str, list[str]] = option(
         dict, PRIOR, "Earlier answers (harness logs with samples, or a run directory), a list of "
-        "them, or by model (NAME=LOGS). When the run reaches their documents, it scores them "
-        "in place of new answers, at no cost.", "rank", live=True,
+        "them, or one per model (NAME=LOGS). When the run reaches their documents, it scores these "
+        "answers instead of asking, at no cost.", "rank", live=True,
     )
     save_bank: str | None = option(
-        None, TEXT, "Bank file that keeps what the run observes and grows from run to run; a "
-        "folder for several tasks or metrics.", "rank", live=True,
+        None, TEXT, "Bank file to which each run adds the scores it observed; a folder for "
+        "several tasks or metrics.", "rank", live=True,
     )
     ahead: int | None = option(
-        None, whole(1), "Maximum number of a model's items under way. Default: 16, or twice the "
+        None, whole(1), "Maximum number of items in flight per model. Default: 16, or twice the "
         "model's slots if it has more than 8. 1 asks one at a time.", live=True,
     )
     order: str = option(
         "asked", choice("asked", "arrival"),
-        "When answers take effect: in the order `asked`, which makes runs repeatable, or on "
-        "`arrival`, for more throughput.",
+        "When answers take effect: in the order `asked`, which makes runs reproducible, or "
+        "on `arrival`, for more throughput.",
         live=True,
     )
     memory: float | None = option(
@@ -295,12 +297,12 @@ class Spec:
         "unit of the models' `memory`. Models that do not fit take turns, and so do local models "
         "that do not state their memory.", live=True,
     )
-    price: Price = option(Price, PRICE, "Price of each model that states none.", "run", live=True)
+    price: Price = option(Price, PRICE, "Price of each model without one.", "run", live=True)
     judge: Price = option(
         Price, PRICE, "Price of judging one answer, if the metric is an LLM judge.", live=True,
     )
     failures: FailureRule = option(
-        FailureRule, FAILURES, "When to repeat a request and when to set a model aside, "
+        FailureRule, FAILURES, "When to repeat a request and when to set a model aside; "
         "see below.", live=True,
     )
     accept_change: bool = option(
@@ -314,8 +316,8 @@ class Spec:
         "empty.", live=True,
     )
     harness: Values = option(
-        dict, HARNESS, "Anything else that `lm_eval --config` takes, trackers and the hub "
-        "included: `num_fewshot`, `apply_chat_template`, "
+        dict, HARNESS, "Any other setting of `lm_eval --config`, including trackers and the "
+        "hub: `num_fewshot`, `apply_chat_template`, "
         "`system_instruction`, `gen_kwargs`, `include_path`, `use_cache`, ...", "rank compare",
     )
     # fmt: on
@@ -332,25 +334,25 @@ class Spec:
     ) -> Spec:
         """Read options from a YAML file or a mapping; every mistake names its key.
 
-        The credentials in it are masked from now on, wherever they turn up.
+        Credentials in it are masked in everything that is written from now on.
 
         Parameters
         ----------
         given : mapping, path or Spec
         over : mapping, optional
-            Options that replace those given (flags, keyword arguments); of ``harness`` each setting
-            by itself.
+            Options that replace those given (flags, keyword arguments); ``harness`` is merged
+            setting by setting.
         warn : callable, optional
-            Is told of keys of earlier versions.
+            Called with a message for each key of an earlier version.
         folder : Path, optional
-            Beside which paths of a mapping are looked for first.
+            Folder in which the paths of a mapping are looked up first.
         recorded : bool, optional
-            Whether they are of a journal: files that it names may have gone.
+            Whether the options come from a journal, whose files may no longer exist.
 
         Raises
         ------
         UsageError
-            Naming the key and what may stand there.
+            A value is invalid; the message names the key and what it may hold.
         """
         extra = read_values(cls, in_todays_words(over or {}, warn), OptionPlace())
         if isinstance(given, Spec):
@@ -371,7 +373,7 @@ class Spec:
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Spec:
-        """The options that `public` was made of, by this version or an earlier one."""
+        """Restore a `Spec` from the values of `public`, of this version or an earlier one."""
         plain = _without_none(values)
         if "tasks" in plain:
             plain.pop("task", None)
@@ -379,17 +381,18 @@ class Spec:
         return cls.read(options, recorded=True)
 
     def public(self) -> Values:
-        """JSON values for files and comparison, credentials masked; the bank is not among them."""
+        """Return JSON values for files and comparison, without the bank, credentials masked."""
         values = asdict(self)
         values["price"], values["judge"] = prices_of(self.price), prices_of(self.judge)
         for entry, model in zip(values["models"], self.models):
             entry["price"] = prices_of(model.price)
             entry["num_cpus"] = model.cpus
-        del values["bank"], values["fail_on_empty"]  # named by content; of each look at the run
+        # The bank is identified by its content; `fail_on_empty` is about one invocation.
+        del values["bank"], values["fail_on_empty"]
         return dict(json.loads(json.dumps(mask(values), default=lambda v: type(v).__name__)))
 
     def comparable(self) -> Values:
-        """As `public`, with paths cut to the parts that do not depend on the working directory."""
+        """As `public`, with paths cut to their last parts, whatever the working directory is."""
         values = self.public()
         values["tasks"] = [Path(t).name if t.endswith((".yaml", ".yml")) else t for t in self.tasks]
         for entry in values["models"]:
@@ -398,7 +401,7 @@ class Spec:
         return values
 
     def require_ranking(self) -> Spec:
-        """This, where it says what is ranked.
+        """Return this spec if it names what to rank.
 
         Raises
         ------
@@ -411,7 +414,7 @@ class Spec:
         return self
 
     def for_the_ranker(self) -> Values:
-        """The options that the Ranker takes under the same names."""
+        """Return the options that the Ranker takes under the same names."""
         return {n: getattr(self, n) for n, one in options_of(Spec).items() if one.ranker}
 
     @property
@@ -421,17 +424,17 @@ class Spec:
 
     @property
     def target_se(self) -> float | None:
-        """The standard error that is aimed at, if any."""
+        """The target standard error, if `stop` states one; the smallest of several."""
         errors = [part.se for part in self.rule.parts() if isinstance(part, TargetError)]
         return min(errors) if errors else None
 
     def model(self, name: str) -> ModelSpec:
-        """The entry of ``models`` with this name.
+        """Return the entry of ``models`` with this name.
 
         Raises
         ------
         UsageError
-            There is none.
+            No entry has this name.
         """
         for entry in self.models:
             if entry.name == name:
@@ -440,35 +443,35 @@ class Spec:
         raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
 
 
-#: What a run's options may be given as.
+#: Forms in which a caller may give the options of a run.
 Config = Spec | Mapping[str, Any] | str | Path
 
 
-#: Values of the largest configuration: a page of YAML can stand for 10^10 of them.
+#: Most values in a configuration: with aliases, a page of YAML can expand to 10^10.
 _MOST_VALUES = 1_000_000
 
 
 def _size(value: Any, sizes: dict[int, float]) -> float:
-    """How many values there are in all, each alias counted as what it stands for."""
+    """Count all values, each alias as many times as it is used."""
     if not isinstance(value, (dict, list)):
         return 1
     if id(value) not in sizes:
-        sizes[id(value)] = math.inf  # until it is known: an alias may stand within what it names
+        sizes[id(value)] = math.inf  # until it is known: an alias may be part of what it names
         each = value.values() if isinstance(value, dict) else value
         sizes[id(value)] = 1 + sum(_size(one, sizes) for one in each)
     return sizes[id(value)]
 
 
 def content_of(file: Path) -> Values:
-    """The keys of a YAML file.
+    """Read the keys of a YAML file.
 
     Raises
     ------
     UsageError
-        It is not there, no YAML, or something else than a configuration.
+        The file is missing, not valid YAML, or not a configuration.
     """
     try:
-        with file.open(encoding="utf-8") as stream:  # the stream knows its name, for an error
+        with file.open(encoding="utf-8") as stream:  # a stream, so that YAML errors name the file
             content = yaml.safe_load(stream)
     except FileNotFoundError:
         nearby = [path.name for path in file.parent.glob("*.y*ml")]
@@ -498,7 +501,7 @@ def content_of(file: Path) -> Values:
 def in_todays_words(
     options: Mapping[str, Any], warn: Callable[[str], None] | None = None
 ) -> Values:
-    """Options by the names that they have now; keys of earlier versions are told of."""
+    """Rename options of earlier versions to their present names, and warn of them."""
     remember_credentials(options)
     values = dict(options)
     for alias, name in (("task", "tasks"), ("metric", "metrics"), ("leaderboard", "known")):
@@ -537,7 +540,7 @@ OLD = {
 
 
 def _bare(value: Any, anyway: bool = False) -> Any:
-    """The name of a file or folder; another value as it is."""
+    """Return the last part of a path; any other value unchanged."""
     if not isinstance(value, str) or "://" in value:
         return value
     return Path(value).name if anyway or value[:1] in (".", "/", "~") else value

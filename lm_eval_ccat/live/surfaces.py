@@ -1,5 +1,4 @@
-"""What is read off the options of a run: flags, keyword arguments, the JSON schema, and what of a
-run may change.
+"""Uses of the options of a run: flags, keyword arguments, JSON schema and allowed changes.
 
 ``python -m lm_eval_ccat.live.surfaces`` prints ``docs/config.schema.json``.
 """
@@ -19,9 +18,9 @@ from ..harness.served import Price
 from .fields import Kind, Schema, Values, number_of, options_of, prices_of, schema_of
 from .spec import ModelSpec, Spec
 
-#: Of their names among the arguments, where the harness has a ``seed`` of its own.
+#: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.
 _PREFIX = "option_"
-#: Flags of earlier versions that are read still, by command.
+#: Flags of earlier versions that are still read, by command.
 OLD_FLAGS = {
     "rank": ("one_at_a_time", "rank_width", "percentile"),
     "run": ("target_se", "rank_width", "percentile", "adaptive_batch_size"),
@@ -30,7 +29,7 @@ OLD_FLAGS = {
 
 
 def may_change(*more: str) -> re.Pattern[str]:
-    """Paths of a run's identity that may change while it lives; `more`: others, as patterns."""
+    """Match the paths of a run's identity that may change on resuming; `more`: further patterns."""
     names = [name for name, one in options_of(Spec).items() if one.live]
     of_model = [name for name, one in options_of(ModelSpec).items() if one.live]
     model = r"config\.models\[.*\]"
@@ -45,7 +44,7 @@ def may_change(*more: str) -> re.Pattern[str]:
 
 
 def schema() -> Schema:
-    """JSON schema of a configuration file."""
+    """Return the JSON schema of a configuration file."""
     whole = schema_of(Spec)
     task = {**whole["properties"]["tasks"], "description": "As `tasks`."}
     return {
@@ -62,14 +61,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_options(*but: str) -> Callable[[F], F]:
-    """Show the options of a run, less some, in the signature of a function that takes them."""
+    """Add the options of a run, except those in `but`, to the signature of a function."""
 
     def decorate(function: F) -> F:
         shown = inspect.signature(function)
         parameters = list(shown.parameters.values())
         names = [name for name in ("task", *options_of(Spec)) if name not in but]
         more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in names]
-        rest = parameters[-1:] if but else []  # what is left goes to the harness
+        rest = parameters[-1:] if but else []  # other arguments go to the harness
         signature = shown.replace(parameters=[*parameters[:-1], *more, *rest])
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
@@ -77,7 +76,7 @@ def takes_options(*but: str) -> Callable[[F], F]:
     return decorate
 
 
-#: What a starting configuration shows of the options that are not set, with an example.
+#: Options that a starting configuration shows although they are not set, with examples.
 STARTER: dict[str, object] = {
     "tasks": "gsm8k", "bank": "my_task.bank.json", "metrics": ["exact_match"],
     "budget": {"items": 200}, "max_items": 100, "min_difference": 0.01, "confidence": 0.95,
@@ -86,7 +85,7 @@ STARTER: dict[str, object] = {
 
 
 def starter(spec: Spec) -> str:
-    """A YAML file of a run's options, each below its description; what is not set is a comment."""
+    """Return a YAML file of a run's options, each below its help; unset ones as comments."""
     known, default = options_of(Spec), Spec()
     changed = [n for n in known if n != "models" and getattr(spec, n) != getattr(default, n)]
     lines = ["# lm-eval-ccat rank THIS_FILE; docs/reference/config.md has all keys", ""]
@@ -128,7 +127,7 @@ def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
 
 
 def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
-    """(option, part of it or "", names, kind, help) of each flag of a command."""
+    """Yield (option, part of it or "", names, kind, help) of each flag of a command."""
     for name, one in options_of(Spec).items():
         if command not in one.flags:
             continue
@@ -136,12 +135,12 @@ def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
             names = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]
             yield name, "", names, one.kind, one.help
         for flag, (part, help, kind) in one.kind.parts.items():
-            if command != "compare" or flag == "include_path":  # a YAML file has the others
+            if command != "compare" or flag == "include_path":  # the others go into a YAML file
                 yield name, part, [flag], kind, help
 
 
 def add_flags(parser: Any, command: str) -> None:
-    """Add the flags of a command: those of the options of a run.
+    """Add the flags of a run's options to the parser of a command.
 
     Parameters
     ----------
@@ -165,12 +164,12 @@ def add_flags(parser: Any, command: str) -> None:
 
 
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:
-    """The options that the flags of a command give; takes them out of `args`.
+    """Return the options that a command's flags give, and remove them from `args`.
 
     Raises
     ------
     UsageError
-        Two flags of one option exclude each other.
+        Flags conflict, such as two kinds of budget.
     """
     options: Values = {}
     known = [(name, part) for name, part, *_ in _flags(command)]

@@ -1,4 +1,4 @@
-"""The task of a run, as the harness is asked for it, and which model types there are."""
+"""The tasks of a run, loaded through the harness, and checks of model types."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..integrations.trackers import SETTINGS as TRACKERS
 from .fields import HUB, Values
 from .spec import ModelSpec, Spec
 
-log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+log = logging.getLogger("lm_eval.ccat")  # below the harness's logger, so that its level applies
 
-#: Settings of the harness's --config that decide how requests are built.
+#: Settings of the harness's --config that determine how requests are built.
 SESSION_KEYS = (
     "num_fewshot",
     "gen_kwargs",
@@ -39,26 +39,26 @@ IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remo
 
 
 class PlaceholderLM:
-    """Stands where the harness wants a model while a task's requests are only looked at."""
+    """A stand-in for a model of the harness, for reading a task's requests without one."""
 
     MULTIMODAL = True
     tokenizer_name = ""
 
     def chat_template(self, chat_template: bool | str = False) -> str:
-        """No template."""
+        """Return no template."""
         return ""
 
     def apply_chat_template(self, chat: list[dict[str, str]], *_: Any, **__: Any) -> str:
-        """The messages, as models behind a server get them."""
+        """Return the messages in the form that models behind a server get."""
         return json.dumps(chat, ensure_ascii=False)
 
 
 def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
     """Return the task names for the harness and the folders to search for them.
 
-    ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
-    carries is asked for by that file: the harness would else take this very configuration, which
-    has a ``task:`` too, for a second task of that name.
+    ``task:`` may be a name or the path of a YAML file. If a file in ``include_path`` defines the
+    name, the path of that file is returned: otherwise the harness would take this configuration,
+    which has a ``task:`` too, for a second task of that name.
     """
     folders = list(spec.harness.get("include_path") or [])
     for folder in folders:
@@ -71,7 +71,7 @@ def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
 
 
 def _by_file(name: str, folders: list[str]) -> str:
-    """A task's YAML file where one is named or carries the name; else the name itself."""
+    """Return the YAML file that `name` is or that defines a task of this name, else `name`."""
     file = Path(name)
     if file.suffix in (".yaml", ".yml"):
         if not file.is_file():
@@ -82,7 +82,7 @@ def _by_file(name: str, folders: list[str]) -> str:
 
 
 def _files_of_task(folder: Path, name: str) -> list[Path]:
-    """YAML files that define a task of this name; configurations of rankings are none."""
+    """Return the YAML files that define a task of this name, not configurations of rankings."""
     files = []
     wanted = re.compile(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
     for file in sorted(_yaml_files(folder)):
@@ -93,7 +93,7 @@ def _files_of_task(folder: Path, name: str) -> list[Path]:
 
 
 def _yaml_files(folder: Path) -> Iterator[Path]:
-    # Linked folders too, as the harness looks into them, but each once.
+    # Follow links to folders, as the harness does, but visit each folder once.
     seen: set[str] = set()
     for here, folders, files in os.walk(folder, followlinks=True):
         if os.path.realpath(here) in seen:
@@ -104,12 +104,12 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
 
 
 def session_options(spec: Spec) -> Values:
-    """Arguments of `open_session` from the ``harness:`` block.
+    """Return the arguments of `open_session` from the ``harness:`` block.
 
     Raises
     ------
     UsageError
-        For a setting that `rank` does not know.
+        `rank` does not know a setting.
     """
     for key in spec.harness:
         if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS, *TRACKERS, HUB):
@@ -127,14 +127,14 @@ def session_options(spec: Spec) -> Values:
 
 
 def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession], dict[str, Any]]:
-    """Sessions of every task of a ranking, and the harness's groups among them.
+    """Return a session for each task of a ranking, and the harness's groups among them.
 
     Parameters
     ----------
     spec : Spec
     lm : LM
     **more
-        Further arguments of `open_sessions`, in place of those of ``harness:``.
+        Further arguments of `open_sessions`, which override those of ``harness:``.
     """
     names, folders = tasks_and_path(spec)
     options = {**session_options(spec), **more}
@@ -142,7 +142,7 @@ def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession]
 
 
 def open_plain(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
-    """The tasks' documents and requests, without any model and without its chat template."""
+    """Open the tasks to read documents and requests, without a model or its chat template."""
     plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
     sessions, groups = open_tasks(spec, PlaceholderLM(), **plain)
     for session in sessions.values():
@@ -158,7 +158,7 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
     Raises
     ------
     UsageError
-        Naming the entry and close names.
+        A model type or argument is unknown; the message names the entry and similar names.
     """
     register_models()
     types = internals.model_types()

@@ -1,6 +1,6 @@
-"""`verify`: whether a run directory says what its journal and bank say, recomputed from these.
+"""`verify`: check a run's result against its journal and bank, from which it is recomputed.
 
-And the sound part of a damaged journal, from which a run can be resumed.
+`salvage_journal` keeps the sound part of a damaged journal, from which the run can be resumed.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from ..runs.journal import FORMAT, Lines
 from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
-#: Figures that agree to this are equal.
+#: Tolerance within which figures count as equal.
 CLOSE = 1e-9
-#: What of a result follows from the journal by counting, whatever the version of the methods.
+#: Keys of a result that are counted from the journal, whatever the version of the methods.
 COUNTED = ("items", "n_items", "cost", "failed", "set_aside", "money")
-#: And what a version of the methods makes of it.
+#: Keys of a result that depend on the version of the methods.
 JUDGED = ("rank", "rank_range", "estimate", "standard_error", "interval")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How much of a journal can be relied on.
+    """The condition of a journal: how much of it is sound.
 
     Attributes
     ----------
     records : int
-        Records of the longest sound prefix.
+        Number of records in the longest sound prefix.
     lost : int
-        Lines after it, a torn one included.
+        Number of lines after it, including a torn one.
     damage : str or None
-        What is wrong with the first line after it; None where nothing is, or where a crash tore
-        the last line, which resuming mends by itself.
+        What is wrong with the first line after it; None if nothing is, or if a crash tore the
+        last line, which resuming repairs.
     version : int or None
         Version of the format; None without a sound header.
     chained : bool
@@ -64,12 +64,12 @@ class Verification:
     ----------
     journal : Condition
     counted, judged : list of str
-        Where the recorded result differs from the journal: in answers and money, and in verdicts
-        and estimates; ``what: recorded X, now Y``.
+        Differences between the recorded result and the journal, as ``what: recorded X, now Y``:
+        in answers and money, and in verdicts and estimates.
     made_by : str
-        Version of this package that began the run.
+        Version of this package that started the run.
     words : str
-        All of it in one line, or a line for each difference.
+        Summary in one line, or one line per difference.
     """
 
     journal: Condition
@@ -80,7 +80,7 @@ class Verification:
 
     @property
     def exit_code(self) -> int:
-        """0: sound; 1: damaged or contradictory; 3: another version comes to other verdicts."""
+        """Exit code of the command: 0 sound, 1 damaged or contradictory, 3 other verdicts now."""
         if self.journal.damage is not None or self.counted:
             return DAMAGED
         if self.judged:
@@ -99,7 +99,7 @@ def verify(run: str | Path) -> Verification:
     Raises
     ------
     RunError
-        There is no run, or the journal contradicts itself.
+        The folder holds no run, or the journal contradicts itself.
     BankError
         The directory's copy of the bank is missing or damaged.
 
@@ -127,7 +127,7 @@ def verify(run: str | Path) -> Verification:
         raise RunError(f"cannot read {folder / 'result.json'}: {error}") from error
     result = recorded if isinstance(recorded, dict) else {}
     last = result.get("last_line") or 0
-    # What was asked after the result, by `complete` say, is none of its concern.
+    # Ignore records after the result, such as those of `complete`.
     then = state(folder, last).content if 0 < last < condition.records else now
     counted, judged = _contradictions(result, then)
     if last > condition.records:
@@ -153,7 +153,7 @@ def verify(run: str | Path) -> Verification:
 
 
 def _contradictions(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Where two results differ: in what is counted, and in what is judged."""
+    """Return the differences between two results: in counts, and in verdicts and estimates."""
     pairs = {(p["a"], p["b"]): p for p in new.get("pairwise", ())}
     compared: list[Any] = [("", old, new, ("usd", "money"), ("order", "ties"))]
     for name, block in old.get("models", {}).items():
@@ -195,22 +195,22 @@ def _short(value: Any) -> str:
 def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
     """Keep the longest sound prefix of a run's journal, so that the run can be resumed.
 
-    The damaged journal, and a result drawn from it, stay beside it under new names.
+    The damaged journal, and a result made from it, are kept next to it under new names.
 
     Returns
     -------
     condition : Condition
-        Of the journal as it was.
+        Condition of the journal before the repair.
     kept : Path or None
-        Where the damaged journal is now; None if nothing was wrong and nothing was done.
+        Path of the damaged journal now; None if nothing was wrong and nothing was done.
 
     Raises
     ------
     RunError
-        Another process uses the directory, not even the header is sound, or the disk refuses.
+        Another process uses the directory, not even the header is sound, or writing fails.
     """
     folder = RunDirectory(run)
-    _examined(folder)  # where there is no run, none is made
+    _examined(folder)  # raises if there is no run, instead of creating one
     folder.take()
     try:
         condition, sound = _examined(folder)
@@ -237,7 +237,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
 
 
 def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
-    """The condition of a run's journal up to the first damage, and its sound bytes."""
+    """Return the condition of a run's journal, and its bytes up to the first damage."""
     file = folder.journal.path
     try:
         data = file.read_bytes()

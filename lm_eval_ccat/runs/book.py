@@ -1,15 +1,15 @@
-"""`Book`: a Ranker and the journal of every item asked and every answer told; `Tally`: its sums.
+"""`Book`: a Ranker and the journal of all its asks and answers; `Tally`: sums over the journal.
 
-Asks have numbers, and answers are told to the Ranker in the order of these numbers, whenever they
-arrived. No line says "told": a line that records asks or an event says after how many answers told
-it took place, and replaying tells so many first. Lines of earlier versions, and those of runs that
-tell answers as they come, are told where they stand.
+Asks are numbered, and the Ranker is told answers in the order of these numbers, whenever they
+arrived. No line records the telling itself: a line of asks or an event states how many answers had
+been told before it, and replaying first tells that many. Answers in journals of earlier versions,
+and of runs that process answers as they arrive, are told in the order of their lines.
 
-Replaying imposes the pairs and draws that the journal records: nothing is selected again, so that
-a run outlives a change of the method that selects.
+Replaying uses the pairs and draws that the journal records and selects nothing again, so a run can
+be read after a change of the method that selects.
 """
 
-# ruff: noqa: RUF009 - each model's sum begins empty
+# ruff: noqa: RUF009 - `_by_model` returns a dataclass field
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..ranker import Ranker
 from .journal import COMPARED, NO_LIMIT, Differences, Item, Journal, Record
 
 Pair = tuple[str, Item]
-#: A note: a server may have changed during the run, its model's pairs are decided all the same.
+#: Note that pairs of a model may be decided although its server changed during the run.
 ACCEPTED = "a change of what servers serve is accepted"
 #: States of an ask.
 OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
@@ -37,18 +37,18 @@ OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
 
 @dataclass
 class Ask:
-    """One item that a model is asked.
+    """One item put to a model.
 
     Attributes
     ----------
     number : int
-        Its place in the line.
+        Its position in the line.
     model, item
     state : str
-        ``"open"``, ``"answered"`` (and not told yet), ``"told"`` or ``"left"`` (its model was put
-        aside, or the run ended before).
+        ``"open"``, ``"answered"`` (but not told yet), ``"told"`` or ``"left"`` (its model was put
+        aside, or the run ended first).
     answer : dict or None
-        The record of its answer or failure.
+        Record of its answer or failure.
     """
 
     number: int
@@ -65,13 +65,13 @@ class Ask:
 
 # -- sums over the records ------------------------------------------------------------------------
 
-#: Notes of earlier versions: an attempt that was given up, and those that a session left under way.
+#: Notes of earlier versions: a lost attempt, and attempts in flight when a session ended.
 LOST, CUT_OFF = "lost attempt", "in flight when the session before ended"
 
-#: Ends of an answer that its model did not choose.
+#: Ways in which an answer ends other than by the model's choice, in words.
 CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
-#: From which difference of their shares, in all and in its standard errors, two models are not
-#: comparable; and the fewest answers.
+#: Difference of such shares, absolute and in standard errors, from which two models are not
+#: comparable; and the fewest answers for this test.
 UNLIKE, SURE, FEWEST = 0.2, 2.5, 8
 
 
@@ -86,37 +86,37 @@ class Tally:
     Attributes
     ----------
     paid : dict of (model, task) to dict of column to float
-        Dollars, where the price is known; of all attempts, told or not.
+        Dollars for all attempts, told or not, where the price is known.
     attempts : dict of model to dict of reason to int
-        Attempts that brought nothing, by what became of them.
+        Attempts without an answer, by their kind of failure.
     seconds : dict of model to float
-        Of all answers.
+        Seconds of all answers.
     answered, input_tokens, output_tokens, token_sources, empty_outputs, prior
-        Of the answers that the Ranker knows.
+        Sums over the answers that the Ranker knows.
     served : dict of model to dict of (str, str) to int
-        Answers by what the server said that gave them: its model and its fingerprint, each "" where
-        it did not say, in the order in which they first came.
+        Answers by the model and fingerprint that the server reported ("" if none), in order of
+        first appearance.
     finished : dict of model to dict of reason to int
-        Answers by how they ended (``"length"``, ``"content_filter"``, ...).
+        Answers by the reason why they ended (``"length"``, ``"content_filter"``, ...).
     sent : dict of model to dict
-        Settings of generation as they were sent with the first answer.
+        Generation settings as sent with the first answered request.
     refused_usage : dict of model to str
-        The server's last statement of tokens that cannot be right.
+        The server's last token counts that cannot be right.
     unscored : dict of model to list of str
-        Why answers that have a score lack another, because a judge failed.
+        Reasons why scored answers lack another score, because a judge failed.
     failures : dict of model to list of (item, reason)
     set_aside : dict of model to str
-        Models that are asked nothing now, and why.
+        Models that are not asked at present, with the reason.
     away : set of str
-        Those of them that may come back by themselves.
+        Those of `set_aside` that may come back by themselves.
     wire : dict of model to int
-        Most items that a model had under way at once in the last session.
+        Most items that a model could have in flight at once in the last session.
     put_aside : bool
-        Whether a model was ever put aside, after which no other run asks just the same.
+        Whether a model was ever put aside, so that no other run asks exactly the same.
     changes : list of dict
-        Records of what changed during the run.
+        Records of changes during the run.
     elapsed : float
-        Seconds of running, up to the last record.
+        Seconds that the run took, up to the last record.
     """
 
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
@@ -143,7 +143,7 @@ class Tally:
     _last: float | None = None
 
     def count(self, record: Record) -> None:
-        """Take in one record."""
+        """Add one record to the sums."""
         op, when = record.get("op"), record.get("time")
         if op != "session" and when is not None and self._last is not None:
             self.elapsed += max(0.0, when - self._last)
@@ -178,7 +178,7 @@ class Tally:
         return {name for name, identities in self.served.items() if len(identities) > 1}
 
     def unlike(self, reason: str) -> set[tuple[str, str]]:
-        """Pairs of models whose answers ended so unlike often that they are not comparable."""
+        """Return pairs of models whose shares of such ends differ too much to compare them."""
         if not any(reason in ends for ends in self.finished.values()):
             return set()
         counts = {
@@ -196,7 +196,7 @@ class Tally:
         return {(names[a], names[b]) for a, b in np.argwhere(np.triu(far, 1)).tolist()}
 
     def elapsed_at(self, now: float) -> float:
-        """Seconds of running up to now."""
+        """Return the seconds that the run has taken up to now."""
         return self.elapsed + (0.0 if self._last is None else max(0.0, now - self._last))
 
     def money(self, model: str, task: str | None = None) -> dict[str, float] | None:
@@ -210,7 +210,7 @@ class Tally:
             self.paid[model, task][record.get("column", column)] += usd
 
     def told(self, record: Record) -> None:
-        """Take in an answer or failure as the Ranker hears of it."""
+        """Add an answer or failure that the Ranker is told."""
         model, tokens = record["model"], record.get("tokens") or {}
         if record["op"] == "fail":
             self.failures[model].append((record["item"], record["reason"]))
@@ -245,7 +245,7 @@ class Tally:
         elif record["event"] == "beyond the bank":
             self._pay(model, record, BILLED)
         elif record["event"] in (LOST, CUT_OFF) or record["event"].startswith("late "):
-            # Of earlier versions, which stated costs in the budget's currency.
+            # Earlier versions stated costs in the budget's currency.
             column = ASSUMED if record["event"] == LOST else UNKNOWN
             self._pay(model, {"usd": record.get("cost") or 0.0}, column)
 
@@ -256,31 +256,31 @@ class Book:
     Parameters
     ----------
     ranker : Ranker
-        Fresh; `read` replays what the journal holds.
+        Fresh Ranker; `read` replays the journal on it.
     journal : Journal
     clock : callable
-        Seconds of the epoch.
+        Returns the seconds since the epoch.
 
     Attributes
     ----------
     asks : list of Ask
-        By number.
+        All asks, by number.
     head : int
         Number of the first ask that is neither told nor left.
     told : int
         Answers and failures that the Ranker knows.
     answers : dict of (model, item) to dict
-        Records of the answers that the Ranker was told, and of those that lie beyond its bank.
+        Records of the answers that the Ranker was told, and of those to items beyond its bank.
     waiting : dict of (model, item) to dict
-        Records of answers that it was not told yet.
+        Records of answers that the Ranker was not told yet.
     told_of : dict of model to int
         `told` by model.
     ended : dict or None
-        The record by which the last session ended.
+        Record with which the last session ended.
     accepts_change : bool
-        Whether pairs may be decided of a model whose server changed during the run.
+        Whether pairs of a model may be decided although its server changed during the run.
     closed : bool
-        Whether it said what became of all that was under way; it was killed otherwise.
+        Whether the last session accounted for all asks in flight; otherwise it was killed.
     """
 
     def __init__(
@@ -300,18 +300,18 @@ class Book:
         self.closed = True
         self.accepts_change = False
         self._barred: set[tuple[str, str]] = set()
-        self._lost = self._lowered = 0.0  # what attempts lost; by how much the budget was lowered
+        self._lost = self._lowered = 0.0  # cost of lost attempts; reduction of the budget so far
         self._clock = clock
 
     # -- what a reader calls ---------------------------------------------------------------
 
     def read(self, lines: int | None = None) -> int:
-        """Replay what the journal holds beyond what was read or written before.
+        """Replay the records that this book has neither read nor written yet.
 
         Parameters
         ----------
         lines : int, optional
-            Only so many of them, for reading what a run was earlier.
+            Most records to replay, to see an earlier state of the run.
 
         Returns
         -------
@@ -328,15 +328,15 @@ class Book:
         return len(records)
 
     def replay(self, records: Iterable[Record]) -> None:
-        """Take in records that are journalled already."""
+        """Process records that are in the journal already."""
         for record in records:
             self._take(record)
 
     def settle(self) -> None:
-        """Bring the Ranker to where the run stands: for results, nothing is asked after it.
+        """Bring the Ranker up to date for results; nothing may be asked afterwards.
 
-        What arrived in its turn is told; what is behind the answer that ended the run is not, and
-        what was asked and not told is given back.
+        It tells answers whose turn has come, but none after the answer that ended the run, and
+        releases the remaining asks.
         """
         if self.ended is not None:
             self._tell_to(self.ended["after"])
@@ -355,7 +355,7 @@ class Book:
 
     @property
     def next_told(self) -> Ask | None:
-        """The ask whose answer is told next; None where it is not there yet."""
+        """The ask whose answer is told next; None if that answer has not arrived."""
         while self.head < len(self.asks) and self.asks[self.head].state in (TOLD, LEFT):
             self.head += 1
         ask = self.asks[self.head] if self.head < len(self.asks) else None
@@ -363,12 +363,12 @@ class Book:
 
     @property
     def pending(self) -> Iterable[Ask]:
-        """Asks that are neither told nor left, by number."""
+        """The asks that are neither told nor left, by number."""
         return self._open.values()
 
     @property
     def unanswered(self) -> list[Ask]:
-        """Asks without an answer, by number."""
+        """The asks without an answer, by number."""
         return [ask for ask in self._open.values() if ask.state == OPEN]
 
     def has(self, pair: Pair) -> bool:
@@ -381,25 +381,25 @@ class Book:
         return self.ended is not None or self.ranker.done
 
     def elapsed(self) -> float:
-        """Seconds of running so far, over all sessions of the journal."""
+        """Return the seconds that the run has taken so far, over all its sessions."""
         return self.tally.elapsed_at(self._clock())
 
     # -- what a run calls --------------------------------------------------------------------
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write answers and notes in one piece, then take them in.
+        """Write answers and notes in one piece, then process them.
 
         Raises
         ------
         RunError
-            A score is not in [0, 1], a cost is below 0, or the journal cannot be written; nothing
-            of it counts then.
+            A score is not in [0, 1], a cost is below 0, or the journal cannot be written. None of
+            the records count then.
         """
         if not records:
             return
         now = round(self._clock(), 3)
         for record in (r for r in records if r["op"] in ("tell", "fail")):
-            # What the Ranker would refuse is not written.
+            # Write nothing that the Ranker would refuse.
             model, item = record["model"], self.journal.filed(record["item"])
             score, cost = record.get("score", 0.0), record.get("cost") or 0.0
             for v in score.values() if isinstance(score, Mapping) else [score]:
@@ -419,18 +419,18 @@ class Book:
         self.write([{"op": op, "after": self.told, **details}])
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
-        """Write a note that does not reach the Ranker."""
+        """Write a note, which does not reach the Ranker."""
         self.write([{"op": op, "event": event, **details}])
 
     def change(self, differences: Differences, identity: Mapping[str, Any]) -> None:
-        """Change a living run, as `identity.differences` allows.
+        """Apply the changes to a run that `differences` allows.
 
         Parameters
         ----------
         differences : Differences
-            Nothing is written where nothing has changed.
+            Changes; without any, nothing is written.
         identity : mapping
-            What the run is from now on; the next resume is compared with it.
+            Identity of the run from now on, to which the next resume is compared.
         """
         if differences.changes or differences.ranker:
             kept = {k: identity[k] for k in (*COMPARED, "ranker") if k in identity}
@@ -439,12 +439,15 @@ class Book:
             )
 
     def place(self, model: str, item: Any) -> Ask:
-        """An ask that the Ranker has just made; `write_asks` records it."""
+        """Add an ask that the Ranker has just made; `write_asks` records it."""
         ask = Ask(len(self.asks), model, self.journal.item(item))
         self.asks.append(ask)
         self._open[ask.pair] = ask
         if (late := self.waiting.get(ask.pair)) is not None:
-            ask.state, ask.answer = ANSWERED, late  # it came after its model was put aside
+            ask.state, ask.answer = (
+                ANSWERED,
+                late,
+            )  # it came after its model was put aside
         return ask
 
     def write_asks(self, asks: Sequence[tuple[Ask, int]]) -> None:
@@ -465,7 +468,7 @@ class Book:
         self.closed = False
 
     def tell(self, ask: Ask) -> None:
-        """Tell the Ranker the answer of an ask."""
+        """Tell the Ranker the answer to an ask."""
         record = ask.answer
         assert record is not None
         self._told(record, ask.model, ask.item)
@@ -490,7 +493,7 @@ class Book:
             self.answers[model, item] = record
 
     def _bar(self) -> None:
-        """Bar pairs whose servers changed, or cut off answers at different rates."""
+        """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
         pairs: set[tuple[str, str]] = set()
         if not self.accepts_change:
             tested = self.tally.answered
@@ -501,7 +504,7 @@ class Book:
             self._barred = pairs
 
     def _tell_to(self, after: int) -> None:
-        """Tell answers in the order of their asks, until so many are told."""
+        """Tell answers in the order of their asks, until `after` answers are told."""
         while self.told < after:
             ask = self.next_told
             if ask is None:
@@ -539,7 +542,7 @@ class Book:
                 self.ranker.stop(record["reason"])
             case "end":
                 self.ended, self.closed = record, True
-            case "lost":  # an attempt that may have been billed and brought no answer
+            case "lost":  # an attempt without an answer, which may have been billed
                 self._lost += record.get("cost") or 0.0
                 if self.ended is None:  # else when the run goes on: its result stands
                     self._lower_budget()
@@ -577,11 +580,11 @@ class Book:
             self.place(model, item)
 
     def _arrive(self, record: Record) -> None:
-        """Take in an answer: told in its turn, or at once if its line has no number."""
+        """Process an answer: tell it in its turn, or at once if its line has no number."""
         pair = record["model"], record["item"]
         ask = self._open.get(pair)
         if "n" in record:
-            if not self.has(pair):  # else to a second request; the first answer counts
+            if not self.has(pair):  # else it answers a second request; the first answer counts
                 self.waiting[pair] = record
                 if ask is not None:
                     ask.state, ask.answer = ANSWERED, record

@@ -1,4 +1,4 @@
-"""The run directory: what lies where, who may write, and whether a run may be resumed.
+"""The run directory: its files, who may write to it, and reading a run back from it.
 
 config.json     the configuration as understood, credentials masked
 bank.json       a copy of the item bank; of several tasks a folder ``banks`` with all of them
@@ -32,8 +32,8 @@ from .book import Book
 from .journal import FORMAT, VERSION, JournalFile, Record, in_todays_words
 from .store import is_stored
 
-#: Endings of the files that the harness, its logs and its models write. The journal is not among
-#: them: what it holds is masked before it is written, and its lines are sealed.
+#: Suffixes of the files that the harness, its logs and its models write. The journal is not among
+#: them: its content is masked before it is written, and its lines are sealed.
 _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
 
 _LOCK, _LOG = "run.lock", "run.log"
@@ -57,12 +57,12 @@ class RunDirectory:
         self._made = False
 
     def take(self) -> None:
-        """Become the only `rank` of this directory, until the process ends.
+        """Lock the directory for this process, until `release` or the end of the process.
 
         Raises
         ------
         RunError
-            If another process is, or the directory cannot be written.
+            If another process holds the lock, or the directory cannot be written.
         """
         new = not self.path.exists()
         self.make()
@@ -78,9 +78,9 @@ class RunDirectory:
             raise self._cannot_write(error) from error
 
     def release(self) -> None:
-        """Let another process take the directory; closes the journal.
+        """Close the journal and let another process take the directory.
 
-        A folder that `take` made and in which no run began is removed.
+        Remove a folder that `take` created if no run began in it.
         """
         self.journal.close()
         begun = {path.name for path in self.path.iterdir()} - {_LOCK, _LOG}
@@ -90,21 +90,21 @@ class RunDirectory:
             return
         (self.path / _LOG).unlink(missing_ok=True)
         self._sole_lock.release()
-        with contextlib.suppress(OSError):  # another process has taken it just now
+        with contextlib.suppress(OSError):  # another process has just taken it
             (self.path / _LOCK).unlink(missing_ok=True)
             self.path.rmdir()
 
     def make(self) -> None:
-        """Create the folder, its owner's alone; the rights of one that is there stay."""
+        """Create the folder for its owner only; an existing folder keeps its permissions."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise self._cannot_write(error) from error
 
     def tighten(self) -> None:
-        """Mask credentials in what the harness and libraries wrote; only the owner may read it.
+        """Mask credentials in files of the harness and libraries, and let only the owner read them.
 
-        The rights stay as they are in a folder that was not made by this package.
+        In a folder that is open to others, permissions stay as they are.
         """
         private = os.name == "posix" and not self.path.stat().st_mode & 0o077
         for path in self.path.rglob("*"):
@@ -133,7 +133,7 @@ class RunDirectory:
         self.journal.make_durable()
 
     def read_header(self) -> Record:
-        """The journal's first record; later reads of :attr:`journal` go on after the start.
+        """Read the journal's first record, without moving the position of :attr:`journal`.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class RunDirectory:
         return header_of(self.journal.path)
 
     def present_identity(self) -> Record:
-        """The header as the changes that the journal records since have left it."""
+        """Return the header with all changes that the journal has recorded since."""
         header = self.read_header()
         for record in JournalFile(self.journal.path).read_new():
             if record["op"] == "change":
@@ -151,7 +151,7 @@ class RunDirectory:
         return header
 
     def write_json(self, name: str, content: Any) -> Path:
-        """Write a file of the directory in one step, so that no reader sees half of it."""
+        """Write a file of the directory atomically, so that no reader sees half of it."""
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -163,12 +163,12 @@ class RunDirectory:
 
 
 def header_of(journal: Path) -> Record:
-    """A journal's first record, whatever the file's name.
+    """Return a journal's first record, whatever the file's name.
 
     Raises
     ------
     RunError
-        It is no journal of a version that this package reads.
+        The file is missing, or no journal of a version that this package reads.
     """
     records = JournalFile(journal).read_new()
     if not records:
@@ -187,18 +187,18 @@ BANKS_FOLDER = "banks"
 
 
 def banks_at(folder: Path) -> Path:
-    """Where a run directory keeps its copy of the bank, or of the banks."""
+    """Return the path of a run directory's copy of its bank or banks."""
     several = folder / BANKS_FOLDER
     return several if several.is_dir() else folder / BANK_FILE
 
 
 def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: Path) -> None:
-    """Write the copy that a run directory keeps.
+    """Write a run directory's copy of its bank or banks.
 
     Raises
     ------
     BankError
-        It cannot be written.
+        The copy cannot be written.
     """
     if isinstance(banks, ItemBank):
         banks.save(folder / BANK_FILE)
@@ -207,12 +207,12 @@ def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: P
 
 
 def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
-    """Read that copy.
+    """Read a run directory's copy of its bank or banks.
 
     Raises
     ------
     BankError
-        It is missing or damaged.
+        The copy is missing or damaged.
     """
     place = banks_at(folder)
     return ItemBank.load(place) if place.suffix else SuiteBank.load(place)
@@ -221,14 +221,14 @@ def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
 def make_ranker(
     bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: Mapping[str, Any]
 ) -> Ranker:
-    """A Ranker in its initial state.
+    """Return a Ranker in its initial state.
 
     Parameters
     ----------
     bank : ItemBank, or mapping of task to (mapping of outcome to ItemBank)
     header : mapping
-        A journal's. Its ``ranker`` holds ``models`` (name to price), ``units`` (a list in bank
-        order, or None) and the keyword arguments of `Ranker`; ``task`` names an only task.
+        Header of a journal. Its ``ranker`` holds ``models`` (name to price), ``units`` (a list in
+        bank order, or None) and the keyword arguments of `Ranker`; ``task`` names a single task.
     """
     arguments = in_todays_words(header["ranker"])
     rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
@@ -238,18 +238,18 @@ def make_ranker(
 
 
 def rebuild(folder: str | Path, lines: int | None = None) -> tuple[Book, Record]:
-    """The state of a run, from its directory alone: no configuration, task or model is needed.
+    """Rebuild a run's state from its directory alone, without configuration, task or model.
 
     Parameters
     ----------
     folder : path
     lines : int, optional
-        As it was after so many lines of the journal; default all.
+        Number of journal lines to replay; default: all.
 
     Returns
     -------
     book : Book
-        Settled; for reading.
+        Settled, for reading only.
     header : dict
         The journal's first record.
 
@@ -271,7 +271,7 @@ def book_of(
     header: Record,
     lines: int | None = None,
 ) -> Book:
-    """Rebuild a run's state from a journal and its banks, wherever they are."""
+    """Rebuild a run's state from a journal and its banks, wherever they are stored."""
     book = Book(make_ranker(banks, header), journal)
     book.read(lines)
     book.settle()

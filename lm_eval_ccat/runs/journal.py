@@ -1,22 +1,22 @@
 """The append-only journal of a run: one JSON object per line, numbered, on disk before it counts.
 
-The first record describes the run (``op: "header"``).  The others are asks, answers, and events
-that the :class:`~lm_eval_ccat.ranker.Ranker` hears of, or notes that it does not; `Book` reads them
-back.
+The first record describes the run (``op: "header"``). The others are asks, answers and events,
+which the :class:`~lm_eval_ccat.ranker.Ranker` is told, and notes, which it is not. `Book` replays
+them.
 
-A process may be killed in the middle of a write.  The bytes after the last newline are then not a
-record: reading drops them and says so, and opening for append removes them.  Anything unreadable
-*before* the last line is damage, not a torn write, and is refused by line number; so is a line
-whose seal does not fit.
+A process may be killed in the middle of a write. The bytes after the last newline are then not a
+record: reading drops them and sets `torn`, and opening for append removes them. Anything unreadable
+*before* the last line is damage, not a torn write, and raises an error with the line number; so
+does a line whose seal does not fit.
 
-The seal is the SHA-256 of everything in the file up to it, so that no line can be changed, taken
-out or added without all that follow.  Journals begun by earlier versions have a checksum (CRC-32)
-of each line by itself, those of version 1 none, and say ``doc`` where later ones say ``item``; a
-resumed one continues with seals.
+The seal is the SHA-256 of everything in the file before it, so that nobody can change, remove or
+add a line without rewriting all that follow. Journals begun by earlier versions have a checksum
+(CRC-32) per line; those of version 1 have none, and call an ``item`` ``doc``. When resumed, they
+continue with seals.
 
-A run is its tasks, items, prompts, scoring, banks and models, as the header says. What it may
-spend, what things cost, where and how fast they run, and the version of this package may change
-when it is resumed, and models may join; each change is a record (see `differences`).
+The header identifies a run by its tasks, items, prompts, scoring, banks and models. On resuming,
+its budget, prices, places, speeds and the version of this package may change, and models may join;
+each change is a record (see `differences`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _CHECKSUM = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 
 
 class Lines:
-    """Turns records into lines and back, and refuses lines that are not as they were written.
+    """Converts records to lines and back, and refuses lines that have changed since.
 
-    An item is (task, doc_id) in a record; where the header says that one outcome is all, its lines
-    hold the doc_id alone.
+    An item is (task, doc_id) in a record; if the header states a single outcome, lines hold only
+    the doc_id.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Lines:
     Attributes
     ----------
     count : int
-        Lines so far.
+        Number of lines so far.
     chained : bool
         Whether the last line seals all lines before it.
 
@@ -74,18 +74,18 @@ class Lines:
     def __init__(self, where: str) -> None:
         self.where = where
         self.count = 0
-        self._alone: str | None = ""  # the task whose items stand in lines by their doc_ids
+        self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
         self._hash = hashlib.sha256()
         self._bare_allowed = False  # lines without checksum: a journal begun in version 1
         self.chained = False
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all lines so far: what names this very run."""
+        """SHA-256 of all lines so far, which identifies this run."""
         return self._hash.hexdigest()
 
     def sealed(self, records: Iterable[Record]) -> list[bytes]:
-        """The lines that records become where they follow; `passed` counts them once written."""
+        """Return records as lines that follow those so far; call `passed` once they are written."""
         hashed, lines = self._hash.copy(), []
         for number, record in enumerate(records, start=self.count):
             self._take_header(record)
@@ -103,19 +103,19 @@ class Lines:
         return lines
 
     def passed(self, lines: Iterable[bytes]) -> None:
-        """Count lines that this process wrote itself."""
+        """Count lines that this process has written."""
         for line in lines:
             self._hash.update(line + b"\n")
             self.count += 1
             self._bare_allowed, self.chained = False, True
 
     def read(self, lines: Iterable[bytes]) -> list[Record]:
-        """Records of the lines that follow those so far.
+        """Return the records of lines that follow those so far.
 
         Raises
         ------
         RunError
-            Naming the line that is damaged, missing, changed or repeated.
+            A line is damaged, missing, changed or repeated; the message names it.
         """
         return [self._read_one(line) for line in lines]
 
@@ -150,7 +150,7 @@ class Lines:
             self._alone = None if several else (record.get("task") or {}).get("name", "")
 
     def item(self, value: Any) -> Item:
-        """An item from its form in a line or as the Ranker hands it out."""
+        """Return an item from its form in a line or in the Ranker."""
         if isinstance(value, list | tuple):
             task, value = value
         else:
@@ -158,7 +158,7 @@ class Lines:
         return str(task), value if isinstance(value, str) else int(value)
 
     def filed(self, item: Item) -> Any:
-        """An item as it stands in a line, and in messages."""
+        """Return an item in the form of lines and messages."""
         return item[1] if item[0] == self._alone else item
 
     def _trouble(self, line: bytes, record: Record) -> str:
@@ -183,14 +183,14 @@ class Lines:
 
 
 class Journal(Lines):
-    """A journal that lives as long as the process: a run without a run directory.
+    """A journal in memory, for a run without a run directory.
 
-    `JournalFile` keeps its records on disk; ``tests/runs/conformance.py`` holds what both must do.
+    `JournalFile` keeps its records on disk; ``tests/runs/conformance.py`` tests both.
 
     Parameters
     ----------
     lines : list of bytes, optional
-        Where the records are kept; several objects may share one list.
+        List that keeps the records; several journals may share it.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class Journal(Lines):
         return self.read(self.lines[self.count :])
 
     def append(self, records: Iterable[Record]) -> None:
-        """Write records, all or none; when this returns they survive the death of the process.
+        """Write all records or none; in a file, they then survive the death of the process.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class Journal(Lines):
         self.passed(lines)
 
     def make_durable(self) -> None:
-        """Make everything appended so far survive a power cut; memory ends with the process."""
+        """Make everything appended so far survive a power cut; does nothing in memory."""
 
     def close(self) -> None:
         """Close the journal for good; a late answer from another thread is refused."""
@@ -254,8 +254,8 @@ class JournalFile(Journal):
     path : Path
         The file; created by the first append.
     durable : bool
-        Whether :meth:`make_durable` forces records to the disk.  A killed process loses nothing
-        either way; a power cut may.
+        Whether :meth:`make_durable` forces records to the disk. A killed process loses nothing
+        either way, but a power cut may.
 
     Examples
     --------
@@ -313,14 +313,14 @@ class JournalFile(Journal):
     def append(self, records: Iterable[Record]) -> None:
         """Write records; when this returns they survive the death of the process.
 
-        That they survive a power cut too takes :meth:`make_durable`.  Call :meth:`read_new` first:
-        appending goes to the place where reading stopped, and a torn line after it is cut off.
+        To survive a power cut too, records need :meth:`make_durable`. Call :meth:`read_new` first:
+        appending continues where reading stopped, and cuts off a torn line after it.
 
         Raises
         ------
         RunError
-            If the disk is full or read-only.  Nothing of the batch counts then: what was written
-            of it is cut off again, and everything before stays.
+            If the disk is full or read-only. None of the records count then: a part that was
+            written is cut off again, and everything before it stays.
         """
         if self._closed:
             raise RunError(f"the journal {self.path} is closed: the run has ended")
@@ -334,7 +334,7 @@ class JournalFile(Journal):
             stream.seek(self._offset)
             _write_all(stream, data)
         except OSError as error:
-            # Best effort on a sick disk: the next reader drops a torn line that stays.
+            # Best effort on a failing disk: the next reader drops a torn line.
             if self._file is not None:
                 with contextlib.suppress(OSError):
                     self._file.truncate(self._offset)
@@ -346,12 +346,12 @@ class JournalFile(Journal):
         self.passed(lines)
 
     def make_durable(self) -> None:
-        """Force what was appended so far to the disk (``fsync``).
+        """Force everything appended so far to the disk (``fsync``).
 
         Raises
         ------
         RunError
-            If the disk refuses.
+            If the disk reports an error.
         """
         if not self.durable or self._synced >= self._offset or self._file is None:
             return
@@ -366,7 +366,7 @@ class JournalFile(Journal):
     def _open(self) -> BinaryIO:
         if self._file is None:
             new = not self.path.exists()
-            # Model answers may be confidential: the file is its owner's alone.
+            # Model answers may be confidential: only the owner may read the file.
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
             # Unbuffered: a record is either handed to the operating system or not written at all.
             self._file = os.fdopen(handle, "r+b", buffering=0)
@@ -390,27 +390,27 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
 
 # -- what makes a run the same run -----------------------------------------------------------------
 
-#: The parts of a header that are compared; the rest is for readers.
+#: Parts of a header that identify the run; the rest is for readers.
 COMPARED = ("config", "bank_sha256", "task", "versions")
 _MODEL = r"config\.models\[.*\]"
-#: Arguments of the Ranker that may change, beside models and their prices.
+#: Arguments of the Ranker that may change, besides models and their prices.
 _LIMITS = ("budget", "max_items", "stop")
-#: How JSON writes a limit that is lifted.
+#: JSON value of a limit that was lifted.
 NO_LIMIT = "none"
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Where two identities differ, one ``path: old -> new`` each.
+    """The differences between two identities, each as ``path: old -> new``.
 
     Attributes
     ----------
     refused : list of str
-        What makes it another run.
+        Differences that make it another run.
     changes : list of str
-        What may change while a run lives.
+        Differences that are allowed when a run is resumed.
     ranker : dict
-        Those of the changes that the Ranker must know: JSON values for `Book.change`.
+        Changes that the Ranker must know: JSON values for `Book.change`.
     """
 
     refused: list[str]
@@ -423,7 +423,7 @@ class Differences:
         Raises
         ------
         RunError
-            Showing each difference that may not be as ``old -> new``.
+            It is another run; the message shows the refused differences as ``old -> new``.
         """
         if self.refused:
             shown = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
@@ -437,13 +437,13 @@ class Differences:
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], may_change: re.Pattern[str]
 ) -> Differences:
-    r"""Compare two headers, or a header and the identity of the run that would go on.
+    r"""Compare two headers, or a header and the identity of the run to resume.
 
     Parameters
     ----------
     old, new : mapping
     may_change : pattern
-        Matches the path of whatever may change while a run lives.
+        Matches the paths that may change when a run is resumed.
 
     Examples
     --------
@@ -466,13 +466,13 @@ def differences(
         (changes if joins or may_change.fullmatch(path) else refused).append(line)
     arguments = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
     if any(path.startswith("config.budget") for path, _, _ in changed) and plain.get("ranker"):
-        # Also where only the time has changed: told of its budget, the ranking goes on.
+        # Even if only the time has changed: a new budget lets an ended ranking go on.
         arguments.setdefault("budget", _or_none(plain["ranker"].get("budget")))
     return Differences(refused, changes, arguments)
 
 
 def in_todays_words(arguments: Mapping[str, Any]) -> Record:
-    """Return a recorded Ranker's arguments of any version, with one stopping rule."""
+    """Convert a recorded Ranker's arguments of any version to those with one stopping rule."""
     words = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
     if "stop" not in words:
         old = {key: arguments[key] for key in OLD_GOALS if arguments.get(key) is not None}
@@ -490,7 +490,7 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     old, new = in_todays_words(old), in_todays_words(new)
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
-        # A new rule takes its limits with it, so they are told together.
+        # A new rule replaces the limits too, so pass them together.
         changed = list(_LIMITS)
     arguments: Record = {name: _or_none(new.get(name)) for name in changed}
     before, after = old["models"], new["models"]
@@ -502,7 +502,7 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 
 
 def _by_name(part: Any) -> Any:
-    """A configuration with its models by name: their order says nothing."""
+    """Return a configuration with its models by name, because their order does not matter."""
     if not isinstance(part, Mapping) or not isinstance(part.get("models"), Sequence):
         return part
     models = {f"[{m['name']}]": m for m in part["models"] if isinstance(m, Mapping)}

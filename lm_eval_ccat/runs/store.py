@@ -1,8 +1,8 @@
 """A run directory in an object store, such as ``s3://bucket/models.run``.
 
 Object stores cannot append to a file, sync it or lock it, all of which a journal needs. So the run
-lies in a folder on this machine, and what resuming it needs is copied to the store while it lasts,
-everything at its end. A copy of the journal at any moment is that of a run that was killed then.
+uses a folder on this machine; while it lasts, the files needed to resume it are copied to the
+store, and at its end all files. A copy of the journal equals that of a run killed at that moment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import RunError, UsageError
 
-#: Between two copies of a run that goes on.
+#: Seconds between two copies during a run.
 SECONDS = 60.0
 _JOURNAL = "journal.jsonl"
 _LEFT = (".lock", ".part")
@@ -25,7 +25,7 @@ _NEEDED = (_JOURNAL, "config.json", "bank.json", "banks")
 
 
 def is_stored(run_dir: str | Path | None) -> bool:
-    """Whether a run directory lies in an object store."""
+    """Whether a run directory is in an object store."""
     return isinstance(run_dir, str) and "://" in run_dir
 
 
@@ -33,23 +33,23 @@ def is_stored(run_dir: str | Path | None) -> bool:
 def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> Iterator[Path]:
     """Copy a run to an object store while it lasts; yield its folder on this machine.
 
-    Nothing is copied before the run has begun or gone on: one that is refused changes no store.
+    Copying starts once the run has started or resumed, so that a refused run changes no store.
 
     Parameters
     ----------
     run_dir : str or path
-        A URL of any file system that fsspec knows; a folder is yielded as it is.
+        URL of any file system of fsspec; a local folder is yielded unchanged.
     resume : bool
-        Fetch the run from there first, unless the folder has it.
+        Fetch the run from the store first, unless the folder has it.
     warn : callable
-        Is told once if copying fails; the run goes on.
+        Called once if copying fails; the run goes on.
 
     Raises
     ------
     UsageError
-        The URL has no name, or the package that this kind of store needs is not installed.
+        The URL has no name, or the package for this kind of store is not installed.
     RunError
-        The store or the folder holds a run that is not resumed, they hold different runs, or the
+        The store or the folder holds a run and `resume` is false, they hold different runs, or the
         store cannot be read.
     """
     if not is_stored(run_dir):
@@ -75,10 +75,10 @@ def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> It
     troubles: list[Exception] = []
 
     def copy(needed: bool) -> None:
-        """Copy what has changed since the last time, once the journal has."""
+        """Copy the files changed since the last copy, once the journal has changed."""
         if not copied and _stamp(folder / _JOURNAL) == begun:
             return
-        # Unlike Path.rglob it bears folders that vanish.
+        # Unlike Path.rglob, this tolerates folders that vanish.
         for file in sorted(Path(at, one) for at, _, files in os.walk(folder) for one in files):
             name, stamp = file.relative_to(folder), _stamp(file)
             left_out = file.suffix in (".lock", ".part") or (
@@ -113,13 +113,13 @@ def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> It
 def _put(store: Any, file: Path, to: str) -> None:
     try:
         store.put_file(str(file), to)
-    except FileNotFoundError:  # where folders are real, they come first
+    except FileNotFoundError:  # where folders are real, create them first
         store.makedirs(to.rpartition("/")[0], exist_ok=True)
         store.put_file(str(file), to)
 
 
 def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
-    """See that the folder holds the run to go on with, or that there is none."""
+    """Make sure that the folder holds the run to resume, or that no run exists."""
     far, here = store.exists(f"{root}/{_JOURNAL}"), (folder / _JOURNAL).exists()
     if (far or here) and not resume:
         place = url if far else f"the folder {folder.absolute()}"
@@ -138,7 +138,7 @@ def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
                 f"the folder {folder.absolute()} holds another run than {url}, or the same one "
                 "continued elsewhere; move the folder away to go on with that in the store"
             )
-    # The journal last: with it the run counts as being here.
+    # The journal last: with it the run counts as present.
     for far_file in sorted(store.find(root), key=lambda name: name.endswith(f"/{_JOURNAL}")):
         to = folder / PurePosixPath(far_file).relative_to(root)
         to.parent.mkdir(parents=True, exist_ok=True)
