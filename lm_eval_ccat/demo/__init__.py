@@ -9,7 +9,7 @@ __all__ = ["MODEL_TYPE", "register_models"]
 
 
 def register_models() -> None:
-    """Make ``--model ccat-demo`` known to the harness; the class is imported when it is used."""
+    """Register ``--model ccat-demo`` with the harness; the class is imported on use."""
     from ..harness import internals
 
     internals.register_model_type(MODEL_TYPE, "lm_eval_ccat.demo.systems:DemoSystem")

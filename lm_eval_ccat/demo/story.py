@@ -61,20 +61,20 @@ def demo(
     Parameters
     ----------
     folder : path
-        Receives everything that is made.
+        Receives all files.
     documents : int, optional
-        At most so many, 100 to 5000; fewer decide fewer pairs.
+        Largest number of documents, 100 to 5000; fewer decide fewer pairs.
     say : callable, optional
-        Is told what happens, line by line.
+        Called with each line of the story.
     observer : Observer, optional
-        Of the ranking.
+        Observer of the ranking.
 
     Raises
     ------
     UsageError
-        A number of documents out of range.
+        If the number of documents is out of range.
     RunError
-        The folder holds a demo already, or this Python has no sources to take documents from.
+        If the folder already holds a demo, or this Python has too few sources for documents.
     """
     if not LEAST <= documents <= MOST:
         raise UsageError(f"--documents {documents}: the demo takes {LEAST} to {MOST}")
@@ -153,7 +153,7 @@ def _evaluate_in_full(task_folder: Path, logs: Path, systems: Sequence[str]) -> 
 
 @contextlib.contextmanager
 def _quiet_children() -> Iterator[None]:
-    """The harness asks git for its version, which complains aloud outside a repository."""
+    """Silence child processes: git, which the harness calls, complains outside a repository."""
     saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
@@ -167,7 +167,7 @@ def _quiet_children() -> Iterator[None]:
 def _compare(
     content: RankingContent, truth: Mapping[str, float], documents: int, say: Callable[[str], None]
 ) -> list[str]:
-    """Print estimates beside the truth; return the decided pairs that are wrong."""
+    """Print estimates next to the truth; return the decided pairs that are wrong."""
     order = sorted(truth, key=lambda name: -truth[name])
     say("  " + " > ".join(order))
     say(f"\n  {'system':<18}{'full run':>10}{'estimate':>10}{'items':>8}{'of':>6}")
@@ -175,7 +175,7 @@ def _compare(
         block = content["models"][name]
         say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
             f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
-    # Each pair is there either way.
+    # Each pair is listed in both orders.
     sure = [p for p in content["pairwise"] if p["decision"] == "decided" and p["p"] > 0.5]
     wrong = [p for p in sure if truth[p["a"]] < truth[p["b"]]]
     pairs, used = len(order) * (len(order) - 1) // 2, content["items_administered"]

@@ -1,10 +1,9 @@
 """The demo's documents, which every Python installation has, and its systems without weights.
 
-A document is the body of a docstring of the standard library, its reference the first line: what
-the author thought one should know of the rest.  Modules are read as text and parsed, never
-imported, so that nothing runs.  The systems take the body and give one line; they stand behind
-``--model ccat-demo``.  They differ as real systems do: the good ones share what makes a sentence a
-summary, the poor ones ignore it in ways of their own.
+A document is the body of a docstring of the standard library; its reference is the first line, the
+author's own summary. Modules are parsed as text and never imported, so none of their code runs. The
+systems behind ``--model ccat-demo`` turn a body into one line. They differ as real systems do: the
+good ones share what makes a sentence a summary, the poor ones miss it in different ways.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ SUMMARY_WORDS, BODY_WORDS = range(4, 21), range(25, 401)
 
 @dataclass(frozen=True)
 class Document:
-    """One docstring: ``name`` of what it documents, its ``body`` and its first line."""
+    """One docstring: the documented ``name``, the ``body``, and the first line as ``summary``."""
 
     name: str
     body: str
@@ -75,7 +74,7 @@ def collect(folder: Path | None = None, limit: int = 800) -> list[Document]:
     folder : Path, optional
         The running interpreter's standard library by default.
     limit : int
-        At most this many, spread evenly over the folder.
+        Largest number of documents, spread evenly over the folder.
 
     Returns
     -------
@@ -141,7 +140,7 @@ def write_task(folder: Path, documents: list[Document]) -> None:
 
 # -- systems --------------------------------------------------------------------------------------
 
-#: From the documented name and the body of its docstring to one line.
+#: A function from the documented name and the body of its docstring to one line.
 Summariser = Callable[[str, str], str]
 
 STOP_WORDS = frozenset(
@@ -285,8 +284,8 @@ SUMMARISERS: dict[str, Summariser] = {
     "tail-3": _of_body(tail(3)),
 }
 
-#: Systems with known scores, and systems that are new.  The known ones span what the new ones may
-#: be; outliers among them would make items look telling that do not tell good systems apart.
+#: Systems with known scores, and new systems. The known ones span the range of the new ones;
+#: outliers among them would make items look informative that do not separate good systems.
 CALIBRATING: Sequence[str] = (
     "titled-for", "titled", "title-keywords", "title-lead-5", "title-central", "title-first",
     "lead-7", "lead-15", "lead-25", "verb-first", "keywords-8", "first-sentence", "frequent",
@@ -303,7 +302,7 @@ class DemoSystem(LM):  # type: ignore[misc]
     system : str
         One of `SUMMARISERS`.
     delay : float
-        Seconds that each answer takes, to look like a model that is worth waiting for.
+        Seconds that each answer takes, to imitate a real model.
 
     Examples
     --------

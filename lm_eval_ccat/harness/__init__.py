@@ -1,4 +1,4 @@
-"""All knowledge of lm-eval: its tasks, models and results, and the hook into its runs."""
+"""The interface to lm-eval: its tasks, models and results, and the hook into its runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Find out which metrics of a task can be used adaptively, and write variants that are run so.
+"""Check which metrics of a task can be used adaptively, and write adaptive variants of tasks.
 
-No model is called. A task is loaded if its documents are on this machine; otherwise its YAML is all
-that is checked.
+No model is called. A task is loaded if its documents are on this machine; otherwise only its YAML
+is checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..shown import short
 from . import internals
 from .outcomes import metric_config, script_note
 
-#: Metrics of HF evaluate that report under other names than their own.
+#: Metrics of HF evaluate that report under names other than their own.
 EXPANSIONS = {
     "rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum"),
     "sacrebleu": ("score",),
@@ -49,11 +49,11 @@ class MetricCheck:
         Whether an adaptive test can use it.
     scale : Scale or None
     key : str or None
-        Where the estimate will stand in the results.
+        Key of the estimate in the results.
     estimand : str
-        What is estimated, in words; "" if nothing can be.
+        What is estimated, in words; "" if the metric cannot be used.
     reason : str
-        Why it cannot be used, with the remedy; "" if it can.
+        Why the metric cannot be used, with the remedy; "" if it can.
     """
 
     metric: str
@@ -120,11 +120,11 @@ def check_tasks(
     Parameters
     ----------
     names : sequence of str
-        Names or patterns, as `lm_eval --tasks` takes them.
+        Names or patterns, as for `lm_eval --tasks`.
     include_path, metadata
-        As the harness takes them.
+        As in the harness.
     metric : str, optional
-        Look at this metric only.
+        Check only this metric.
 
     Raises
     ------
@@ -168,14 +168,14 @@ def check_tasks(
 def check_config(
     name: str, config: Mapping[str, Any], metric: str | None = None, trouble: str = ""
 ) -> TaskCheck:
-    """Check a task by its configuration alone, as its YAML has it.
+    """Check a task by the configuration in its YAML alone.
 
     Parameters
     ----------
     name : str
     config : mapping
     metric : str, optional
-        Look at this metric only.
+        Check only this metric.
     trouble : str, optional
         Why the task was not loaded.
     """
@@ -228,14 +228,14 @@ def _checked(
     wanted: str | None,
     loaded: Any = None,
 ) -> TaskCheck:
-    """Check the metrics that a task reports, or the one that is wanted."""
+    """Check the metrics that a task reports, or only the one wanted."""
     task, checks = check.task, []
     several, missing = False, set()
     if loaded is not None:
         several = internals.has_several_targets(loaded)
         functions = {} if internals.scores_by_itself(loaded) else internals.metric_functions(loaded)
         missing = {metric_name(one) for one, function in functions.items() if function is None}
-    # A metric that is wanted may be named with its tokenizer.
+    # The wanted metric may be named with its tokenizer.
     fitting = [wanted or name for name in names if wanted is None or name == parts_of(wanted)[0]]
     for name in fitting:
         try:
@@ -269,7 +269,7 @@ def _checked(
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
-    """Names under which the metrics of a task report (a few report under several)."""
+    """Return the names under which a task's metrics report (a few report under several)."""
     entries = {metric_name(e.get("metric")): e for e in config.get("metric_list") or []}
     names: list[str] = []
     for metric in declared:
@@ -284,14 +284,14 @@ def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[
     return list(dict.fromkeys(names))
 
 
-#: Standard output and the level of logging are the process's; two threads must not restore what
-#: the other one set.
+#: Standard output and the logging level belong to the process; two threads must not restore each
+#: other's settings.
 _ALONE = threading.RLock()
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the output of loading tasks off standard output, which is for the answer."""
+    """Keep the output of loading tasks off standard output, which carries the answer."""
     with _ALONE, contextlib.redirect_stdout(sys.stderr):
         level = logging.root.manager.disable
         logging.disable(logging.ERROR)
@@ -301,7 +301,7 @@ def _quiet() -> Iterator[None]:
             logging.disable(level)
 
 
-# -- variants by which the plain `lm_eval` command runs tasks adaptively --------------------------
+# -- variants with which the plain `lm_eval` command runs tasks adaptively ------------------------
 
 SUFFIX = "_adaptive"
 _CLASS = "lm_eval_ccat.AdaptiveTask"
@@ -323,11 +323,11 @@ class Variants:
     ----------
     folder : Path
     names : list of str
-        Of the adaptive tasks and groups that stand for what was asked for.
+        Names of the adaptive tasks and groups that replace those asked for.
     files : dict of str to Path
-        Each file by the task or group that it is a variant of.
+        The file of each task or group that has a variant.
     in_full : dict of str to str
-        Tasks that cannot be run so, and why; a group runs them in full.
+        Tasks that cannot be run adaptively, and why; a group runs them in full.
     """
 
     folder: Path
@@ -337,23 +337,23 @@ class Variants:
 
 
 def write_variants(folder: Path, names: Sequence[str], include_path: Any = None) -> Variants:
-    """Write a file for each task and group of some names: ``<name>_adaptive.yaml``.
+    """Write ``<name>_adaptive.yaml`` for each of the tasks and groups named.
 
     Parameters
     ----------
     folder : Path
-        Is made where it is missing; to be given to ``lm_eval`` as ``--include_path``.
+        Created if necessary; pass it to ``lm_eval`` as ``--include_path``.
     names : sequence of str
         Tasks, groups, tags, patterns or files.
     include_path
-        As the harness takes it.
+        As in the harness.
 
     Raises
     ------
     UsageError
-        There is no such task, or none of them can be run adaptively.
+        If there is no such task, or none of them can be run adaptively.
     HarnessError
-        A file cannot be written.
+        If a file cannot be written.
     """
     manager = internals.task_manager(names, include_path)
     variants = Variants(folder)
@@ -371,7 +371,7 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
 
 
 def _written(variants: Variants, manager: Any, name: str) -> list[str]:
-    """Write the variant of a name; return it in a list, or those of a tag's tasks."""
+    """Write the variant of a name, or those of a tag's tasks; return the variants' names."""
     one = internals.listed(manager, name)
     name = str(one.config.get(one.kind, name))
     if one.kind == "tag":
@@ -399,12 +399,12 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
 
 
 def _member(variants: Variants, manager: Any, group: str, member: Any) -> list[Any]:
-    """What stands in a group's variant for one of its members."""
+    """Return the entries of a group's variant that replace one of its members."""
     inner = member if isinstance(member, dict) else {}
     child = inner.get("task", member) if not inner.get("group") else member
     if isinstance(child, str):
         with contextlib.suppress(KeyError):
             written = _written(variants, manager, child)
             return [{**inner, "task": n} if inner else n for n in written]
-    variants.in_full[f"{group}::{child}"] = "it is written out inside its group"
+    variants.in_full[f"{group}::{child}"] = "it is defined inside its group and has no file"
     return [member]

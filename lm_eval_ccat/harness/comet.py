@@ -20,9 +20,9 @@ DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 #: Environment variables: Python of the environment, the checkpoint, graphics cards to use.
 VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = "CCAT_COMET_PYTHON", "CCAT_COMET_MODEL", "CCAT_COMET_GPUS"
 RECIPE = f"make it with `lm-eval-ccat score comet --setup`, or name one's Python by {VARIABLE}"
-#: What goes together; setuptools from 81 on lacks pkg_resources, which torchmetrics 0.10 imports.
+#: Compatible versions; setuptools 81 dropped pkg_resources, which torchmetrics 0.10 imports.
 PINS = ("unbabel-comet==2.2.7", "setuptools<81")
-#: Pythons for which numpy 1.26, which COMET needs, has wheels.
+#: Python versions with wheels of numpy 1.26, which COMET needs.
 _PYTHONS = ((3, 10), (3, 11), (3, 12))
 
 
@@ -40,15 +40,15 @@ class CometWorker:
     Raises
     ------
     MetricError
-        If there is no such environment, or COMET fails; with its own words.
+        If there is no such environment, or COMET fails; the message quotes COMET's.
     """
 
     def __init__(self, python: str, model: str, batch_size: int = 16, gpus: int = 0) -> None:
         self._python = python
         self._lock = threading.Lock()
         self._folder = tempfile.TemporaryDirectory()
-        # From a folder of its own: Python looks for modules beside a script first, and beside the
-        # worker lies this very file, whose name is that of COMET's package.
+        # Run a copy in a separate folder: Python first looks for modules next to the script, and
+        # there this file would hide COMET's package, which has the same name.
         worker = shutil.copy(Path(__file__).with_name("comet_worker.py"), self._folder.name)
         self._stderr = Path(self._folder.name, "stderr").open("w+", encoding="utf-8")
         try:
@@ -62,14 +62,14 @@ class CometWorker:
         self._answer()
 
     def score(self, rows: Sequence[dict[str, str]]) -> list[float]:
-        """Scores of rows with ``src``, ``mt`` and ``ref``, as COMET's regression gives them."""
+        """Return COMET's regression scores of rows with ``src``, ``mt`` and ``ref``."""
         with self._lock:
             assert self._process.stdin is not None
             try:
                 self._process.stdin.write(json.dumps(list(rows)) + "\n")
                 self._process.stdin.flush()
             except OSError:
-                pass  # it has ended; why, its last words say
+                pass  # the process has ended; its last line says why
             scores = self._answer()
         if len(scores) != len(rows):
             raise MetricError(f"metric comet gave {len(scores)} scores for {len(rows)} rows")
@@ -116,7 +116,7 @@ def comet_scores(
     Parameters
     ----------
     sources, translations, references : sequence of str
-        Equally many. An empty translation scores 0 without being asked for.
+        Sequences of equal length. An empty translation scores 0 and is not sent to COMET.
     python : str, optional
         Python of an environment with unbabel-comet; else the variable ``CCAT_COMET_PYTHON``, else
         the environment that ``lm-eval-ccat score comet --setup`` made.
@@ -127,12 +127,12 @@ def comet_scores(
     Returns
     -------
     list of float
-        In [0, 1], higher is better; what the regression gives beyond is clipped.
+        In [0, 1], higher is better; values beyond are clipped.
 
     Raises
     ------
     MetricError
-        If there is no such environment, or COMET fails; with its own words.
+        If there is no such environment, or COMET fails; the message quotes COMET's.
     """
     filled = [i for i, text in enumerate(translations) if text.strip()]
     scores = [0.0] * len(translations)
@@ -140,7 +140,7 @@ def comet_scores(
         return scores
     cards = int(os.environ.get(GPUS_VARIABLE) or 0)
     how = (python or default_python(), model or checkpoint(), batch_size, cards)
-    if not _worker(*how).alive:  # it was killed, or ran out of memory: once more from the start
+    if not _worker(*how).alive:  # it was killed or ran out of memory: start another
         _worker.cache_clear()
     worker = _worker(*how)
     rows = [{"src": sources[i], "mt": translations[i], "ref": references[i]} for i in filled]
@@ -158,12 +158,12 @@ def checkpoint() -> str:
 
 
 def environment() -> Path:
-    """Where ``lm-eval-ccat score comet --setup`` makes COMET's environment.
+    """Return the folder where ``lm-eval-ccat score comet --setup`` makes COMET's environment.
 
     Raises
     ------
     MetricError
-        There is no home directory.
+        If there is no home directory.
     """
     try:
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -199,12 +199,12 @@ def make_environment(folder: Path, python: str | None = None) -> str:
     ----------
     folder : Path
     python : str, optional
-        A Python from 3.10 to 3.12; else this one, or what the path has.
+        A Python from 3.10 to 3.12; by default this one, or one on the PATH.
 
     Raises
     ------
     MetricError
-        If there is no such Python, or pip fails; with its last line.
+        If there is no such Python, or pip fails; the message has pip's last line.
     """
     steps = (
         [python or _fitting_python(), "-m", "venv", str(folder)],

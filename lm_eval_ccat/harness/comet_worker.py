@@ -1,11 +1,11 @@
-"""Scores translations by COMET. Run by the Python of an environment of its own, not imported.
+"""Score translations by COMET; run by the Python of a separate environment, never imported.
 
     python comet_worker.py MODEL BATCH_SIZE GPUS
 
 Reads one JSON line per call, ``[{"src": , "mt": , "ref": }, ...]``, and answers with one line,
 ``{"scores": [...]}`` or ``{"error": "..."}``; its first line says ``{"ready": MODEL}``. The model
-is loaded once. Imports nothing but the standard library and unbabel-comet, whose pins (numpy < 2,
-transformers < 5) do not go together with the rest of this package.
+is loaded once. Imports only the standard library and unbabel-comet, whose pins (numpy < 2,
+transformers < 5) conflict with the rest of this package.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 
 
 def main(name: str, batch_size: str, gpus: str) -> None:
-    # Libraries print what they like; the answers keep a channel of their own.
+    # Libraries may print to standard output, so the answers get a separate channel.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
 
@@ -39,7 +39,7 @@ def main(name: str, batch_size: str, gpus: str) -> None:
                 json.loads(line), batch_size=int(batch_size), gpus=int(gpus), progress_bar=False
             )
             say(scores=[float(score) for score in prediction.scores])
-        except Exception as error:  # the next call may do
+        except Exception as error:  # the next call may work
             say(error=f"{type(error).__name__}: {error}")
 
 

@@ -1,10 +1,10 @@
-"""An evaluation of the harness whose documents are chosen one by one, and its results.
+"""Results of an evaluation of the harness whose documents are chosen one by one.
 
-The results never pass an estimate off as a full score. Where every document was run, the values are
-computed by the harness's own aggregation. Otherwise no mean of the chosen documents is formed at
-all (it would be biased): the estimate and its standard error stand under the metric's key, the
-task's other metrics are left out and named in the ``adaptive`` block, ``n-samples`` shows fewer
-effective than original documents, and the task's printed name says that it is an estimate.
+The results never pass an estimate off as a full score. If every document was run, the harness's own
+aggregation computes the values. Otherwise the mean of the chosen documents, which would be biased,
+is not formed: the metric's key holds the estimate and its standard error, the ``adaptive`` block
+names the task's other metrics, which are left out, ``n-samples`` shows fewer effective than
+original documents, and the task's printed name says that the score is an estimate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .outcomes import score_of
 from .scorers import add_scorers, signed
 from .session import Administered, TaskSession, refuse_unsafe
 
-#: Results of the harness's shape.
+#: Results in the harness's format.
 Results = dict[str, Any]
 
 
@@ -39,28 +39,28 @@ class NotPushed(HarnessError):
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One model's documents of one task, scored, with what a ranking says of them.
+    """One model's scored documents of one task, and the ranking based on them.
 
     Parameters
     ----------
     session : TaskSession
     outcome : Outcome
     administered : dict of doc_id to Administered
-        In the order of asking.
+        Documents in the order of asking.
     name : str
-        The model's, in the ranking.
+        The model's name in the ranking.
     ranking : Ranking
-        By this task and outcome.
+        The ranking by this task and outcome.
     money : dict of str to float, or None
-        Dollars billed, assumed and unknown, where a price is known.
+        Dollars billed, assumed and unknown, if a price is known.
     seconds : float
     warnings : tuple of str
-        How the bank differs from the task.
+        Differences between the bank and the task.
     beside : tuple of TaskRun
-        Of the same answers, for each further outcome.
+        The same answers for each further outcome.
     covariances : dict of str to (dict of str to float)
-        Of its error, on [0, 1], with that of other tasks, by group of the ranking ("" for all of
-        its tasks); none where independent.
+        Covariances of its error, on [0, 1], with those of other tasks, by group of the ranking (""
+        for all of its tasks); empty if the errors are independent.
     """
 
     session: TaskSession
@@ -86,7 +86,7 @@ class TaskRun:
 
     @property
     def key(self) -> str:
-        """Where the estimate stands among the task's results."""
+        """Key of the estimate in the task's results."""
         return self.outcome.results_key
 
     @property
@@ -96,7 +96,7 @@ class TaskRun:
 
     @cached_property
     def estimate(self) -> tuple[float, float]:
-        """Estimate and standard error on the metric's own scale; exact where all was run."""
+        """Estimate and standard error on the metric's own scale; exact if all was run."""
         scale, name = self.outcome.scale, self.name
         if self.complete:
             scored = [s for a in self.administered.values() if (s := score_of(self.outcome, a))]
@@ -117,7 +117,7 @@ def assemble(
     bootstrap_iters: int | None,
     log_samples: bool,
 ) -> Results:
-    """Results of adaptive and ordinary tasks together.
+    """Assemble the results of adaptive and ordinary tasks.
 
     Parameters
     ----------
@@ -130,12 +130,12 @@ def assemble(
     runs : mapping of str to TaskRun
         The finished adaptive runs.
     bootstrap_iters, log_samples
-        As `evaluate` takes them.
+        As in the harness's `evaluate`.
 
     Returns
     -------
     dict
-        As `evaluate` returns it, with ``adaptive: {task: block}`` added.
+        As from `evaluate`, with ``adaptive: {task: block}`` added.
     """
     accumulated = {name: _answers_of(run) for name, run in runs.items()}
     collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
@@ -148,7 +148,7 @@ def assemble(
         _correct_task(everything, name, run)
     internals.resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(everything)
     for name, run in partial.items():
-        # Groups weigh tasks by size; an estimate stands for all documents of its task.
+        # Groups have weighed the task by all its documents; its results state those that were run.
         everything.metrics[name]["sample_len"] = len(run.administered)
     blocks = {name: describe(run) for name, run in runs.items()}
     for group in groups.values():
@@ -163,7 +163,7 @@ def assemble(
 
 
 def describe(run: TaskRun) -> dict[str, object]:
-    """The ``adaptive`` block of one task; figures on the metric's own scale."""
+    """Return the ``adaptive`` block of one task, with figures on the metric's own scale."""
     ranking, name = run.ranking, run.name
     n = len(run.administered)
     ability, ability_se = ranking.abilities[name]
@@ -230,7 +230,7 @@ def estimand(run: TaskRun) -> str:
 
 
 def in_words(block: Mapping[str, Any], task: str) -> str:
-    """One line for a person: what was estimated, how surely, by how many documents."""
+    """Describe in words what was estimated, how precisely, and from how many documents."""
     if "scores" in block:
         scores = ", ".join(
             f"{key} = {one['estimate']:.4g} ± {one['standard_error']:.2g}"
@@ -262,7 +262,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
 
 
 def _answers_of(run: TaskRun) -> dict[str, object]:
-    """What the harness accumulates of one task; no values where only a part was run."""
+    """Return what the harness accumulates for one task; without values if only a part was run."""
     session = run.session
     answers = [run.administered[d] for d in sorted(run.administered)]
     raw: dict[tuple[str, str], list[object]] = {}
@@ -283,13 +283,13 @@ def _answers_of(run: TaskRun) -> dict[str, object]:
 
 
 def _correct_task(everything: Any, name: str, run: TaskRun) -> None:
-    """Put a task's estimates into the harness's accumulator, for groups as of a full run."""
+    """Put a task's estimates into the harness's accumulator, sized as a full run for its groups."""
     values, n, total = everything.metrics[name], len(run.administered), len(run.session.doc_ids)
     if not run.complete:
         values["alias"] = f"{values['alias']} (adaptive estimate, {n} of {total} docs)"
         values["sample_len"] = total
         everything.n_samples[name]["effective"] = n
-        # Loggers that show numbers only see by this one that the others are estimates.
+        # Only this value tells loggers of plain numbers that the others are estimates.
         values[f"adaptive_items,{run.outcome.filter}"] = n
     directions = dict(everything.higher_is_better[name])
     for one in (run, *run.beside):
@@ -301,7 +301,7 @@ def _correct_task(everything: Any, name: str, run: TaskRun) -> None:
 
 
 def _left_out(run: TaskRun) -> list[str]:
-    """Keys of the task's other metrics, for which there is no estimate."""
+    """Return the keys of the task's other metrics, which have no estimate."""
     reported = {pair: None for answer in run.administered.values() for pair in answer.values}
     keys = [f"{metric},{flt}" for metric, flt in reported]
     return [key for key in keys if key not in {one.key for one in (run, *run.beside)}]
@@ -310,7 +310,7 @@ def _left_out(run: TaskRun) -> list[str]:
 # -- together -------------------------------------------------------------------------------------
 
 
-#: Parts of the harness's accumulator, and where its results have them.
+#: Parts of the harness's accumulator, and their keys in its results.
 _PARTS = {
     "metrics": "results", "configs": "configs", "versions": "versions", "num_fewshot": "n-shot",
     "higher_is_better": "higher_is_better", "n_samples": "n-samples", "samples": "samples",
@@ -323,8 +323,8 @@ def _correct_group(
     """Correct the scores of a group with estimated tasks; return its ``adaptive`` block.
 
     The harness would average over those tasks that have a metric, and pool standard errors of
-    another kind. Here a score stands only where every task has it, and its standard error is that
-    of the estimates: tasks that were run in full add none.
+    another kind. Here a score is kept only if every task has it, and its standard error is that of
+    the estimates: tasks that were run in full add none.
     """
     tasks = [internals.task_name(task) for task in group.get_all_tasks()]
     estimated = [name for name in tasks if name in partial]
@@ -339,7 +339,7 @@ def _correct_group(
     scores: dict[str, dict[str, object]] = {}
     dropped = []
     for config in group.aggregate_metric_list:
-        # A partial task without the metric says nothing of it; a full run would have it.
+        # A task run in part may lack a metric that a full run of it would report.
         filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
         for flt in filters:
             key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
@@ -380,7 +380,7 @@ def _correct_group(
 
 
 def _shared(one: TaskRun, other: TaskRun, group: str, key: str) -> float:
-    """Covariance of the errors of two tasks' estimates in a group, on the metric's own scale."""
+    """Return the covariance of two tasks' errors in a group, on the metric's own scale."""
     of_group = one.covariances.get(group, one.covariances.get("", {}))
     covariance = of_group.get(other.session.name, 0.0)
     if not covariance or not one.key == other.key == key:
@@ -392,7 +392,7 @@ def _shared(one: TaskRun, other: TaskRun, group: str, key: str) -> float:
 def _filters_of(
     metric: str, partial: Mapping[str, TaskRun], metrics: Mapping[str, Any], tasks: list[str]
 ) -> list[str]:
-    """Filters under which a full run of the tasks would report a metric."""
+    """Return the filters under which a full run of the tasks would report a metric."""
     filters: dict[str, None] = {}
     for name in tasks:
         keys = [*metrics[name], *(_left_out(partial[name]) if name in partial else ())]
@@ -412,7 +412,7 @@ def save_model(
 ) -> None:
     """Write ``<folder>/<name>/results_<date>.json`` and ``samples_<task>_<date>.jsonl``.
 
-    Of several tasks there is one file of results, with the groups as the harness reports them.
+    Several tasks share one results file, with groups as the harness reports them.
 
     Parameters
     ----------
@@ -423,13 +423,13 @@ def save_model(
     runs : mapping of str to TaskRun
         By task; at least one.
     groups : mapping of str to Group
-        The harness's, of these tasks.
+        The harness's groups of these tasks.
     model, model_args
         Type and (masked) arguments for the ``config`` block.
     hub : mapping
         The harness's ``hf_hub_log_args``; without them nothing leaves the machine.
     bootstrap_iters : int, optional
-        For the standard errors of a complete run, as `evaluate` takes it.
+        For the standard errors of a complete run, as in `evaluate`.
     """
     session = next(iter(runs.values())).session
     results = assemble(
@@ -457,12 +457,12 @@ def save_results(
 ) -> None:
     """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does.
 
-    Its own tracker pushes them, where ``hub`` (its ``hf_hub_log_args``) asks for that.
+    The harness's tracker pushes them if ``hub`` (its ``hf_hub_log_args``) asks for that.
 
     Raises
     ------
     NotPushed
-        The files are written and could not be pushed.
+        If the files were written but could not be pushed.
     """
     make = internals.resolve("lm_eval.loggers:EvaluationTracker")
     token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
@@ -501,14 +501,14 @@ _HOW = (
 
 @dataclass
 class Evaluation:
-    """One call of the harness's `evaluate`: a model, its tasks, and how they are put to it.
+    """One call of the harness's `evaluate`: a model, its tasks, and the options of the call.
 
     Parameters
     ----------
     stock : callable
         The harness's own `evaluate`.
     arguments : mapping
-        Of the call, by name, defaults included.
+        Arguments of the call by name, defaults included.
 
     Attributes
     ----------
@@ -516,7 +516,7 @@ class Evaluation:
     tasks : dict of str to Task
     groups : dict of str to Group
     sessions : dict of str to TaskSession
-        Of the tasks that were opened.
+        Sessions of the tasks that were opened.
     """
 
     stock: Callable[..., Any]
@@ -533,12 +533,12 @@ class Evaluation:
             self.groups, self.tasks = map(dict, read(task_dict))
 
     def open(self, name: str, count_tokens: bool = False) -> TaskSession:
-        """Bind a task to the model, as this evaluation puts it; the harness does not run it then.
+        """Bind a task to the model with this call's options; the harness then does not run it.
 
         Raises
         ------
         HarnessError
-            The task or the model cannot be used document by document.
+            If the task or the model cannot be used document by document.
         """
         task = self.tasks[name]
         refuse_unsafe(task, self.arguments["confirm_run_unsafe_code"])
@@ -547,12 +547,12 @@ class Evaluation:
         return self.sessions[name]
 
     def results(self, runs: Mapping[str, TaskRun]) -> Results:
-        """The harness's results: estimates of these tasks, and the others as it runs them itself.
+        """Let the harness run the other tasks; return its results with the estimates of these.
 
         Parameters
         ----------
         runs : mapping of str to TaskRun
-            Of every task that was opened.
+            Runs of all tasks that were opened.
         """
         rest = {name: task for name, task in self.tasks.items() if name not in self.sessions}
         ordinary = None
@@ -576,7 +576,7 @@ def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> No
     Parameters
     ----------
     evaluate : callable
-        Returns an evaluation's results, or None where the harness is to run it as ever.
+        Returns an evaluation's results, or None if the harness is to run it as usual.
     """
     internals.require_supported_version()
 

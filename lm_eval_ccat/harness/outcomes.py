@@ -1,4 +1,4 @@
-"""The outcomes measured of one task, and the one way from an answer to a score."""
+"""The outcomes of a task, and the scoring of its answers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..plugins import did_you_mean
 from . import internals
 from .session import Administered, TaskSession
 
-#: Targets looked at for their script.
+#: Number of targets whose script is checked.
 _LOOKED_AT = 20
 
 
 def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
-    """The outcome of a task that a bank is for.
+    """Return the outcome of a task that a bank was calibrated for.
 
     Raises
     ------
     UsageError
-        The task does not have the bank's filter.
+        If the task does not have the bank's filter.
     BankMismatchError
-        It lacks documents of the bank.
+        If the task lacks documents of the bank.
     MetricError
-        The metric has no score per document, or the bank took it in the other direction.
+        If the metric has no score per document, or the opposite direction in the bank.
     """
     whose = ""
     if bank.task not in (None, session.name):
@@ -58,20 +58,20 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
 def blank_outcome(
     session: TaskSession, metric: str | None = None, filter: str | None = None
 ) -> Outcome:
-    """The outcome of an uncalibrated task: its items, with nothing known of them.
+    """Return the outcome of an uncalibrated task, with a blank bank of its items.
 
     Parameters
     ----------
     session : TaskSession
     metric : str, optional
-        Default the first of the task's that gives one score per document.
+        By default the task's first metric that gives one score per document.
     filter : str, optional
-        Default the task's first.
+        By default the task's first filter.
 
     Raises
     ------
     MetricError, UsageError
-        The task has no such metric or filter, or none that gives a score per document.
+        If the task has no such metric or filter, or none that gives a score per document.
     """
     name, reasons = session.name, []
     if filter is not None and filter not in session.filters:
@@ -106,13 +106,13 @@ def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | No
     Returns
     -------
     (raw, score) or None
-        On the metric's own scale, and on [0, 1] with higher better.  None where the task leaves
-        the metric out for this document, as the harness then does.
+        The score on the metric's own scale, and on [0, 1] with higher better. None if the task
+        leaves the metric out for this document, as the harness then does.
 
     Raises
     ------
     MetricError
-        The reported value is no score.
+        If the reported value is not a score.
     """
     metric, key = outcome.metric, (outcome.metric.source, outcome.filter)
     if key not in answer.values or metric.is_missing(answer.values[key]):
@@ -124,7 +124,7 @@ def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | No
 
 
 def leading(outcomes: Mapping[str, Outcome]) -> Outcome:
-    """The outcome that counts most, the first of those that count alike."""
+    """Return the outcome with the largest weight; the first of several."""
     return max(outcomes.values(), key=lambda outcome: outcome.weight)
 
 
@@ -134,7 +134,7 @@ def _metric_of(bank: ItemBank, task: Any) -> Metric:
     try:
         metric = metric_of_task(task, name)
     except MetricError:
-        # Its range was stated when the bank was calibrated, as it has to be for such a metric.
+        # Such a metric needs a stated range; it was stated when the bank was calibrated.
         ends, lower = (scale.low, scale.high), not scale.higher_is_better
         return replace(metric_of_task(task, name, range=ends, lower_is_better=lower), scale=scale)
     if metric.scale.higher_is_better != scale.higher_is_better:
@@ -142,14 +142,14 @@ def _metric_of(bank: ItemBank, task: Any) -> Metric:
             f"metric {name} of task {internals.task_name(task)} is {metric.scale.describe()}, "
             f"the bank was calibrated on {scale.describe()}; calibrate again"
         )
-    # Logs of the harness hold raw scores as it reports them, and a range or cap stated for them
-    # holds here too. Another table may have them in other units (BLEU on 0 to 1, say).
+    # The harness's logs hold raw scores as it reports them, so a range or cap stated for them
+    # applies here, too. Another table may use other units (such as BLEU on 0 to 1).
     from_logs = bool(bank.settings) or bank.doc_hashes is not None
     return replace(metric, scale=scale) if from_logs else metric
 
 
 def metric_config(task: Any) -> dict[str, object]:
-    """A task's configuration, with the aggregations and scoring that a task class keeps in code.
+    """Return a task's configuration, with the aggregations and scoring that its class has in code.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def metric_config(task: Any) -> dict[str, object]:
     Returns
     -------
     dict
-        What `lm_eval_ccat.metrics.find_metric` takes as `config`.
+        The argument `config` of `lm_eval_ccat.metrics.find_metric`.
     """
     config = dict(task.dump_config())
     entries = [dict(entry) for entry in config.get("metric_list") or []]
@@ -170,7 +170,7 @@ def metric_config(task: Any) -> dict[str, object]:
             entry = {"metric": metric, "aggregation": aggregation}
             if metric in directions:
                 entry["higher_is_better"] = directions[metric]
-            # Before the entries of functions, whose text stands where the name would.
+            # Insert it before entries of functions, which have their text in place of a name.
             entries.insert(0, entry)
     config["metric_list"] = entries
     config["process_results"] = internals.scores_by_itself(task)
@@ -199,8 +199,8 @@ def metric_of_task(
     Raises
     ------
     MetricError
-        If it cannot become one score per document, or the task surely does not report it; names
-        metric, task and remedy.
+        If the metric does not give one score per document, or the task certainly does not report
+        it; the message names metric, task and remedy.
     """
     reported = internals.reported_metrics(task)
     base, _ = parts_of(name)
@@ -222,7 +222,7 @@ def metric_of_task(
 
 
 def script_note(task: Any, metric: str) -> str:
-    """Return a warning if a metric is noise in the script of the task's targets; else ""."""
+    """Return a warning if a metric is meaningless for the script of the task's targets; else ""."""
     documents = itertools.islice(internals.documents(task), _LOOKED_AT)
     targets = [internals.target(task, document) for document in documents]
     return script_warning(metric, [str(target) for target in targets])

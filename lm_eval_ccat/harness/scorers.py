@@ -1,8 +1,8 @@
-"""The scorers: the part of a result's identity and signature beside task and models.
+"""Scorers: what computes a metric, such as a judge, an encoder or a version of a library.
 
-A bank calibrated with one judge, encoder or version of a metric is of no use with another. What a
-metric was computed by stands in the settings of a session (``scorer``), in the harness's results
-files (the task's metadata, key `KEY`), in banks made from them, and is compared before a run.
+A bank calibrated with one scorer is of no use with another. So the scorer is recorded in the
+settings of a session (``scorer``), in the harness's results files (the task's metadata, key `KEY`)
+and in banks made from them; it is part of a result's signature, and compared before a run.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ def scorer_of(metric: str) -> dict[str, object] | None:
 
 
 def scorers(metrics: Iterable[str]) -> dict[str, dict[str, object]]:
-    """The scorers of several metrics, those without one left out."""
+    """Return the scorers of those metrics that have one."""
     each = {metric: scorer_of(metric) for metric in metrics}
     return {metric: scorer for metric, scorer in each.items() if scorer is not None}
 
 
 def record_scorers() -> None:
-    """From now on write the scorers into the results of every evaluation of the harness."""
+    """Write the scorers into the results of every evaluation of the harness from now on."""
     internals.hook("after", add_scorers)
 
 
 def add_scorers(results: Any) -> None:
-    """Write the scorers into results of the harness's shape, each with its task's metadata."""
+    """Write the scorers into the harness's results, in each task's metadata."""
     if not isinstance(results, dict):
         return
     for name, config in results.get("configs", {}).items():
@@ -78,16 +78,16 @@ def add_scorers(results: Any) -> None:
 def signed(
     signature: str, task: str, scorer: Mapping[str, Any] | None = None, lm_eval: str | None = None
 ) -> str:
-    """A ranking's signature with what only a live run knows.
+    """Return a ranking's signature with the facts that only a live run knows.
 
     Parameters
     ----------
     signature : str
-        Of a `Ranking`. Its bank may know its task by another name, or not at all.
+        Signature of a `Ranking`, whose bank may name the task differently or not at all.
     task : str
         The task that was run.
     scorer : mapping, optional
-        What computed the metric (see `scorers`); eight hex digits stand for it.
+        What computed the metric (see `scorers`); the signature has eight hex digits of its hash.
     lm_eval : str, optional
         The harness's version.
 
@@ -116,7 +116,7 @@ def scorer_of_run(header: Mapping[str, Any]) -> dict[str, object] | None:
 
 
 def in_words(scorer: Mapping[str, Any]) -> str:
-    """A scorer in one line.
+    """Describe a scorer in one line.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Other people's tools: experiment trackers and Inspect. Each needs its own package, an extra."""
+"""Other tools: experiment trackers and the Hugging Face hub. Each needs its own package."""

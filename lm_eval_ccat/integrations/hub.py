@@ -1,8 +1,8 @@
 """Banks by name on the Hugging Face hub: ``hub:owner/name[@revision]``.
 
-A bank is the file ``bank.json`` of a data set repository, and a suite its ``suite.json`` with the
-files that it names; the page is ``README.md``. What was fetched is kept in huggingface_hub's cache;
-the bank's own checksum is verified as any file's is.
+A bank is the file ``bank.json`` of a data set repository, a suite its ``suite.json`` with the files
+that it names; the page is ``README.md``. huggingface_hub caches what was fetched; the bank's
+checksum is verified as for any file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
 def fetch(name: str) -> Path:
-    """The local copy of a bank, or the folder of a suite.
+    """Fetch a bank, or the folder of a suite; return the local copy.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def fetch(name: str) -> Path:
     Raises
     ------
     BankError
-        The name is none, there is no such bank, or the hub does not answer and nothing is cached.
+        If the name is invalid, there is no such bank, or the hub does not answer and nothing is
+        cached.
     """
     repo, revision = _parts(name)
     with _hub(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
@@ -53,20 +54,20 @@ def fetch(name: str) -> Path:
 
 @contextmanager
 def logs_of(names: Sequence[str]) -> Iterator[Path | None]:
-    """One folder with the logs of all places, which are folders or data sets on the hub.
+    """Yield one folder with the logs of several folders or data sets on the hub.
 
     Parameters
     ----------
     names : sequence of str
         Folders and ``hub:owner/name[@revision]``, such as the ``details`` of a model on the Open
-        LLM Leaderboard; a single folder or file is used as it is. None of none.
+        LLM Leaderboard; a single folder or file is used as it is. Without names, yields None.
 
     Raises
     ------
     BankError
-        A data set cannot be had.
+        If a data set cannot be fetched.
     UsageError
-        One of several folders is not there.
+        If one of several folders does not exist.
     """
     if len(names) < 2 and not "".join(names).startswith("hub:"):
         yield Path(names[0]) if names else None
@@ -75,10 +76,10 @@ def logs_of(names: Sequence[str]) -> Iterator[Path | None]:
         for n, name in enumerate(names):
             source = _data_set(name) if name.startswith("hub:") else Path(name)
             if not source.is_dir():
-                raise UsageError(f"{name}: no directory of logs; of several places each is one")
+                raise UsageError(f"{name}: no such directory of logs; each of several must be one")
             called = name.removeprefix("hub:").partition("@")[0].replace("/", "__")
             place = Path(folder) / f"{n:03d}_{called}"
-            try:  # what is read stands in a bank: by its own path, not that of a passing folder
+            try:  # a link, as banks record the real paths of their logs
                 place.symlink_to(source.resolve(), target_is_directory=True)
             except OSError:  # Windows lets few users make links
                 shutil.copytree(source, place)
@@ -86,7 +87,7 @@ def logs_of(names: Sequence[str]) -> Iterator[Path | None]:
 
 
 def _data_set(name: str) -> Path:
-    """The cached copy of a data set's logs."""
+    """Fetch a data set's logs; return the cached copy."""
     repo, revision = _parts(name)
     with _hub(f"{name}: the data set cannot be fetched") as (hub, place):
         logs = hub.snapshot_download(repo, revision=revision, allow_patterns=_LOGS, **place)
@@ -99,7 +100,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     Parameters
     ----------
     path : path
-        Of the bank, or the folder of the suite.
+        File of the bank, or folder of the suite.
     name : str
         ``owner/name``.
     licence : str, optional
@@ -113,7 +114,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     Raises
     ------
     BankError
-        The file is no bank, or the hub refuses it.
+        If the file is not a bank, or the hub refuses it.
     """
     repo, revision = _parts(name)
     if revision is not None:

@@ -1,7 +1,7 @@
-"""A finished result in an experiment tracker: Weights & Biases, MLflow or trackio.
+"""Log a finished result to an experiment tracker: Weights & Biases, MLflow or trackio.
 
-Every tracker gets the same: the settings that reproduce the result, one number per model and
-quantity, the ranking as text, and the whole result as a file where the tracker keeps files.
+Every tracker gets the settings that reproduce the result, and one number per model and quantity;
+W&B also gets the ranking as a table, and MLflow the whole result as a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_PARAMETER = 500
 
 
 def numbers(result: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a result, flat: ``estimate/model-a``, ``all/cost``.
+    """Flatten a result's numbers: ``estimate/model-a``, ``all/cost``.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def numbers(result: Mapping[str, Any]) -> dict[str, float]:
         if block.get(quantity) is not None
     }
     totals = ("cost", "items_administered", "items_of_benchmark", "seconds", "exit_code")
-    # Under a name of their own: MLflow's files cannot hold both "cost" and "cost/model-a".
+    # With a prefix of their own: MLflow's files cannot hold both "cost" and "cost/model-a".
     return flat | {f"all/{k}": float(result[k]) for k in totals if result.get(k) is not None}
 
 
 def settings(result: Mapping[str, Any]) -> dict[str, str]:
-    """What a reader needs to reproduce a result, as short texts."""
+    """Return what a reader needs to reproduce a result, as short texts."""
     keys = ("headline", "signature", "metric", "estimand", "stopped_because", "cost_unit")
     return {key: str(result[key]) for key in keys if result.get(key)}
 
@@ -71,14 +71,14 @@ def log_result(
     project : str, optional
         W&B's and trackio's project, MLflow's experiment.
     name : str, optional
-        Of the run; default the tracker's own.
+        Name of the run; by default the tracker chooses one.
     **options
         Passed on to the tracker (``mode="offline"`` of W&B, for instance).
 
     Raises
     ------
     UsageError
-        There is no such tracker, or its package is not installed.
+        If there is no such tracker, or its package is not installed.
 
     Examples
     --------
@@ -109,12 +109,12 @@ def log_result(
 
 
 def package(tracker: str) -> Any:
-    """The package of a tracker.
+    """Import the package of a tracker.
 
     Raises
     ------
     UsageError
-        There is no such tracker, or its package is not installed.
+        If there is no such tracker, or its package is not installed.
     """
     if tracker not in TRACKERS:
         raise UsageError(f"no tracker {tracker!r}; there are: {', '.join(TRACKERS)}")
@@ -126,18 +126,18 @@ def package(tracker: str) -> Any:
         ) from error
 
 
-#: Settings of a run's ``harness:`` that ask for a tracker, named as the harness names its own, and
-#: the tracker. Each holds ``project`` and ``name`` of the run, and what else the tracker takes.
+#: Settings of a run's ``harness:`` that ask for a tracker, named as in the harness, and the
+#: tracker. Each holds the run's ``project`` and ``name``, and further options of the tracker.
 SETTINGS = {f"{name}_args": name for name in TRACKERS}
 
 
 def wanted(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The trackers that a ``harness:`` block asks for, with what each is given.
+    """Return the trackers that a ``harness:`` block asks for, with the options of each.
 
     Raises
     ------
     UsageError
-        The package of one is not installed; said before anything is spent.
+        If the package of one is not installed; call this before anything is spent.
     """
     options_by = {
         name: dict(harness[key]) for key, name in SETTINGS.items() if harness.get(key) is not None
@@ -152,7 +152,7 @@ def track(
     trackers: Mapping[str, Mapping[str, Any]],
     warn: Callable[[str], None],
 ) -> None:
-    """Log a finished result; a tracker that fails is warned of, the result is kept anyway."""
+    """Log a finished result; warn of a tracker that fails."""
     for name, options in trackers.items():
         try:
             log_result(result, name, **options)

@@ -1,9 +1,8 @@
-"""The one place that touches lm-eval's internals.
+"""Access to lm-eval's internals.
 
-Whatever the rest of the package needs from the harness comes through here, or through the modules
-`session` and `transport`, which run a task's requests; so a harness with moved internals is a
-change of this room. The contract stands in `names`. Nothing is imported from the harness until it
-is called for.
+The rest of the package reaches the harness only through here, or through the modules `session` and
+`transport`, which run a task's requests; so if a release of the harness moves its internals, only
+this folder changes. `names` looks them up. The harness is not imported until it is needed.
 """
 
 from .models import *  # noqa: F403

@@ -1,6 +1,6 @@
-"""Classes of the harness to inherit from; a base class cannot come lazily.
+"""Classes of the harness to inherit from, which cannot be imported lazily.
 
-Import this module only where such a class is made: it loads the harness.
+Import this module only where such a subclass is defined: it loads the harness.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ __all__ = ["LM", "ConfigurableTask", "stock_class"]
 
 
 def stock_class(config: Mapping[str, Any]) -> Any:
-    """The harness's class of a task without code: one for all, or one for each output type."""
+    """Return the harness's class of a task without code: one for all, or one per output type."""
     by_type = getattr(ConfigurableTask, "_registry", {})
     return by_type.get(config.get("output_type") or "generate_until", ConfigurableTask)

@@ -1,4 +1,4 @@
-"""The harness's models: how they are made, batched and asked."""
+"""The harness's models: instantiation, batching and requests."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _EXTRAS = {
     "hf": ("torch", "transformers", "accelerate", "peft"),
     "api": ("aiohttp", "tenacity", "requests", "tiktoken"),
 }
-#: What does without a package, if that is possible.
+#: How to do without a package, if that is possible.
 _INSTEAD = {
     "transformers": ". For a model behind a server, tokenizer_backend=none in its model_args sends "
     "text instead, which is enough for tasks that generate text"
 }
-#: What every model type behind a server needs; the harness finds out when a model is made.
+#: Packages that every model type behind a server needs; the harness checks only on instantiation.
 _API_PACKAGES = ("aiohttp", "tenacity", "requests")
-#: First parts of the names of model types that load weights; others are behind a server.
+#: First parts of the names of model types that load weights; the others use a server.
 _WITH_WEIGHTS = frozenset(
     "habana hf huggingface ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime openvino sglang "
     "steered trtllm vllm winml".split()
 )
-#: Requests that a model with a queue of its own (offline vLLM, SGLang) takes in one call.
+#: Requests per call to a model with its own queue (offline vLLM, SGLang).
 QUEUE = 64
 
 
@@ -50,7 +50,7 @@ def naming_extras() -> Iterator[None]:
     Raises
     ------
     HarnessError
-        With the remedy.
+        If a package is missing; the message names the remedy.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def naming_extras() -> Iterator[None]:
 def require_backends(
     models: Mapping[str, tuple[str, Mapping[str, Any]]], chat_template: bool
 ) -> None:
-    """Refuse models that could answer nothing, before one is made.
+    """Refuse models that cannot answer, before any is instantiated.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def require_backends(
     Raises
     ------
     HarnessError
-        With the extra to install, or the argument or variable to set.
+        If a package, chat template or key is missing; the message names the remedy.
     """
     for name, (model, arguments) in models.items():
         with naming_extras():
@@ -110,7 +110,7 @@ def model_types() -> list[str]:
 
 
 def register_model_type(name: str, target: str) -> None:
-    """Make a model type known to the harness; the class is imported when it is used."""
+    """Register a model type with the harness; the class is imported on use."""
     import_module("lm_eval.models")  # registers the harness's own, without loading them
     registry = resolve("lm_eval.api.registry:model_registry")
     if name not in registry:
@@ -135,7 +135,7 @@ def known_arguments(name: str) -> set[str] | None:
 
 
 def _model_class(name: str) -> Any:
-    # The harness registers its own only while no other is registered.
+    # The harness registers its own types only while no others are registered.
     import_module("lm_eval.models")
     return resolve("lm_eval.api.registry:get_model")(name)
 
@@ -159,11 +159,10 @@ def make_lm(
     model : str
         The model type.
     model_args : mapping or None
-        What the type takes; a batch size or device among them counts.
+        Arguments of the type; a batch size or device among them takes precedence.
     additional : mapping, optional
-        ``batch_size``, ``max_batch_size`` and ``device``. What is None or missing is as in the
-        harness's command, whose ``device`` is the first card where there is one, and else the CPU.
-        (A model type left to its own default may insist on a card.)
+        ``batch_size``, ``max_batch_size`` and ``device``. A missing value, or None, means the
+        default of the harness's command, not of the model type, which may insist on a GPU.
     """
     arguments, stated = dict(model_args or {}), dict(additional or {})
     config = resolve("lm_eval.config.evaluate_config:EvaluatorConfig")
@@ -178,7 +177,7 @@ def make_lm(
 
 
 def model_arguments(model_args: Any) -> dict[str, object]:
-    """A model's arguments as a mapping, whichever way they were given."""
+    """Return a model's arguments as a mapping, whether given as text or as a mapping."""
     if isinstance(model_args, str):
         model_args = resolve("lm_eval.utils:simple_parse_args_string")(model_args)
     return dict(model_args or {})
@@ -190,7 +189,7 @@ def with_cache(lm: Any, path: str) -> Any:
 
 
 def unwrapped(lm: Any) -> Any:
-    """The model itself, where the response cache wraps it."""
+    """Return the model without the response cache that may wrap it."""
     return getattr(lm, "lm", lm)
 
 
@@ -207,7 +206,7 @@ def model_name(lm: Any) -> str:
 
 
 def token_counter(lm: Any) -> Callable[[str], int] | None:
-    """A function that counts a text's tokens by the model's own tokenizer, or None."""
+    """Return a function that counts tokens by the model's own tokenizer; None if it has none."""
     inner = unwrapped(lm)
     encode = getattr(inner, "tok_encode", None)
     if encode is None or getattr(inner, "tokenizer", None) is None:
@@ -218,7 +217,7 @@ def token_counter(lm: Any) -> Callable[[str], int] | None:
 
     try:
         count("one two")
-    except Exception:  # a tokenizer that cannot be called is none; the price is then estimated
+    except Exception:  # without a working tokenizer, tokens are estimated
         return None
     return count
 
@@ -233,9 +232,9 @@ def own_retries(lm: Any, attempts: int) -> int | None:
 
 
 def hear_answers(lm: Any) -> None:
-    """Note what a server says with each answer, of a model that sends its requests itself.
+    """Note what a server reports with each answer to a model that sends its own requests.
 
-    A model whose requests go through a `Transport` is left alone.
+    Models whose requests go through a `Transport` are left unchanged.
     """
 
     def listening(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -243,7 +242,7 @@ def hear_answers(lm: Any) -> None:
         def heard(*args: Any, **kwargs: Any) -> Any:
             outputs = kwargs.get("outputs", args[0] if args else None)
             bodies = outputs if isinstance(outputs, list) else [outputs]
-            note_served([Served.of(body) for body in bodies])  # they are all there is
+            note_served([Served.of(body) for body in bodies])  # headers are not at hand
             return function(*args, **kwargs)
 
         return heard
@@ -261,7 +260,7 @@ def hear_answers(lm: Any) -> None:
 
 
 def requests_for(prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> list[Any]:
-    """Requests to generate texts for prompts, outside any task."""
+    """Make requests that generate texts for prompts, outside any task."""
     make = resolve("lm_eval.api.instance:Instance")
     return [
         make(
@@ -296,7 +295,7 @@ def send(lm: Any, instances: Sequence[Any]) -> None:
 
 
 def store(requests: Sequence[Any], answers: Sequence[Any]) -> None:
-    """Store each answer with its request; a request may stand there several times."""
+    """Store each answer with its request; a request may occur several times."""
     for request in requests:
         request.resps = []
     for request, answer in zip(requests, answers):
@@ -305,7 +304,7 @@ def store(requests: Sequence[Any], answers: Sequence[Any]) -> None:
 
 def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
     method = getattr(lm, kind)
-    # A progress bar for every few documents says nothing.
+    # Progress bars for a few documents at a time are useless.
     quiet = "disable_tqdm" in inspect.signature(method).parameters
     while True:
         try:
@@ -319,7 +318,7 @@ def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
 
 
 def requests_at_once(lm: Any) -> tuple[int, int]:
-    """(calls that may run at the same time, requests of one call) for this model.
+    """Return how many calls a model takes at the same time, and how many requests per call.
 
     API models take ``num_concurrent`` calls of ``batch_size`` prompts; local ones one call of
     ``batch_size``. A model that fills its batches itself takes calls of `QUEUE`.
@@ -332,12 +331,12 @@ def requests_at_once(lm: Any) -> tuple[int, int]:
         return 1, QUEUE
     try:
         return 1, max(1, int(size))
-    except (TypeError, ValueError):  # a model that has no such thing
+    except (TypeError, ValueError):  # a model without a batch size
         return 1, 1
 
 
 def halve_batch_size(lm: Any) -> bool:
-    """Halve a local model's batch size after it ran out of memory; False where it cannot be."""
+    """Halve a local model's batch size after it ran out of memory; False if that is impossible."""
     size = getattr(unwrapped(lm), "batch_size_per_gpu", 1)
     if not isinstance(size, int) or size < 2:
         return False

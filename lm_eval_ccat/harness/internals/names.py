@@ -1,8 +1,8 @@
-"""How names of lm-eval are looked up, the releases that have them, and the hook into its runs.
+"""Lookup of lm-eval's internals by name, the supported releases, and the hook into its runs.
 
-A release with moved internals is a change of this folder. ``tests/harness/test_contract.py`` lists
-all that is touched, and checks that the installed harness has it. Names of other releases stand
-after ``|``, optional ones end in ``?``.
+``tests/harness/test_contract.py`` lists every name that this package uses, and checks that the
+installed harness has it. ``|`` separates the names of different releases; optional names end in
+``?``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, Literal
 
 from ...errors import HarnessError
 
-log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+log = logging.getLogger("lm_eval.ccat")  # a child of the harness's logger, whose level it inherits
 
-#: Releases whose internals this folder knows: from the first, up to but without the second.
+#: Releases whose internals this folder knows: from the first up to, but not including, the second.
 SUPPORTED = ((0, 4, 12), (0, 5))
-#: Set to try a release outside `SUPPORTED` all the same; nothing is promised of it.
+#: Set this variable to try a release outside `SUPPORTED`, which may fail.
 ANY_VERSION = "CCAT_ANY_HARNESS"
 
 #: Methods that must be the harness's own for one document's requests to be built alone.
@@ -33,7 +33,7 @@ BUILDING = (
     "doc_to_prefix|_resolve_field doc_to_target doc_to_text eval_docs fewshot_context fewshot_docs "
     "multiple_input_context|_multiple_input_context"
 )
-#: The same for requests to a server to be sent by `Transport`.
+#: Methods that must be the harness's own for `Transport` to send a model's requests.
 SENDING = (
     "_loglikelihood_tokens amodel_call batch_loglikelihood_requests generate_until "
     "get_batched_requests model_call"
@@ -46,7 +46,9 @@ def resolve(name: str) -> Any:
     Raises
     ------
     HarnessError
-        The installed harness is not one whose internals are known here.
+        If the installed harness is not supported.
+    AttributeError
+        If it lacks a name that is not optional.
     """
     require_supported_version()
     module, _, paths = name.rstrip("?").partition(":")
@@ -76,7 +78,7 @@ def is_stock(kind: type, names: str, module: str) -> bool:
 
 
 def harness_version() -> str:
-    """The installed harness's version, ``"not installed"`` without one."""
+    """Return the installed harness's version, or ``"not installed"``."""
     try:
         return version("lm_eval")
     except PackageNotFoundError:
@@ -87,12 +89,12 @@ def harness_version() -> str:
 def require_supported_version() -> None:
     """Refuse a harness whose internals this folder does not know.
 
-    Every use of the harness's inside comes through `resolve`, which asks this first.
+    Every use of the harness's internals goes through `resolve`, which calls this first.
 
     Raises
     ------
     HarnessError
-        The installed version lies outside `SUPPORTED`, or there is none.
+        If no harness is installed, or its version is outside `SUPPORTED`.
     """
     installed = harness_version()
     numbers = tuple(int(p) for p in installed.split("+")[0].split(".")[:3] if p.isdigit())
@@ -110,7 +112,7 @@ def require_supported_version() -> None:
 
 # -- its evaluation and its command ---------------------------------------------------------------
 
-#: What the harness says of a task where it does what it does by default, twice for each metric.
+#: Parts of the harness's messages on a task's defaults, which it logs twice per metric.
 _DEFAULTS = (
     "is defined, but aggregation is not",
     "but higher_is_better is not",
@@ -139,16 +141,16 @@ def hush() -> None:
 def hook(when: Literal["before", "around", "after"], function: Callable[..., Any]) -> None:
     """Call a function at every `lm_eval.evaluator.evaluate`; a second call changes nothing.
 
-    `simple_evaluate` looks the name up when it is called, after the tasks are loaded, so what a
-    task's own code asks for while it is loaded comes in time.
+    `simple_evaluate` looks up `evaluate` after it has loaded the tasks, so a hook that a task's
+    code installs while it is loaded takes effect in time.
 
     Parameters
     ----------
     when : {"before", "around", "after"}
     function : callable
-        Before: is told of the model. Around: takes the harness's function and the arguments of the
-        call by name, and returns the results, or None where the harness is to evaluate as ever.
-        After: may change the results.
+        Before: receives the model. Around: receives the harness's function and the arguments of the
+        call by name, and returns the results, or None if the harness is to evaluate as usual.
+        After: receives the results, and may change them.
     """
     module: Any = import_module("lm_eval.evaluator")
     _HOOKS[when][f"{function.__module__}.{function.__qualname__}"] = function
@@ -182,12 +184,12 @@ def hook(when: Literal["before", "around", "after"], function: Callable[..., Any
 
 
 def stock_simple_evaluate(**arguments: Any) -> Any:
-    """The harness's own `simple_evaluate`."""
+    """Call the harness's own `simple_evaluate`."""
     return resolve("lm_eval.evaluator:simple_evaluate")(**arguments)
 
 
 def run_command() -> Any:
-    """The class of the harness's ``run`` command (its parser and what it executes)."""
+    """Return the class of the harness's ``run`` command."""
     return resolve("lm_eval._cli.run:Run")
 
 
@@ -198,5 +200,5 @@ def set_up_logging() -> None:
 
 
 def config_file(path: str) -> dict[str, object]:
-    """A YAML file given to the harness's ``--config``."""
+    """Read a YAML file for the harness's ``--config``."""
     return dict(resolve("lm_eval.config.evaluate_config:EvaluatorConfig").load_yaml_config(path))

@@ -1,6 +1,6 @@
 """One loaded task and its requests, in either generation of the harness.
 
-From 0.5 on a task has scorers in place of filters, and its metrics are theirs.
+From 0.5 on, a task has scorers, which hold its metrics, in place of filters.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from typing import Any
 from ...errors import HarnessError
 from .names import BUILDING, attribute, is_stock, resolve
 
-#: Seed of few-shot examples where none is given to the harness.
+#: Seed of few-shot examples if none is given to the harness.
 DEFAULT_SEED = 1234
 _TASK = "lm_eval.api.task:ConfigurableTask|Task"
-#: Where the harness defines what tasks do unless they say otherwise.
+#: Module of the harness's stock task methods.
 API = "lm_eval.api.task"
 
 
 def task_name(task: Any) -> str:
-    """The name under which a task reports."""
+    """Return the name under which a task reports."""
     return str(task.task_name)
 
 
 def output_type(task: Any) -> str | None:
-    """``generate_until``, ``multiple_choice``, ``loglikelihood`` ..."""
+    """Return the output type: ``generate_until``, ``multiple_choice``, ``loglikelihood`` ..."""
     kind = task.OUTPUT_TYPE
     return None if kind is None else str(kind)
 
 
 def documents(task: Any) -> Any:
-    """The documents that are evaluated, by doc_id."""
+    """Return the documents that are evaluated, by doc_id."""
     return task.eval_docs
 
 
 def target(task: Any, document: Any) -> Any:
-    """A document's reference, as the task gives it."""
+    """Return a document's reference, as the task gives it."""
     return task.doc_to_target(document)
 
 
@@ -98,13 +98,13 @@ def draws_fewshot(task: Any) -> bool:
 
 
 def pipelines(task: Any) -> Sequence[Any]:
-    """The task's filter pipelines, or scorers, in their order."""
+    """Return the task's filter pipelines, or scorers, in order."""
     stages: Sequence[Any] = attribute(task, "_filters|_scorers")
     return stages
 
 
 def filter_names(task: Any) -> list[str]:
-    """Names of the task's filter pipelines, in their order."""
+    """Return the names of the task's filter pipelines, in order."""
     return [str(pipeline.name) for pipeline in pipelines(task)]
 
 
@@ -171,18 +171,18 @@ def hash_text(text: str) -> str:
 
 # -- requests by document ------------------------------------------------------------------------
 
-# A full run builds documents in order. That matters where the task's own code may keep state,
-# where the harness caches the whole list, and where few-shot examples are drawn from a generator:
-# there the draws of the documents before are made again, without their prompts.
+# A full run builds documents in order. That matters if the task's own code may keep state or the
+# harness caches the whole list: then all requests are built. It also matters if few-shot examples
+# are drawn from a generator: then the draws of the documents before are repeated without prompts.
 
 #: Building requests draws few-shot examples from generators that tasks may share.
 _BUILDING = threading.Lock()
 #: Parts of a task's configuration that must be templates or fields, not code.
 _PARTS = "description doc_to_audio doc_to_choice doc_to_image doc_to_target doc_to_text gen_prefix"
 _FEWSHOT_PARTS = "doc_to_choice doc_to_target doc_to_text gen_prefix"
-#: Documents from one kept state of the generator to the next.
+#: Number of documents from one stored state of the generator to the next.
 _STRIDE = 64
-#: Decoded documents that are kept: models are asked the same ones within few others.
+#: Number of decoded documents to cache, as several models are soon asked the same ones.
 _DECODED = 256
 
 
@@ -193,17 +193,17 @@ class Requests(Mapping[int, list[Any]]):
     ----------
     task : Task
     lm : LM
-        Whose chat template shapes the prompts, where one is applied.
+        Model whose chat template shapes the prompts, if one is applied.
     options : mapping
-        As `lm_eval.evaluator.evaluate` takes them.
+        Arguments of `lm_eval.evaluator.evaluate`.
     fewshot_seed : int or None
         Seed of the few-shot examples; None leaves the task as it is.
 
     Attributes
     ----------
     docs : sequence
-        The documents, by doc_id. One copy: a task that processes its documents does so again at
-        every access.
+        The documents, by doc_id; a copy, since a task that processes its documents would do so
+        again at every access.
     """
 
     def __init__(
@@ -258,12 +258,12 @@ class Requests(Mapping[int, list[Any]]):
         return len(self.docs) if self._alone else len(self._groups)
 
     def document(self, doc_id: int) -> Any:
-        """A document to be written into, a text decoded once: models ask for it one by one."""
+        """Return a copy of a document, which tasks may write into; text is decoded only once."""
         if is_multimodal(self._task):
             return self.docs[doc_id]
         try:
             return copy.deepcopy(self._decoded(doc_id))
-        except Exception:  # a lock or a file, say
+        except Exception:  # it holds something that cannot be copied, such as a file
             return self.docs[doc_id]
 
     @functools.cached_property
@@ -276,14 +276,14 @@ class Requests(Mapping[int, list[Any]]):
 
 
 def compile_templates_once() -> None:
-    """The harness compiles a template anew for every document."""
+    """Cache compiled templates, which the harness otherwise compiles anew for every document."""
     templates = resolve("lm_eval.utils:env?")
     if templates is not None and inspect.ismethod(templates.from_string):
         templates.from_string = functools.lru_cache(256)(templates.from_string)
 
 
 def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a document's requests depend on it, and on the draws before it, alone."""
+    """Whether a document's requests depend only on it and on the draws before it."""
     if any(options.get(k) for k in ("cache_requests", "rewrite_requests_cache", "write_out")):
         return False
     config = task.config
@@ -310,7 +310,7 @@ def _is_template(part: Any) -> bool:
 
 
 def _how(lm: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """How prompts are put to a model, as the harness's functions take it."""
+    """Return the options that shape prompts, as the harness's functions take them."""
     chat = bool(options.get("apply_chat_template"))
     return {
         "system_instruction": options.get("system_instruction"),
@@ -321,11 +321,11 @@ def _how(lm: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list[Any]]:
-    """Every request, as a full run of the harness builds them, by document."""
+    """Build every request as a full run of the harness does; return them by document."""
     how = _how(lm, options)
     try:
         tokenizer = str(getattr(lm, "tokenizer_name", "")) if how["apply_chat_template"] else ""
-    except NotImplementedError:  # the harness's cache of requests asks for it, and nothing else
+    except NotImplementedError:  # only the harness's cache of requests uses it
         tokenizer = type(lm).__name__
     task.build_all_requests(
         limit=None,
@@ -346,7 +346,7 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
 
 
 def _build_one(task: Any, how: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:
-    """The requests of one document, as the loop of `Task.build_all_requests` makes them."""
+    """Build the requests of one document as `Task.build_all_requests` does."""
     config = task.config
     if hasattr(task, "doc_to_prefix"):
         prefix = task.doc_to_prefix(doc)
@@ -367,7 +367,7 @@ def template_of(lm: Any) -> Any:
     Raises
     ------
     HarnessError
-        When it is called, and the model has no chat template.
+        On a call of the function, if the model has no chat template.
     """
     template = getattr(lm, "apply_chat_template", None)
     if template is None:

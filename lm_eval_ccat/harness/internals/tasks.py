@@ -1,7 +1,7 @@
-"""Finding and loading the harness's tasks.
+"""Find and load the harness's tasks.
 
-To read all of the harness's own 14,000 task files as YAML takes many seconds; most names are found
-by looking through them as text.
+Reading all of the harness's 14,000 task files as YAML takes many seconds; most names can be found
+by searching them as text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[^*?\[\]/\\]+(?<!\.yaml)(?<!\.yml)")
 
 
 def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
-    """Load tasks and groups by an index of them: (tasks, groups) by name."""
+    """Load tasks and groups by an index; return (tasks, groups) by name."""
     loaded = manager.load(list(names))
     return dict(loaded["tasks"]), dict(loaded["groups"])
 
@@ -32,16 +32,16 @@ def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], d
 def task_manager(
     names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
 ) -> Any:
-    """An index of tasks in which names can be found.
+    """Return an index of tasks that contains some names.
 
-    The harness's own task files are left out where each name is a file, a task or group of
-    `include_path` (which goes before the harness's own of that name), or a task or group that
+    Other task files of the harness are left out if each name is a file, a task or group of
+    `include_path` (which takes precedence over the harness's own), or a task or group that
     files of the harness define.
 
     Raises
     ------
     UsageError
-        There is no such task, group or tag; with close names.
+        If there is no such task, group or tag; the message suggests close names.
     """
     hush()
     make, about = resolve("lm_eval.tasks:TaskManager"), dict(metadata or {})
@@ -58,12 +58,7 @@ def task_manager(
 
 
 def require_tasks(names: Sequence[str], include_path: Any = None) -> None:
-    """Refuse names of tasks that neither a folder nor the harness has, with close names.
-
-    Raises
-    ------
-    UsageError
-    """
+    """Raise a `UsageError` with close names for tasks that neither a folder nor the harness has."""
     hush()
     make = resolve("lm_eval.tasks:TaskManager")
     index = attribute(make(include_path=include_path, include_defaults=False), _INDEX)
@@ -79,15 +74,15 @@ def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
 
 
 def _stock_files(names: Sequence[Any], others: Mapping[str, Any]) -> dict[str, Path] | None:
-    """The harness's own files of tasks, and of groups with their members, each in one file.
+    """Find the harness's own files of tasks and of groups with their members, by name.
 
-    None where a name may be a tag's or a pattern, stands in several files, or is that of a group in
-    the index `others` some of whose members are not: only the whole index tells.
+    None if only the whole index can tell: a name may be a tag or a pattern, is defined in several
+    files, or names a group in the index `others` that lacks some of its members.
 
     Raises
     ------
     UsageError
-        A name stands in none of the files; with close names among them and `others`.
+        If no file has a name; the message suggests close names.
     """
     plain = [n for n in names if isinstance(n, str) and _NAME.fullmatch(n)]
     unknown = [n for n in plain if n not in others]
@@ -130,14 +125,14 @@ def _stock_files(names: Sequence[Any], others: Mapping[str, Any]) -> dict[str, P
 
 
 def _members(config: Mapping[str, Any] | None) -> list[Any]:
-    """Names of a group's tasks; None for one that is described in place."""
+    """Return the names of a group's tasks; None stands for one that is defined in place."""
     stated = (config or {}).get("task")
     members = stated if isinstance(stated, list) else [stated]
     return [m.get("task") if isinstance(m, Mapping) else m for m in members]
 
 
 def _plain_yaml(file: Path) -> dict[str, object]:
-    """A file of the harness, its functions left as they are named."""
+    """Read a task file of the harness without resolving its functions."""
     return dict(resolve("lm_eval.tasks._yaml_loader:load_yaml")(file, resolve_func=False))
 
 
@@ -150,7 +145,7 @@ def _entry(file: Path) -> Any:
 
 
 def _texts() -> Iterator[tuple[Path, bytes]]:
-    # Templates, which tasks include, may lack the dot of the suffix.
+    # Files that tasks include may end in "yaml" without the dot.
     root = Path(resolve("lm_eval.tasks:__file__")).parent
     for here, _, files in os.walk(root):
         for name in files:
@@ -160,7 +155,7 @@ def _texts() -> Iterator[tuple[Path, bytes]]:
 
 
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
-    """Names of tasks, groups and tags that patterns match; a pattern without a match stays."""
+    """Expand patterns to names of tasks, groups and tags; keep a pattern without a match."""
     return [
         name for pattern in patterns for name in sorted(manager.match_tasks([pattern])) or [pattern]
     ]
@@ -174,10 +169,10 @@ class Listed:
     ----------
     kind : {"task", "group", "tag"}
     config : dict
-        Functions stand as text. A task class keeps its settings in code: its configuration then has
-        a ``class`` and little else.
+        The configuration, with functions as text. That of a task class, whose settings are in code,
+        has a ``class`` and little else.
     members : tuple
-        Of a group or tag: names, or configurations that change a named task or stand for one.
+        For a group or tag: names, or configurations that change a named task or define one.
     file : Path or None
     """
 
@@ -188,12 +183,12 @@ class Listed:
 
 
 def listed(manager: Any, name: str) -> Listed:
-    """Look up a task, group, tag or YAML file in an index; nothing is loaded.
+    """Look up a task, group, tag or YAML file in an index, without loading it.
 
     Raises
     ------
     KeyError
-        There is no such thing.
+        If there is none.
     """
     entry = attribute(manager, _INDEX).get(name) or _entry(Path(name))
     if entry is None:
@@ -205,12 +200,12 @@ def listed(manager: Any, name: str) -> Listed:
 
 
 def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
-    """Configurations of the tasks of a name (task, group, tag or YAML file), without loading them.
+    """Return the configurations of the tasks of a name (task, group, tag or file) without loading.
 
     Raises
     ------
     KeyError
-        There is no such task, group, tag or file.
+        If there is no such task, group, tag or file.
     """
     one = listed(manager, name)
     if one.kind == "task":
@@ -224,7 +219,7 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
                 configs[task] = {**base, **{k: v for k, v in changes.items() if k != "task"}}
         elif isinstance(changes.get("task"), str):
             configs[f"{name}::{child}"] = dict(changes)
-        else:  # a group written out inside its parent
+        else:  # a group defined inside its parent
             for task in changes.get("task") or []:
                 label = task if isinstance(task, str) else str(task.get("task"))
                 configs.update(static_configs(manager, label))

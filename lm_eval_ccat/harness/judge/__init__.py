@@ -1,6 +1,7 @@
-"""Language models as judges: ratings from 1 to 10, cached, their cost counted.
+"""Language models as judges: ratings from 1 to 10, with a cache and a count of costs.
 
-A judge is any model of the harness; an OpenAI-compatible endpoint is the harness's model of one.
+A judge is any model of the harness; for an OpenAI-compatible endpoint, it is the harness's
+``local-chat-completions``.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ __all__ = ["Judge", "JudgeSettings", "active_judge", "unscored", "watch_judged_m
 
 #: The environment variable that names the judge's file.
 VARIABLE = "CCAT_JUDGE"
-#: Answers of a server that a later try may not repeat.
+#: Statuses of a server that may pass: the request is worth retrying.
 _PASSING = {None, 408, 409, 425, 429, 500, 502, 503, 504, 529}
-#: Answers that are about this one question.
+#: Statuses that concern this one question alone.
 _REFUSED = {400, 413, 422, 451}
 _LONGEST_PAUSE = 30.0
 _LONGEST_REPLY = 2048
@@ -51,7 +52,7 @@ _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form 
 log = logging.getLogger("lm_eval.ccat")
 
 Messages = list[dict[str, str]]
-#: A judge's reply, the tokens it took, and its cost where the server says it.
+#: A judge's reply, its tokens, and its cost if the server states it.
 Reply = tuple[str, Tokens, float | None]
 
 
@@ -62,18 +63,18 @@ class Usage:
     Attributes
     ----------
     calls : int
-        Requests that brought a reply, repeated ones included.
+        Number of replies, repeated requests included.
     cached : int
-        Ratings known before.
+        Number of ratings from the cache.
     unrated : int
-        Ratings that never came.
+        Number of answers without a readable rating.
     refused : int
-        Questions that a judge's server refused.
+        Number of questions that a judge's server refused.
     tokens : Tokens
     usd : float or None
-        As the server says, else by the judge's price; None where some reply has neither.
+        Cost as the server states it, or by the judge's price; None if some reply has neither.
     lock : threading.Lock
-        Held while replies are counted: several sessions may ask at once.
+        Held while replies are counted, as several sessions may ask at once.
     """
 
     calls: int = 0
@@ -105,13 +106,13 @@ class Rating:
     score : float
         From 1 to 10; NaN if there is none.
     reply : str
-        What the (first) judge said last.
+        The last reply of the first judge.
     cached : bool
-        Whether it was known before and cost nothing.
+        Whether the rating came from the cache, at no cost.
     ratings : tuple of float
-        Of each judge and repeat; NaN where one gave none.
+        The rating of each judge and repeat; NaN for one without a rating.
     error : str
-        Why the answer could not be judged; "" where it could.
+        Why the answer could not be judged; "" if it could.
     """
 
     score: float
@@ -129,12 +130,12 @@ class Judge:
     settings : JudgeSettings
         One judge or several, asked once or repeatedly.
     sleep : callable, optional
-        Waits between tries.
+        Waits between attempts.
 
     Raises
     ------
     UsageError
-        If the judge is one of ``settings.judged`` and may not be, or its prompt cannot be read.
+        If the judge is one of ``settings.judged`` without `allow_self`, or has no readable prompt.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Judge:
         self.judges(settings.judged)
 
     def judges(self, models: Iterable[str]) -> None:
-        """Say which models are under test.
+        """Register models under test.
 
         Raises
         ------
@@ -175,13 +176,13 @@ class Judge:
     def rate(self, **fields: str) -> Rating:
         """Rate one answer.
 
-        While a session scores, a rating that cannot be had is NaN with its error, so that the
-        answer keeps its other scores; elsewhere it raises.
+        While a session scores, a failed rating is NaN with its error, so that the answer keeps its
+        other scores; elsewhere, the error is raised.
 
         Parameters
         ----------
         **fields : str
-            What the prompt has to be filled in with (``question``, ``answer`` ...).
+            Values for the fields of the prompt (``question``, ``answer`` ...).
 
         Raises
         ------
@@ -199,16 +200,15 @@ class Judge:
     def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
         """Rate several answers, as many at a time as the judges take.
 
-        What was paid for is kept, also where some requests fail: a refused answer has a NaN
-        rating with the reason, the others theirs.
+        A refused answer gets a NaN rating with the reason; the others keep their ratings.
 
         Raises
         ------
         UsageError
             If the prompt asks for a field that is not given.
         HarnessError
-            If a judge does not answer; ratings that came in are in the cache, and cost nothing
-            when they are asked for again.
+            If a judge does not answer; ratings received before are in the cache and cost nothing
+            if they are asked for again.
         """
         repeats = range(self.settings.repeats)
         columns = [member.rate(answers, n) for member in self._members for n in repeats]
@@ -232,11 +232,11 @@ class Judge:
 
 
 class _Refusal(HarnessError):
-    """The judge's server refuses one question (too long, filtered); others may do."""
+    """The judge's server refused one question (too long, filtered); others may succeed."""
 
 
 class _Member:
-    """One judge of a panel: its prompt filled in, its model asked, its replies read and kept."""
+    """One judge of a panel: fills in its prompt, asks its model, reads and caches its replies."""
 
     def __init__(
         self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
@@ -256,7 +256,7 @@ class _Member:
                 entry = json.loads(line)
                 self._replies[entry["key"]] = entry["reply"]
             except (json.JSONDecodeError, KeyError, TypeError):
-                # The last line of a run that was killed; a new one is asked for.
+                # The torn last line of a run that was killed: its rating is asked for again.
                 if number == 0:
                     raise UsageError(f"{path} is not a judge's cache; name another") from None
         self._lock = Lock()  # a local model takes one call
@@ -268,7 +268,7 @@ class _Member:
         """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
         settings, usage = self._settings, self._usage
         keys = [self._key(fields, repeat) for fields in answers]
-        # The same question twice in one call is put once.
+        # The same question twice in one call is asked once.
         asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
         rated: dict[str, Rating] = {}
         failures: dict[str, HarnessError] = {}
@@ -328,7 +328,7 @@ class _Member:
         with usage.lock:
             usage.calls += 1
             usage.tokens = usage.tokens + tokens
-            # A sum with gaps is no sum; what is known counts in the budget all the same.
+            # One unknown cost makes the sum unknown; known costs still count in the budget.
             usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
             if usd is not None:
                 spend(usd)
@@ -336,7 +336,7 @@ class _Member:
     # -- the question ----------------------------------------------------------------------
 
     def _key(self, fields: Mapping[str, str], repeat: int) -> str:
-        """Hash of what a reply depends on; the random mark is left out."""
+        """Return the hash of everything that a reply depends on, except for the random mark."""
         settings = self._settings
         asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
         asked_as = [settings.temperature, settings.max_tokens, settings.extra]
@@ -344,7 +344,7 @@ class _Member:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _messages(self, fields: Mapping[str, str]) -> Messages:
-        # A mark that the answer cannot know, so that no answer can close what it stands in.
+        # A mark that the answer cannot know, so that no answer can forge the end of its block.
         mark, filled = secrets.token_hex(8), dict(fields)
         names = self._prompt.pattern.findall(self._prompt.template)
         if "answer" in filled and not any("mark" in found for found in names):
@@ -447,7 +447,7 @@ class _Member:
         return {**body, **settings.extra}
 
     def _adapt(self, detail: str, sent: Mapping[str, Any]) -> bool:
-        """Leave out what the server says it does not take; whether anything is left to try."""
+        """Adapt to a setting that the server says it does not take; return whether to try again."""
         instead = {"max_tokens": "asked for max_completion_tokens instead",
                    "temperature": "left to the server"}  # fmt: skip
         for name, how in instead.items():
@@ -461,10 +461,10 @@ class _Member:
 
 
 def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
-    """Type and arguments of the harness's model that a judge's settings ask for."""
+    """Return type and arguments of the harness's model for a judge's settings."""
     if settings.base_url is None:
         return str(settings.lm), dict(settings.lm_args)
-    headers = {"Accept": "application/json"}  # without any the harness sends a key
+    headers = {"Accept": "application/json"}  # without headers the harness sends a key
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env)
         if not key:
@@ -478,14 +478,14 @@ def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
         "base_url": f"{settings.base_url.rstrip('/')}/chat/completions",
         "header": headers,
         "timeout": max(1, round(settings.timeout)),
-        "num_concurrent": 2,  # one alone would send the end-of-text string as a stop
+        "num_concurrent": 2,  # with 1, the harness would send the end-of-text string as a stop
     }
 
 
 def _content(answer: Any) -> str | None:
-    """A chat's reply, without parts such as reasoning; None where the answer is no chat's.
+    """Return a chat's reply, without parts such as reasoning; None if the answer is not a chat's.
 
-    The harness's own reading takes a choice without an index for an empty one.
+    The harness's own parser would read a choice without an index as empty.
     """
     try:
         content = answer["choices"][0]["message"]["content"]
@@ -502,9 +502,9 @@ def _content(answer: Any) -> str | None:
 
 
 def reduced(scores: Sequence[float], how: str) -> float:
-    """One rating of several; NaN where there is none.
+    """Reduce several ratings to one; NaN if there is none.
 
-    A judge without a rating withholds its vote from a majority, and is left out of the others.
+    A missing rating counts against a majority, and is ignored by the other reducers.
 
     >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
     (8, 8.0)
@@ -515,7 +515,7 @@ def reduced(scores: Sequence[float], how: str) -> float:
     if not rated:
         return math.nan
     if how in ("majority", "mode"):
-        score, votes = Counter(rated).most_common(1)[0]  # of equally many the one met first
+        score, votes = Counter(rated).most_common(1)[0]  # of equally frequent ones the first
         return score if how == "mode" or 2 * votes > len(scores) else math.nan
     return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
 
@@ -527,10 +527,10 @@ class Agreement:
     Attributes
     ----------
     answers : int
-        How many those are.
+        Number of those answers.
     alpha : float
-        Krippendorff's alpha for interval data (Hayes and Krippendorff 2007): 1 is perfect, 0 what
-        chance gives; NaN where all ratings are the same.
+        Krippendorff's alpha for interval data (Hayes and Krippendorff 2007): 1 is perfect, 0 is
+        chance; NaN if all ratings are equal.
     spread : float
         Mean absolute difference of two ratings of one answer, on the scale of 1 to 10.
     same : float
@@ -552,12 +552,12 @@ class Agreement:
 
 
 def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
-    """Agreement of ratings, one row for each answer, NaN where a rater gave none.
+    """Compute the agreement of ratings, one row per answer, NaN for a missing rating.
 
     Returns
     -------
     Agreement or None
-        None where no answer has two ratings.
+        None if no answer has two ratings.
 
     Examples
     --------
@@ -587,10 +587,10 @@ _WATCHING = False
 
 
 def active_judge() -> Judge:
-    """The judge that ``CCAT_JUDGE`` names, one per process and file.
+    """Return the judge that ``CCAT_JUDGE`` names, one per process and file.
 
-    A task's ``process_results`` is given the document and the answer and nothing else, so the
-    judge's file is named by the environment.
+    A task's ``process_results`` receives only the document and the answer, so an environment
+    variable names the judge's file.
 
     Raises
     ------

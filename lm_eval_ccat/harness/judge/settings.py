@@ -1,4 +1,4 @@
-"""What a judge is: the YAML file that describes it, how its replies are read, and its family."""
+"""A judge's settings in its YAML file, the reading of its replies, and its model family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..served import Price
 
 LOWEST, HIGHEST = 1.0, 10.0
 REDUCERS = ("mean", "median", "majority", "mode")
-#: Rubrics that come with the package, and how their grades are read.
+#: Rubrics that come with the package, with the settings that read their grades.
 SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
     "truthfulness": {},
     "correctness": {
@@ -29,7 +29,7 @@ SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
 
 
 _PROMPTS = Path(__file__).parent / "prompts"
-#: The least that a whole number may be.
+#: Smallest value of each whole number.
 _LEAST = {"retries": 0, "max_tokens": 1, "attempts": 1, "concurrency": 1, "repeats": 1}
 
 
@@ -40,7 +40,7 @@ class JudgeSettings:
     Parameters
     ----------
     model : str
-        Name of the judge: what an endpoint is asked for, and what judged models are compared with.
+        Name of the judge: sent to the endpoint, and compared with the judged models' names.
     base_url : str, optional
         OpenAI-compatible endpoint up to ``/v1``.
     api_key_env : str, optional
@@ -51,40 +51,40 @@ class JudgeSettings:
     apply_chat_template : bool
         Whether the lm-eval model's chat template is applied.
     prompt : Path
-        File with ``$question``, ``$correct``, ``$incorrect`` and ``$answer`` (or what fields a task
-        gives) to be filled in; in the judge's file also the name of a rubric that comes with the
+        File with placeholders ``$question``, ``$correct``, ``$incorrect`` and ``$answer`` (or other
+        fields of the task); in the judge's file also the name of a rubric that comes with the
         package: ``truthfulness`` (1 to 10) or ``correctness`` (C, P or I).
     temperature : float or None
         None leaves it to the server.
     max_tokens : int or None
-        None leaves it to the server. A server that wants ``max_completion_tokens`` instead, or
-        takes no temperature, is asked again in its way.
+        None leaves it to the server. If a server requires ``max_completion_tokens`` instead, or
+        takes no temperature, the request is adapted and sent again.
     extra : dict
         Further fields of an endpoint's request.
     timeout : float
         Seconds for one request.
     retries : int
-        How often a failed request is repeated.
+        Number of times a failed request is repeated.
     attempts : int
-        How often a rating is asked for until one can be read.
+        Number of times a rating is requested until one can be read.
     concurrency : int
-        Requests at once, where many answers are judged together.
+        Number of requests at once, if many answers are judged together.
     cache : Path, optional
-        File of past ratings; they cost nothing again. A judge read from ``judge.yaml`` keeps them
-        in ``judge.ratings.jsonl`` beside it, unless the file says ``cache: false``.
+        File of past ratings, which cost nothing again. A judge read from ``judge.yaml`` keeps them
+        next to it in ``judge.ratings.jsonl``, unless the file says ``cache: false``.
     repeats : int
-        Ratings asked of each judge for each answer; more than one needs a temperature.
+        Number of ratings of each answer by each judge; more than one needs a temperature.
     judges : tuple of JudgeSettings
-        Several judges; in the file each entry states what differs from the rest of the file.
+        Several judges; in the file, each entry states what differs from the rest of the file.
     reducer : str
         How several ratings become one: ``mean``, ``median``, ``majority`` (the rating given by
-        more than half of them; else there is none) or ``mode`` (the most frequent; of equally
-        frequent ones that of the judge named first).
+        more than half of them, if any) or ``mode`` (the most frequent; of equally frequent ones
+        that of the judge named first).
     grade_pattern : str, optional
-        Regular expression with one group that holds the grade; the last match counts. Without it
-        ratings are read as `parse_rating` reads them.
+        Regular expression with one group that holds the grade; the last match counts. By default
+        `parse_rating` reads ratings.
     grades : dict of str to float
-        What grades in words or letters are worth, from 1 to 10, such as ``{C: 10, P: 5.5, I: 1}``.
+        Values of grades in words or letters, from 1 to 10, such as ``{C: 10, P: 5.5, I: 1}``.
     price : Price
         ``{input: , output: }`` in dollars per million tokens.
     judged : tuple of str
@@ -169,7 +169,7 @@ class JudgeSettings:
         except OSError as error:
             raise UsageError(f"cannot read the judge's file {path}: {error.strerror}") from error
         except yaml.YAMLError as error:
-            raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+            raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
         if not isinstance(content, dict):
             raise UsageError(f"{path} must hold the settings of a judge, such as `model: name`")
         several = content.pop("judges", None) or ()
@@ -208,7 +208,7 @@ class JudgeSettings:
         return self.judges or (self,)
 
     def identity(self) -> dict[str, object]:
-        """What a rating depends on: judges, rubric, sampling, reading; not where they run."""
+        """Return what ratings depend on: judges, rubric, sampling, reading; not where they run."""
         sampling = []
         for member in self.members:
             about = {k: getattr(member, k) for k in ("model", "temperature", "max_tokens")}
@@ -223,7 +223,7 @@ class JudgeSettings:
         }
 
 
-# -- how a reply is read --------------------------------------------------------------------------
+# -- reading replies ------------------------------------------------------------------------------
 
 _NUMBER = r"(-?\d+(?:[.,]\d+)?)"
 #: Not part of a longer number, a percentage, or a fraction of anything but ten.
@@ -248,7 +248,7 @@ _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | 
 
 
 def grade(reply: str, pattern: str | None, grades: Mapping[str, float]) -> float | None:
-    """The rating of a reply, by a given pattern or as `parse_rating` reads it.
+    """Read the rating of a reply by a pattern, or with `parse_rating`.
 
     >>> grade("GRADE: C. No: GRADE: P", r"GRADE: (\\w)", {"C": 10, "P": 5.5, "I": 1})
     5.5
@@ -269,11 +269,11 @@ def grade(reply: str, pattern: str | None, grades: Mapping[str, float]) -> float
 
 
 def parse_rating(reply: str) -> float | None:
-    """The rating that a judge's reply states.
+    """Read the rating that a judge's reply states.
 
-    Read are, in this order: ``[[7]]``; a JSON object with ``rating`` or ``score``; ``Rating: 7``;
-    ``7/10``; a reply or last line that is nothing but a number. Of several in one form the last
-    counts, since judges reason before they conclude. What stands in ``<think>`` is not a rating.
+    Forms in order of precedence: ``[[7]]``; a JSON object with ``rating`` or ``score``;
+    ``Rating: 7``; ``7/10``; a last line that is only a number. Of several in one form the last
+    counts, since judges reason before they conclude. Text in ``<think>`` is ignored.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def parse_rating(reply: str) -> float | None:
     Returns
     -------
     float or None
-        From 1 to 10; None if there is no rating, or it lies outside.
+        From 1 to 10; None if there is no rating, or it is out of range.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def _from_json(text: str) -> float | None:
 
 # -- is a judge one of the models it judges, or of their family? -----------------------------------
 
-#: Words of model names -> the family. A judge tends to prefer texts like its own.
+#: Words of model names by family. Judges tend to prefer texts of their own family.
 FAMILIES: dict[str, tuple[str, ...]] = {
     "OpenAI": ("gpt", "chatgpt", "davinci", "o1", "o3", "o4"),
     "Anthropic": ("claude",),
@@ -354,7 +354,7 @@ _DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
 
 
 def plain_name(name: str) -> str:
-    """A model's name without its provider, release date and case.
+    """Return a model's name in lower case, without its provider and release date.
 
     >>> plain_name("openai/GPT-4o-2024-08-06")
     'gpt-4o'
@@ -366,7 +366,7 @@ def plain_name(name: str) -> str:
 
 
 def families(name: str) -> set[str]:
-    """The families of a model by its name; a distilled model may have two, an unknown one none.
+    """Return a model's families by its name; a distilled model may have two, an unknown one none.
 
     >>> families("meta-llama/Llama-3.1-8B-Instruct")
     {'Llama'}
