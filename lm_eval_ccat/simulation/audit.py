@@ -1,4 +1,4 @@
-"""After the fact: what a run claimed, and what full results say of it."""
+"""Audit of a finished run: compares its claims with full results."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from .judging import (
 )
 
 Facts = dict[str, Any]  # JSON values
-#: How a key begins that is of several metrics together.
+#: First words of the task of a claim that covers several metrics or tasks.
 WEIGHTED_MEAN = "weighted mean"
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What a run claimed, on the metric's own scale.
+    """Claims of a run, on the metric's own scale.
 
     Attributes
     ----------
     source : str
         The file.
     task, metric, filter : str or None
-        What was estimated; ``metric`` is the harness's name of it.
+        What was estimated; ``metric`` is the harness's name.
     confidence : float
     items_of_benchmark : int or None
     models : dict of str to dict
@@ -51,12 +51,12 @@ class Claims:
     order : list of str
         Best first.
     pairs : dict of (str, str) to dict
-        ``p``, that a is better than b; what it ``needed`` to be for the pair to be decided, at
-        whatever look; and the ``decision`` of the run's own rule, which holds at every look.
+        ``p`` that a is better than b, the ``p`` ``needed`` to decide the pair at any look, and the
+        ``decision`` of the run's own rule, which holds at every look.
     steers : bool
-        Whether the ranking is by it; others were reported beside it.
+        Whether the run ranked by this estimate; the others were only reported.
     weighted : bool
-        Whether it is a weighted mean of several metrics or tasks; ``task`` then says of what.
+        Whether it is a weighted mean of several metrics or tasks, which ``task`` then lists.
     """
 
     source: str
@@ -81,23 +81,23 @@ class Claims:
         return scale is None or scale.higher_is_better
 
     def pair(self, a: str, b: str) -> PairContent:
-        """What was claimed of a pair; nothing where the two were not compared."""
+        """Return what was claimed of a pair; empty if the run did not compare the two."""
         other = self.pairs.get((b, a), {"p": 0.5})
         return self.pairs.get((a, b), {**other, "p": 1.0 - other["p"]})
 
     def error_of_difference(self, a: str, b: str) -> float | None:
-        """Standard error of the difference of two models that P(a better) implies, if it does."""
+        """Return the standard error of a difference that P(a better) implies, if it implies one."""
         gap = abs(self.models[a]["estimate"] - self.models[b]["estimate"])
         z = abs(float(ndtri(self.pair(a, b)["p"])))
         return gap / z if gap > 0.0 and 1e-3 < z < 8.0 else None
 
     def reach(self, a: str, b: str) -> float:
-        """Half the run's own interval of a difference in standard errors; 0 where not recorded."""
+        """Return half the run's interval of a difference, in standard errors; 0 if not recorded."""
         return min(float(ndtri(max(self.pair(a, b).get("needed", 0.5), 0.5))), 40.0)
 
 
 def all_claims(path: str | Path) -> list[Claims]:
-    """Read every estimate of a ``rank``, or of the results file of an adaptive ``run``.
+    """Read every estimate in the result of a ``rank`` or the results file of an adaptive ``run``.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def all_claims(path: str | Path) -> list[Claims]:
     Returns
     -------
     list of Claims
-        One for each metric of each task; a weighted mean of several comes first, its ``task`` says
-        of what.
+        One for each metric of each task; a weighted mean of several comes first, and its ``task``
+        lists them.
 
     Raises
     ------
     RunError
-        No such file, or nothing in it that a run claimed.
+        There is no such file, or it holds no claim of a run.
     """
     file = Path(path)
     if file.is_dir():
@@ -141,21 +141,21 @@ def all_claims(path: str | Path) -> list[Claims]:
 
 
 def read_claims(path: str | Path, task: str | None = None, metric: str | None = None) -> Claims:
-    """What a run claimed of one metric of one task.
+    """Read what a run claimed about one metric of one task.
 
     Parameters
     ----------
     path : path-like
         As for `all_claims`.
     task, metric : str, optional
-        Which, where there are several.
+        Which one, if there are several.
 
     Raises
     ------
     RunError
-        No such file, or nothing in it that a run claimed of this task and metric.
+        There is no such file, or it holds no claim about this task and metric.
     UsageError
-        There are several, and which is meant is not said.
+        There are several, and the arguments do not name one.
     """
     single = [c for c in all_claims(path) if not c.weighted]
     fitting = [
@@ -191,7 +191,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     metric, _, filter = str(content.get("key", "")).rpartition(",")
     task, weighted, terms = parts.get("task"), "tasks" in parts, [""]
     if weighted:
-        # "0.8 x task/metric/bank + ...": by what is weighed, not by the banks it was told with.
+        # "0.8 x task/metric/bank + ...": keep what is weighted, and drop the hashes of the banks.
         task = re.sub(r"/[0-9a-f]+(?=\+|$)", "", parts["tasks"])
         terms = [t for t in re.split(r"\+(?=[\d.e-]+ x )", task) if not t.startswith("0 x ")]
         task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
@@ -210,7 +210,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         weighted=weighted,
     )
     inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
-    # A mean of one is that one, which stands among the blocks.
+    # A mean of a single term is that term, which is among the blocks.
     several = not weighted or len(terms) > 1
     blocks = [*content.get("tasks", {}).values(), *content.get("outcomes", {}).values()]
     parts_of = [c for block in blocks for c in _of_ranking(file, {**inherited, **block})]
@@ -243,7 +243,7 @@ def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
 
 
 def _plain_name(metric: str) -> str | None:
-    """The harness's name of a metric whose sentence scores were estimated."""
+    """Return the harness's name of a metric whose sentence scores were estimated."""
     return metric.removeprefix("sentence_") or None
 
 
@@ -255,9 +255,9 @@ class Audit(Shown):
     ----------
     claims : Claims
     content : dict
-        JSON values: ``models`` (of each its claim, ``truth``, ``error``, ``z`` and whether the
-        interval ``held``), ``true_order``, ``tau``, ``pairs`` (of each its claim and whether it
-        held), sums of these, and ``warnings``.
+        JSON values: ``models`` (for each, the claim, ``truth``, ``error``, ``z`` and whether the
+        interval ``held``), ``true_order``, ``tau``, ``pairs`` (for each, the claim and whether it
+        held), totals of these, and ``warnings``.
     """
 
     claims: Claims
@@ -317,9 +317,9 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     ----------
     claims : Claims
     table : ScoreTable
-        Full results of the run's models; others are not looked at.
+        Full results of the run's models; other models are ignored.
     names : mapping, optional
-        The table's name of a model that the run calls otherwise.
+        The table's name of each model that the run names differently.
 
     Returns
     -------
@@ -358,7 +358,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     errors = claim.estimates - truth
     covered, right = claim.covered(of_models), claim.right(of_models)
     assert covered is not None and right is not None
-    # A model that was set aside has an estimate, and no place in the order.
+    # A model that was set aside has an estimate but no place in the order.
     placed = means[: len(claims.order)]
     tau = kendall_tau(-np.arange(len(placed)), placed)
     z = z_scores(errors, np.array([claims.models[name]["standard_error"] for name in ranked]))

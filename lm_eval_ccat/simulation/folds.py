@@ -1,4 +1,4 @@
-"""What a replay ranks by, and its protocol: who is held out, what they cost, what may be spent."""
+"""The scores that a replay ranks by, and its protocol: held-out models, prices and budgets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
 
 #: Ways of holding models out, and of spending.
 KINDS, SPENDS = ("random", "frontier", "family"), ("budget", "fixed")
-#: Partitions without a new hold-out set after which no more are looked for.
+#: Stop the search for hold-out sets after this many partitions without a new one.
 _PATIENCE = 200
 LOWEST_PRICE, HIGHEST_PRICE = 0.1, 3.2
 #: Numbers of items per model at which ``spend="fixed"`` looks.
@@ -32,7 +32,7 @@ FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Scores of the same models, one table a task. One task is one with the weight 1.
+    """Scores of the same models, one table per task; a single task has the weight 1.
 
     Attributes
     ----------
@@ -50,14 +50,14 @@ class Benchmark:
         tables: ScoreTable | Mapping[str, ScoreTable],
         weights: str | Mapping[str, float] = "documents",
     ) -> tuple[Benchmark, list[str]]:
-        """The tables, without models that lack a score of a task, and what to warn of.
+        """Build from tables, leaving out models that lack a task; also return warnings.
 
         Raises
         ------
         UsageError
-            No table, or weights that do not fit.
+            There is no table, or the weights do not fit.
         ScoreTableError
-            A metric that tells no models apart.
+            A metric does not distinguish the models.
         """
         if isinstance(tables, ScoreTable):
             tables = {tables.task or "": tables}
@@ -81,7 +81,7 @@ class Benchmark:
         return replace(self, tables={t: x.select(models) for t, x in self.tables.items()})
 
     def scaled_by(self, calibration: Mapping[str, ScoreTable]) -> Benchmark:
-        """Each item's scores scaled to [0, 1] over calibration scores, as the paper does."""
+        """Return each item's scores scaled to [0, 1] over calibration scores, as in the paper."""
         scaled = {t: ItemScaling.fit(calibration[t]).apply(x) for t, x in self.tables.items()}
         return replace(self, tables=scaled)
 
@@ -92,28 +92,28 @@ class Benchmark:
 
     @cached_property
     def items(self) -> list[Any]:
-        """The items as a ranker names them: doc_ids of one task, else pairs of task and doc_id."""
+        """The items as a ranker names them: doc_ids, or with several tasks (task, doc_id)."""
         if len(self.tables) == 1:
             return list(next(iter(self.tables.values())).doc_ids)
         return [(task, d) for task, table in self.tables.items() for d in table.doc_ids]
 
     @cached_property
     def parts(self) -> list[tuple[str, float, slice]]:
-        """Each task with its weight and its place among the items of all."""
+        """Each task with its weight and the slice of its items among those of all tasks."""
         ends = np.cumsum([0, *(t.n_items for t in self.tables.values())]).tolist()
         return [(t, self.share[t], slice(*ends[n : n + 2])) for n, t in enumerate(self.tables)]
 
     @cached_property
     def scores(self) -> Floats:
-        """On [0, 1], shape (n_models, n_items); NaN where missing."""
+        """Scores on [0, 1], shape (n_models, n_items); NaN where missing."""
         return np.concatenate([t.model_scores() for t in self.tables.values()], axis=1)
 
     @property
     def signed(self) -> Floats:
         """Scores whose mean is the truth, higher is better.
 
-        Of one task they are on its metric's own scale, of several so weighted on [0, 1] that the
-        mean over all items is the weighted mean over tasks.
+        With one task they are on its metric's own scale; with several, on [0, 1] and weighted so
+        that the mean over all items is the weighted mean over tasks.
         """
         if len(self.tables) == 1:
             table = next(iter(self.tables.values()))
@@ -124,18 +124,18 @@ class Benchmark:
         return weighted
 
     def mean(self, scores: Floats, had: NDArray[np.bool_]) -> Floats:
-        """Weighted mean over tasks of each model's mean over the items that it had."""
+        """Return each model's weighted mean over tasks of its mean over the items that it had."""
         of_task = [share * mean_of_seen(scores[:, at], had[:, at]) for _, share, at in self.parts]
         return np.asarray(sum(of_task))
 
     def columns(self, task: str, doc_ids: Sequence[Any]) -> NDArray[np.intp]:
-        """Where items of a task stand among those of all."""
+        """Return the columns of a task's items among those of all tasks."""
         start = next(at.start for name, _, at in self.parts if name == task)
         place = {doc_id: n for n, doc_id in enumerate(self.tables[task].doc_ids, start)}
         return np.array([place[doc_id] for doc_id in doc_ids], dtype=np.intp)
 
     def interleaved(self, orders: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
-        """Items of each task, in an order of its own, in turn as its weight says."""
+        """Merge the orders of the tasks' items, with turns in proportion to the tasks' weights."""
         turns = [
             (np.arange(len(order)) + 0.5) / share
             for order, (_, share, _) in zip(orders, self.parts)
@@ -143,16 +143,16 @@ class Benchmark:
         return np.concatenate(orders)[np.argsort(np.concatenate(turns), kind="stable")]
 
     def calibration(self, models: Sequence[str]) -> dict[str, ScoreTable]:
-        """Scores of some models, without items on which none of them has a score."""
+        """Return scores of some models, without items on which none of them has a score."""
         of_models = {task: table.select(models) for task, table in self.tables.items()}
         seen = {task: np.isfinite(table.raw).any(axis=0) for task, table in of_models.items()}
         return {task: table.take(np.flatnonzero(seen[task])) for task, table in of_models.items()}
 
 
 def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
-    """Mean score of each model over the items it was given.
+    """Return each model's mean score over the items that it was given.
 
-    A model without any stands at the mean of all scores seen: nothing is known of it.
+    A model without items gets the mean of all scores seen.
     """
     count = administered.sum(axis=1)
     total = np.where(administered, scores, 0.0).sum(axis=1)
@@ -226,18 +226,18 @@ def hold_outs(
     Parameters
     ----------
     kind : {"random", "frontier", "family"}
-        Any models; the best third is new and only the models below it calibrate; models of the
-        same families, of which none calibrates.
+        Hold out any models; models of the best third, with only the models below it calibrating;
+        or whole families, of which no model calibrates.
     models : sequence of str
     means : ndarray of shape (n_models,)
         Full-benchmark means, higher is better.
     size : int
         Models per set.
     folds : int
-        At most so many sets; fewer where there are no more.
+        Most sets; fewer if there are no more.
     seed : int
     least : int, optional
-        How many must be left to calibrate.
+        Fewest models that must remain to calibrate.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def hold_outs(
     Raises
     ------
     UsageError
-        An unknown kind, or too few models for it.
+        The kind is unknown, or there are too few models for it.
     """
     if kind == "family":
         return _families(models, size, folds, seed, least)
@@ -289,7 +289,7 @@ def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[t
 
 
 def _families(models: Sequence[str], size: int, folds: int, seed: int, least: int) -> list[HoldOut]:
-    """Whole families leave; the first `size` of a seeded order of their models are ranked."""
+    """Hold out whole families; rank the first `size` of their models in a seeded order."""
     groups: dict[str, list[str]] = {}
     for model in models:
         groups.setdefault(family_of(model), []).append(model)
@@ -316,7 +316,7 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
 
 
 def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:
-    """Given hold-out sets, each with the models that are left to calibrate on."""
+    """Return the given hold-out sets, each with the models that remain to calibrate on."""
     sets = []
     for names in holdouts:
         unknown = set(names) - set(models)
@@ -336,7 +336,7 @@ def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: in
 def calibration_set(
     others: Sequence[str], most: int | None, fold: int, seed: int
 ) -> tuple[str, ...]:
-    """All models that may calibrate, or a draw of at most `most` that fold and seed decide."""
+    """Return all models that may calibrate, or `most` of them, drawn by fold and seed."""
     if most is None or most >= len(others):
         return tuple(others)
     if most < 2:
@@ -353,7 +353,7 @@ def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:
 
 
 def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[dict[str, float]]:
-    """Prices of one unit of every model: stated, or drawn for each seed.
+    """Return the price of one unit of every model: as stated, or drawn for each seed.
 
     Raises
     ------
@@ -376,13 +376,13 @@ def spending_levels(
     spend: str,
     n_tasks: int = 1,
 ) -> tuple[float | None, ...]:
-    """The levels of spending to replay, the asked one among them.
+    """Return the levels of spending to replay, including `items_per_model`.
 
     Raises
     ------
     UsageError
-        A number that is not positive, less than two items of each of several tasks, or not whole
-        where numbers of items are fixed.
+        A number is not positive, below two items for each of several tasks, or not whole although
+        numbers of items are fixed.
     """
     if spend not in SPENDS:
         raise UsageError(f"spend {spend!r}: choose one of {', '.join(SPENDS)}")

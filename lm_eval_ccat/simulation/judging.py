@@ -1,4 +1,4 @@
-"""Whether what is claimed of models is right, by their full scores: of a run, and pooled."""
+"""Judges claims about models by their full scores, for one run and pooled over runs."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from .folds import Benchmark, mean_of_seen
 
 Floats = NDArray[np.float64]
 
-#: Figures of a method by name; None for those that it does not state.
+#: Figures of a method by name; None for figures that it does not state.
 Figures = dict[str, float | None]
 
-# Beyond this standard error of a mean tau the advice says that it is unsure.
+# Above this standard error of a mean tau, the advice says that it is uncertain.
 UNSURE = 0.05
-#: Keys of a summary that the record of a single run has too.
+#: Keys of a summary that are also in the record of a single run.
 _OF_A_RUN = (
     "tau", "items", "cost", "budget", "ties", "true_ties", "tie_precision", "tie_recall", "tie_f1",
     "confident_pairs", "confident_accuracy", "z_rms", "coverage", "rmse", "rmse_differences",
     "z_rms_differences", "coverage_differences", "seconds",
 )  # fmt: skip
 
-_ROUNDING = 1e-9  # of a mean: an interval of a model with all items is a point
+_ROUNDING = 1e-9  # allowed in a mean: with all items, a model's interval is a point
 _COUNTS = ("ties", "tie_hits", "confident", "confident_right")
 RESAMPLES = 1000
 BOOTSTRAP_SEED = 0
 INTERVAL = 0.95
-_BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn piece by piece
+_BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn in blocks
 
 
 def bootstrap_intervals(
     scores: Floats, resamples: int = RESAMPLES, seed: int = BOOTSTRAP_SEED
 ) -> tuple[Floats, Floats]:
-    """95% percentile bootstrap interval of each model's mean over items.
+    """Return the 95% percentile bootstrap interval of each model's mean over items.
 
-    A resample of N items with replacement is a multinomial count of each item, so that all models'
-    resampled means are one matrix product. Every model sees the same resamples.
+    A resample of N items with replacement is a multinomial count of each item, so one matrix
+    product gives all models' resampled means. Every model sees the same resamples.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def bootstrap_intervals(
 
 
 def true_ties(low: Floats, high: Floats) -> NDArray[np.bool_]:
-    """Which pairs of models have overlapping intervals; symmetric, shape (n_models, n_models)."""
+    """Return which pairs of models have overlapping intervals; shape (n_models, n_models)."""
     return np.asarray((low[:, None] <= high[None, :]) & (low[None, :] <= high[:, None]))
 
 
 def kendall_tau(a: ArrayLike, b: ArrayLike) -> float:
-    """Kendall's tau-b of two vectors; NaN where one of them is constant.
+    """Return Kendall's tau-b of two vectors; NaN if one of them is constant.
 
     Examples
     --------
@@ -94,13 +94,13 @@ def kendall_tau(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
-    """Errors in standard errors; 0 where a model's every item was administered."""
+    """Return errors in standard errors; 0 where a model got every item."""
     exact = (np.abs(errors) < 1e-9) & (standard_errors < 1e-9)
     return np.where(exact, 0.0, errors / np.maximum(standard_errors, 1e-9))
 
 
 def quantiles(confidence: float, df: Floats) -> Floats:
-    """Two-sided quantiles of Student's distribution, normal where `df` is infinite."""
+    """Return two-sided quantiles of Student's distribution, normal where `df` is infinite."""
     p = (1.0 + confidence) / 2.0
     finite = np.minimum(df, 1e9)
     return np.asarray(np.where(np.isinf(df), ndtri(p), stdtrit(finite, p)))
@@ -108,7 +108,7 @@ def quantiles(confidence: float, df: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Replay:
-    """What one method reached on one fold with one seed.
+    """Result of one method on one fold with one seed.
 
     Attributes
     ----------
@@ -175,23 +175,23 @@ class Replay:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a method says of models in the order of the fold.
+    """A method's claims about the models, in the order of the fold.
 
     Attributes
     ----------
     estimates : ndarray of shape (n_models,)
-        Of the full-benchmark means, on [0, 1].
+        Estimated full-benchmark means, on [0, 1].
     location : ndarray of shape (n_models,), optional
-        What it orders by; default the estimates.
+        What the method orders by; default the estimates.
     standard_errors : ndarray of shape (n_models,), optional
     intervals : ndarray of shape (n_models, 2), optional
-        Ends of the intervals of the full-benchmark means, as users see them: Student's or a
-        confidence sequence's where the method has these.
+        Ends of the intervals of the full-benchmark means, as users see them: Student's, or those
+        of a confidence sequence.
     ahead : ndarray of int, shape (n_models, n_models), optional
-        1 where a pair is decided for the first model, -1 for the second, 0 where it is not;
+        1 where a pair is decided for the first model, -1 for the second, 0 where it is open;
         without it the method decides nothing.
     variance, df : ndarray of shape (n_models, n_models), optional
-        Of differences of estimates.
+        Variances of differences of estimates, and their degrees of freedom.
     """
 
     estimates: Floats
@@ -208,14 +208,14 @@ class Claim:
         return self.estimates if self.location is None else self.location
 
     def covered(self, truth: Truth) -> NDArray[np.bool_] | None:
-        """Whether the interval of each model holds the truth; shape (n_models,)."""
+        """Return whether each model's interval contains the truth; shape (n_models,)."""
         if self.intervals is None:
             return None
         low, high = self.intervals.T
         return np.asarray((low <= truth.means + _ROUNDING) & (truth.means - _ROUNDING <= high))
 
     def right(self, truth: Truth) -> NDArray[np.int_] | None:
-        """1 where a decided pair is in the true order, -1 where not, 0 where none is decided."""
+        """Return 1 where a pair is decided in the true order, -1 where wrongly, 0 where open."""
         if self.ahead is None:
             return None
         ahead = np.sign(truth.raw[:, None] - truth.raw[None, :])
@@ -223,7 +223,7 @@ class Claim:
 
     @classmethod
     def of(cls, ranker: Ranker, ranking: Ranking, names: tuple[str, ...]) -> Claim:
-        """Return what a ranker claims at the moment."""
+        """Return what a ranker claims now."""
         place = {model: n for n, model in enumerate(ranking.order)}
         ahead = np.zeros((len(names), len(names)), dtype=np.int8)
         for (a, b), what in ranking.decisions.items():
@@ -269,7 +269,7 @@ class Truth:
 
 
 def replay_of(truth: Truth, since: float, claim: Claim, *, cost: float, **run: Any) -> Replay:
-    """What a run reached that began at `since`; `run` says which it is, and what it asked."""
+    """Judge a run that began at `since`; `run` identifies it and says what it asked."""
     errors, right = claim.estimates - truth.means, claim.right(truth)
     upper = np.triu_indices(len(truth.means), 1)
     tied = truth.tied[upper]
@@ -322,8 +322,8 @@ def run_record(outcome: Replay, n_items: int, confidence: float) -> dict[str, ob
 def summarise(outcomes: Sequence[Replay], n_items: int, confidence: float) -> dict[str, Figures]:
     """Pool the runs of each method.
 
-    Shares and ratios are of all pairs, or all models, of all runs. The standard error of the mean
-    tau is over folds, whose runs are averaged first: seeds of one fold are not independent.
+    Shares and ratios are over all pairs, or all models, of all runs. The standard error of the mean
+    tau is over folds, whose runs are averaged first, because seeds of a fold are not independent.
     """
     by_method: dict[str, list[Replay]] = {}
     for outcome in outcomes:
@@ -390,13 +390,13 @@ def _pool(
 
 
 def coverage(outcomes: Sequence[Replay]) -> float | None:
-    """Share of models whose stated interval holds the truth; None where none is stated."""
+    """Return the share of stated intervals that contain the truth; None without intervals."""
     stated = [o.covered for o in outcomes if o.covered is not None]
     return float(np.mean(np.concatenate(stated))) if stated else None
 
 
 def _z_scores(replays: Sequence[Replay], errors: str, stated: str) -> list[NDArray[np.float64]]:
-    """Errors in standard errors, of the runs that state these."""
+    """Return errors in standard errors, for the runs that state standard errors."""
     both = [(getattr(o, errors), getattr(o, stated)) for o in replays]
     return [z_scores(error, se) for error, se in both if se is not None]
 
@@ -426,10 +426,10 @@ def _standard_error(values: Sequence[float]) -> float | None:
 
 
 def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float | None:
-    """Items per model at which a method's mean tau reaches a value.
+    """Return the items per model at which a method's mean tau reaches a value.
 
-    Between two levels tau is interpolated in the logarithm of the items. Noise can make a level
-    reach it and a higher one fall below again; the level counts from which on it holds.
+    Tau is interpolated between levels in the logarithm of the items. Because of noise, one level
+    may reach the value and a higher one not; the level from which on tau stays above counts.
 
     Parameters
     ----------
@@ -440,7 +440,7 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float |
     Returns
     -------
     float or None
-        None where the largest level does not reach it.
+        None if the largest level does not reach it.
     """
     known = sorted((p["items_per_model"], p["tau"]) for p in points if p["tau"] is not None)
     if not known or known[-1][1] < wanted:
@@ -468,7 +468,7 @@ def advice(
     Parameters
     ----------
     sweep : dict of str to list of dict
-        For each method its summaries at several levels of spending.
+        Each method's summaries at several levels of spending.
     n_items : int
         Items of the full benchmark.
     wanted_tau, confidence : float

@@ -1,12 +1,12 @@
-"""The methods a replay compares, by name, and the baselines among them.
+"""The methods that a replay compares, by name, including baselines.
 
 ``random`` is the paper's baseline. ``common`` and ``limit`` give every model the same items: models
-are then compared on the same difficulty, which makes them much stronger. ``static`` is the classic
-short form: the items that discriminate best, chosen once.
+are then compared at the same difficulty, which makes these baselines much stronger. ``static`` is
+the classic short form: the items that discriminate best, chosen once.
 
-``paired`` compares models on the items that all have had.  ``paired_difference`` compares what is
-left of their scores after a response model's predictions, and adds the predictions' mean over all
-items: the difference estimator of survey sampling (C.-E. Särndal, B. Swensson and J. Wretman,
+``paired`` compares models on the items that all have had. ``paired_difference`` compares their
+residuals from a response model's predictions, and adds the predictions' mean over all items: the
+difference estimator of survey sampling (C.-E. Särndal, B. Swensson and J. Wretman,
 "Model Assisted Survey Sampling", 1992, section 6.3), unbiased up to the fit of one ability per
 model however wrong the response model is. Several tasks are strata, whose beliefs are summed.
 """
@@ -39,23 +39,23 @@ class Method:
     Attributes
     ----------
     name : str
-        What tables call it.
+        Name in tables.
     kind : {"ranker", "fixed", "random", "common", "limit", "static", "paired", "paired_difference"}
         ``ranker`` drives :class:`~lm_eval_ccat.Ranker` as a live run does; ``fixed`` gives every
-        model the same number of adaptively chosen items; the others are no rankers. The last two
+        model the same number of adaptively chosen items; the others use no ranker. The last two
         decide pairs by paired t-tests on common items.
     bank : str, optional
         The bank's method, for ``ranker``, ``fixed`` and ``paired_difference``.
     calibrate, rank : dict
         Options of the calibration and of the Ranker.
     own_budget : bool
-        Spend up to the budget itself, not what the method "paper" spent.
+        Whether to spend up to the budget, rather than what the method "paper" spent.
     as_long_as : str, optional
-        For ``fixed``: give every model as many items as the method of this name, which stands
-        before it, gave the model it tested longest on the same fold with the same seed.
+        For ``fixed``: give every model as many items as the method of this name, which must come
+        earlier, gave the model that it tested longest on the same fold with the same seed.
     holdout_range : bool
-        Rescale by the range of the held-out models' own scores, as the paper's authors do. It
-        looks at what is to be predicted; only for ``bank="paper"``, and only to compare.
+        Rescale by the range of the held-out models' own scores, as the paper's authors do. This
+        uses the scores to be predicted; only for ``bank="paper"``, and only for comparison.
 
     Examples
     --------
@@ -74,19 +74,19 @@ class Method:
 
     @property
     def drives_ranker(self) -> bool:
-        """Whether a `Ranker` asks for the items."""
+        """Whether a `Ranker` chooses the items."""
         return self.kind in ("ranker", "fixed")
 
     @property
     def calibrates(self) -> bool:
-        """Whether it needs the scores of models that are not held out."""
+        """Whether the method needs scores of models that are not held out."""
         if self.bank is None:
             return self.kind == "static"
         return registered(self.bank).calibrates
 
     @property
     def bank_key(self) -> tuple[str | None, str]:
-        """Methods with equal keys share one calibration."""
+        """Key of the method's calibration; methods with equal keys share one."""
         return self.bank, repr(sorted(self.calibrate.items()))
 
 
@@ -103,12 +103,12 @@ METHODS: dict[str, Method] = {
 
 
 def named(name: str) -> Method:
-    """A baseline, or any method of rankings that is registered or installed.
+    """Return a baseline, or any registered or installed ranking method, by name.
 
     Raises
     ------
     UsageError
-        There is none of this name.
+        There is no method of this name.
     """
     if name in METHODS:
         return METHODS[name]
@@ -120,12 +120,12 @@ def named(name: str) -> Method:
 
 
 def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
-    """Look names up; a :class:`Method` stands for itself.
+    """Look up methods by name; keep any :class:`Method` as it is.
 
     Raises
     ------
     UsageError
-        An unknown name, a name that stands twice, or none at all.
+        A name is unknown or appears twice, or there is none.
     """
     chosen: list[Method] = []
     for method in methods:
@@ -145,12 +145,12 @@ def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
 
 # A budget is a sum of the same prices in another order; rounding must not cost an item.
 _SLACK = 1e-9
-#: Positions of models, and the item that all of them are asked.
+#: Positions of models, and the item to ask all of them.
 Draws = Iterable[tuple[list[int], int]]
 
 
 def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
-    """A random model and an item it has not had, again and again; NaN is not drawn."""
+    """Draw again and again a random model and an item that it has not had; never draw NaN."""
     queues = [rng.permutation(np.flatnonzero(np.isfinite(row))).tolist() for row in scores]
     while open_ := [m for m, queue in enumerate(queues) if queue]:
         m = open_[int(rng.integers(len(open_)))]
@@ -158,7 +158,7 @@ def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
 
 
 def for_all(scores: Floats, order: Iterable[int]) -> Draws:
-    """The items of an order, each for all models that have a score on it."""
+    """Yield the items of an order, each for all models that have a score on it."""
     seen = np.isfinite(scores)
     return ((np.flatnonzero(seen[:, item]).tolist(), item) for item in order)
 
@@ -166,7 +166,7 @@ def for_all(scores: Floats, order: Iterable[int]) -> Draws:
 def spend(
     draws: Draws, prices: Floats, units: Floats, budget: float
 ) -> tuple[NDArray[np.bool_], float]:
-    """Ask what is drawn, up to the first draw that does not fit.
+    """Administer draws up to the first that does not fit into the budget.
 
     Parameters
     ----------
@@ -192,10 +192,10 @@ def spend(
 
 
 def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
-    """Items by corrected item-total correlation over the calibration models, highest first.
+    """Sort items by corrected item-total correlation over the calibration models, highest first.
 
-    The correlation of an item's scores with the models' mean score over their other items. Items
-    without one (constant, or fewer than three models) come last, equal ones in the given order.
+    This correlates an item's scores with the models' mean scores over their other items. Items
+    without a correlation (constant, or fewer than three models) come last; ties keep their order.
 
     Parameters
     ----------
@@ -219,21 +219,21 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
 
 # -- paired t-tests ----------------------------------------------------------------------------
 
-#: Part of an item at the end of the scale that counts as seen where all values are equal: no error
-#: at all would be stated else.
+#: Part of an item at the end of the scale to imagine if all values are equal; otherwise the stated
+#: error would be 0.
 _IMAGINED = 0.5
 
 
 def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: float) -> Claim:
-    """Models compared by paired t-tests on the items that both have.
+    """Compare models by paired t-tests on the items that both have had.
 
     Parameters
     ----------
     parts : sequence of (float, ndarray of shape (n_models, n_items), ItemBank or None)
-        Of each task its weight, which sum to 1; the scores in bank order, NaN where none was asked;
-        and the bank whose predictions are taken out of them, its abilities fitted on them.
+        For each task, its weight (weights sum to 1); the scores in bank order, NaN where not asked;
+        and the bank whose predictions, at abilities fitted to these scores, are subtracted.
     confidence : float
-        Two-sided, of each pair, at one look.
+        Two-sided, for each pair, at one look.
     """
     beliefs, gaps = [], []
     for _, known, bank in parts:
@@ -243,7 +243,7 @@ def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: f
             expected = curves.expected(fit_abilities(curves, known))
             known, offset, fitted = known - expected, expected.mean(axis=1), 2
         y = known[:, np.isfinite(known).any(axis=0)]
-        # Of each pair, what the two differ by on each item; on the diagonal the model itself.
+        # Differences of each pair by item; on the diagonal, the model's own values.
         apart, itself = y[:, None] - y[None, :], np.arange(len(y))
         apart[itself, itself] = y
         shift = offset[:, None] - offset[None, :]

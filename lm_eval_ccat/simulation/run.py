@@ -34,9 +34,9 @@ from .stage import Fold, Protocol, replay_fold
 WANTED_TAU = 0.9
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
 
-#: Prices that nobody states, in words.
+#: How prices are drawn if none are given, in words.
 DRAWN = "log-uniform from 0.1 to 3.2"
-#: Figures of the table, of those that a summary holds.
+#: The figures of a summary that the table shows.
 _SHOWN = (
     "tau", "tau_se", "tau_minus_paper", "tau_minus_paper_se", "items_per_model", "share_of_items",
     "cost", "tied_share", "tie_f1", "confident_accuracy", "z_rms", "coverage", "rmse",
@@ -53,13 +53,13 @@ class Simulation(Shown):
     runs : list of dict
         One record per method, fold and seed; see the documentation of ``simulate``'s JSON.
     summary : dict of str to dict
-        Per method, pooled over all runs.
+        Figures of each method, pooled over all runs.
     sweep : dict of str to list of dict
         Summaries per method at several levels of spending, by ``items_per_model``.
     advice : list of str
         Which method, and how many items, for the wanted tau and confidence.
     settings : dict
-        How the replay was made.
+        Settings of the replay.
     warnings : list of str
     outcomes : list of Replay
         All runs, at all levels of spending, with everything measured.
@@ -103,7 +103,7 @@ class Simulation(Shown):
         return Grid(f"tau {methods}", ("method", *columns), rows, (*notes, *self.advice))
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values: ``runs`` and ``summary``, then what goes beyond them.
+        """Return JSON values: ``runs``, ``summary``, sweep, advice, settings and warnings.
 
         Examples
         --------
@@ -140,34 +140,34 @@ def simulate(
     on_progress: Callable[[int, int], None] | None = None,
     **reading: Any,
 ) -> Simulation:
-    """Replay logged scores: how few items would have been enough, and by which method?
+    """Replay logged scores, to learn how few items would have been enough, and by which method.
 
-    Held-out models never touch calibration. Every method of a fold spends the same: what the
-    method "paper" spent there (mean over seeds) if it is among them, else the budget.
+    Held-out models never enter the calibration. All methods spend the same on a fold: what the
+    method "paper" spent there (mean over seeds) if it takes part, else the budget.
 
     Parameters
     ----------
     table : ScoreTable, mapping of task to ScoreTable, or path
         Scores of all models; a path is read by :meth:`ScoreTable.read` with ``metric`` and
         ``**reading`` (``task``, ``filter``, ``range``, ``lower_is_better``). Several tasks are
-        ranked by the weighted mean over them; models that one of them lacks are left out.
+        ranked by their weighted mean; models that lack one of them are left out.
     methods : sequence of str or Method
         Names of ``METHODS``, or your own methods.
     holdout : int
-        Models per fold that are ranked; the others calibrate. Where no method calibrates anything
-        (``sample`` and the random baselines) it may be all of them.
+        Number of models ranked per fold; the others calibrate. If no method calibrates
+        (``sample`` and the random baselines), it may be all models.
     folds : int
-        Distinct hold-out sets, from successive seeded partitions of the models; fewer where the
-        models have no more.
+        Number of distinct hold-out sets, from successive seeded partitions of the models; fewer
+        if there are no more.
     seeds : int
-        Runs per fold and method; the seed drives prices and every method's randomness.
+        Runs per fold and method; the seed determines prices and every method's randomness.
     items_per_model : float or None
-        The budget is this times the sum of the held-out models' mean item prices. With None there
-        is no budget, and the ranker stops by itself.
+        The budget is this times the sum of the held-out models' mean item prices. With None,
+        spending is unlimited, and the ranker stops by itself.
     confidence : float
         Two-sided, for pairs and intervals.
     units : mapping or array_like, optional
-        Size of each item: ``{doc_id: units}`` (``{(task, doc_id): units}`` of several tasks), or an
+        Size of each item: ``{doc_id: units}`` (several tasks: ``{(task, doc_id): units}``), or an
         array in the order of the items. Default 1 each.
     prices : mapping, optional
         Price of one unit of each model; default drawn log-uniformly from 0.1 to 3.2 per seed.
@@ -179,25 +179,25 @@ def simulate(
     holdouts : sequence of sequences of str, optional
         Your own hold-out sets, in place of ``holdout`` and ``folds``.
     calibration_models : int, optional
-        Calibrate on a seeded draw of so many of the other models, to see what few are good for.
+        Calibrate on a seeded draw of this many of the other models, to see how well few suffice.
     item_scaling : bool
         Scale each item's scores to [0, 1] over the calibration rows of each fold, as the paper does
-        for BioLaySumm; what is ranked, and the truth, is then the mean of the scaled scores.
+        for BioLaySumm; the ranking and the truth are then of the mean of the scaled scores.
     tested : ScoreTable or mapping of task to ScoreTable, optional
-        What held-out models are tested and judged by, where that is not all of their configs: the
-        same models and items at one temperature, say. Calibration sees all of ``table``.
+        Scores to test and judge held-out models by, if not all of their configs: the same models
+        and items at one temperature, say. Calibration uses all of ``table``.
     spend : {"budget", "fixed"}
         With "fixed" every method gives every model ``items_per_model`` items, and those of
         ``levels``, at equal prices and whatever their units, stops nothing early and looks once.
     kind : {"random", "frontier", "family"}
-        Which models are held out: any; the best third, and only models below it calibrate; whole
-        families by the first part of the models' names.
+        Which models to hold out: any; models of the best third, with only models below it
+        calibrating; or whole families, by the first part of the models' names.
     seed : int
-        Of the partitions and of the draw of calibration models.
+        Seed of the partitions and of the draw of calibration models.
     processes : int, optional
-        How many folds at once; by default one per core.
+        How many folds to replay at once; default one per core.
     on_progress : callable, optional
-        Called with (folds done, folds in all).
+        Called with (folds done, total folds).
 
     Returns
     -------
@@ -206,7 +206,7 @@ def simulate(
     Raises
     ------
     UsageError
-        Too few models, an unknown method, or units, prices and weights that do not fit.
+        There are too few models, a method is unknown, or units, prices or weights do not fit.
     ScoreTableError, ScaleError
         The scores cannot be read.
 

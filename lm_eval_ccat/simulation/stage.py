@@ -1,4 +1,4 @@
-"""One fold on the stage: its held-out models' scores, asked for by one method at a time."""
+"""Replays one fold: each method in turn asks for scores of the held-out models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .judging import Claim, Floats, Replay, Truth, replay_of
 from .methods import Method, at_random, discriminating_order, for_all, paired, spend
 
 Banks = Mapping[str, ItemBank]
-#: Replays of a fold, what its calibrations warned of, and their seconds by method.
+#: Replays of a fold, warnings of its calibrations, and calibration seconds by method.
 FoldResult = tuple[list[Replay], list[str], dict[str, float]]
 
 
@@ -35,8 +35,8 @@ class Protocol:
     ----------
     methods : tuple of Method
     levels : tuple of float or None
-        Items per model to replay with: the budget is so many times the held-out models' mean item
-        prices. None for no budget.
+        Items per model: the budget is this times the sum of the held-out models' mean item prices.
+        None for no budget.
     units : ndarray of shape (n_items,)
         Size of each item.
     confidence : float
@@ -56,7 +56,7 @@ class Protocol:
     spend: str = "budget"
 
     def first_items(self, level: float | None, n_tasks: int) -> int:
-        """Items of each task that every model gets first: 10 of one, a third of an even share."""
+        """Return the items of each task that every model gets first."""
         if n_tasks == 1:
             return 10
         return 5 if level is None else max(2, int(level / n_tasks / 3))
@@ -64,7 +64,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Fold:
-    """One hold-out set; with the scores everything that is needed to replay it.
+    """One hold-out set: everything that a replay needs besides the scores.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Fold:
     calibration : tuple of str
         Models to calibrate on, none of them held out.
     prices : tuple of dict
-        For each seed the price of one unit of each held-out model.
+        For each seed, the price of one unit of each held-out model.
     """
 
     number: int
@@ -85,7 +85,7 @@ class Fold:
 def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> FoldResult:
     """Replay every method on one fold, at every level of spending, with every seed.
 
-    ``common`` has the scores to calibrate on and those to test by; often the same.
+    ``common`` holds the protocol, the scores to calibrate on and those to test by (often the same).
     """
     protocol, whole, tested = common
     tables = whole.calibration(fold.calibration)
@@ -112,7 +112,7 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> Fo
 
 
 def _bank(method: Method, table: ScoreTable, whole: ScoreTable) -> ItemBank:
-    """A bank of the method's: calibrated, or of all items where it calibrates nothing."""
+    """Return a bank for the method, blank with all items if it does not calibrate."""
     assert method.bank is not None
     if registered(method.bank).calibrates:
         return calibrate(table, method=method.bank, **method.calibrate)
@@ -131,9 +131,9 @@ class Stage:
     whole : Benchmark
         Scores of all models.
     calibration : mapping of task to ScoreTable
-        Of the models that calibrate.
+        Scores of the models that calibrate.
     banks : mapping
-        By the keys of the methods, then by task.
+        Banks by key of the method, then by task.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Stage:
                 for seed in seeds:
                     outcomes += self._at_fixed_numbers(method, seed)
             return outcomes
-        # The paper's method spends first: the others may spend what it spent.
+        # The paper's method runs first, because the others may spend what it spent.
         ordered = sorted(self.protocol.methods, key=lambda m: m.name != "paper")
         for level in self.protocol.levels:
             played: dict[str, list[Replay]] = {}
@@ -174,7 +174,7 @@ class Stage:
     def _within_budget(
         self, method: Method, seed: int, level: float | None, played: Mapping[str, list[Replay]]
     ) -> Replay:
-        """Replay one run up to its budget; `played` has those of the methods before."""
+        """Replay one run up to its budget; `played` holds the runs of earlier methods."""
         prices, units = self.fold.prices[seed], self.protocol.units
         budget = length = None
         if longer := played.get(method.as_long_as or ""):
@@ -207,7 +207,7 @@ class Stage:
         return self._outcome(run, ranker)
 
     def _at_fixed_numbers(self, method: Method, seed: int) -> Iterator[Replay]:
-        """Look after the same numbers of items of every model, which all cost the same."""
+        """Look after the same numbers of items of every model, at equal prices."""
         levels = sorted(int(level) for level in self.protocol.levels if level is not None)
         if not method.drives_ranker:
             rng, n_items = self._rng(method, seed), self.scores.shape[1]
@@ -277,7 +277,7 @@ class Stage:
             ranker.tell(model, item, self.scores[self.row[model], self.column[item]])
 
     def _rounds(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> Iterator[None]:
-        """One item for every model in turn, again and again, up to the first that does not fit."""
+        """Ask rounds of one item for every model, up to the first that does not fit."""
         spent, asked = 0.0, True
         while asked:
             asked = False
@@ -307,7 +307,7 @@ class Stage:
     # -- without one --------------------------------------------------------------------------
 
     def _rng(self, method: Method, seed: int) -> np.random.Generator:
-        # What takes common items takes the same ones, so that methods differ by what they do.
+        # Methods on common items take the same ones, so that only their analysis differs.
         kind = "common" if method.kind in ("paired", "paired_difference") else method.kind
         return np.random.default_rng([seed, self.fold.number, zlib.crc32(kind.encode())])
 
@@ -320,7 +320,7 @@ class Stage:
 
     @cached_property
     def static(self) -> NDArray[np.intp]:
-        """All items, those that discriminate best among the models that calibrate first."""
+        """All items, starting with those that discriminate best among the calibration models."""
         orders = []
         for task, table in self.calibration.items():
             order = discriminating_order(table.model_scores())
@@ -343,7 +343,7 @@ class Stage:
     def _begun(
         self, method: Method, seed: int, level: float | None = None, budget: float | None = None
     ) -> Callable[..., Replay]:
-        """What judges a run that begins now, by its claim, cost and number of items."""
+        """Start the clock of a run; return the function that judges it by its claim and cost."""
         return partial(
             replay_of,
             self.truth,

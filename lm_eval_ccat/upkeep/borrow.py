@@ -1,17 +1,17 @@
-"""A bank for a task that few models have run, or none: borrowed from tasks on the same documents.
+"""A bank for a task that few or no models have run, borrowed from tasks on the same documents.
 
-Language pairs, for instance, share their source sentences. What such *donors* share with a new task
-is which documents are hard and which are noisy. Every donor plays the new task once: its profile
+Language pairs, for instance, share their source sentences. Such *donors* share with a new task
+which documents are hard and which are noisy. Every donor plays the new task once: its profile
 (logits of the documents' mean scores) is predicted from those of the other donors and from as many
 of its own runs as the new task has,
 
     profile_d = w_1 mean_{e != d} profile_e + w_2 profile of k runs of d + error_d.
 
-The weights are not negative and the same for all donors. They give the guess of the new task's
-profile, and the errors say how far such a guess goes wrong. The rows of a donor then move to the
-guess plus the donor's error, and are calibrated with the donor as their family: the self-check of
+The weights are at least 0 and the same for all donors. They give the guess of the new task's
+profile, and the errors show how far such a guess goes wrong. The rows of a donor are then moved to
+the guess plus the donor's error, and calibrated with the donor as their family: the self-check of
 "default" leaves out whole donors, and so measures how far models of one task depart from a bank
-that has not seen the task. Scores of the new task's own runs stand beside them as they are.
+that has not seen the task. Scores of the new task's own runs are added unchanged.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .words import trust
 
 Floats = NDArray[np.float64]
 
-#: With fewer, their errors say too little of how far a guess goes wrong.
+#: With fewer donors, their errors say too little about how far a guess goes wrong.
 LEAST_DONORS = 3
 _LEAST_SHARE = 0.5  # of the documents that a donor must have scored
-_EDGE = 0.02  # scores are clipped by so much before logits
+_EDGE = 0.02  # scores are clipped to this distance from 0 and 1 before logits
 _SPLITS = 3  # draws of k runs of each donor
-_LEVEL = 1.5  # own runs that the donors' level counts as
-_CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # what a donor must agree with the own runs by
+_LEVEL = 1.5  # weight, in own runs, of the donors' level
+_CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # thresholds of a donor's agreement with the own runs
 
 
 def borrow(
@@ -55,7 +55,7 @@ def borrow(
     task: str | None = None,
     hash_names: bool = False,
 ) -> ItemBank:
-    """Make a bank of tasks that share a new task's documents.
+    """Make a bank for a new task from other tasks on the same documents.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def borrow(
         At least three, by their tasks' names. Documents are matched by hash, else by ``doc_id``
         within one data set.
     own : ScoreTable, optional
-        Full runs of the new task. Without any the documents are those that all donors share, and
-        the bank is of method "sample"; else it is of method "default".
+        Full runs of the new task. Without them, the documents are those that all donors share, and
+        the bank's method is "sample"; with them it is "default".
     task : str, optional
-        Name of the new task, where no run says it.
+        Name of the new task, if no run states it.
     hash_names : bool, optional
-        As `calibrate` has it.
+        See `calibrate`.
 
     Returns
     -------
@@ -100,9 +100,10 @@ def borrow(
 def _borrowed(
     donors: Mapping[str, ScoreTable], own: ScoreTable | None, task: str | None, hash_names: bool
 ) -> tuple[ScoreTable, ItemBank]:
-    """The bank of `borrow`, and the scores that it is calibrated on.
+    """Return the bank of `borrow`, and the scores that it is calibrated on.
 
-    These are the task's own, and those of donors, moved, whose models are named ``task: model``.
+    These are the task's own scores and the moved scores of donors, whose models are named
+    ``task: model``.
     """
     _require_enough(list(donors))
     own = own or _shared(donors)
@@ -172,26 +173,26 @@ def _borrowed(
 def donors_of(
     paths: Sequence[str | Path], wanted: Wanted = ANY, exclude: Sequence[str] = ()
 ) -> dict[str, ScoreTable]:
-    """Read donors: logs or tables, of which every task lends, and banks that keep their scores.
+    """Read donors: every task of logs or tables, and banks that keep their scores.
 
     Parameters
     ----------
     paths : sequence of path
     wanted : Wanted, optional
-        Which score of each task; its `task` is the new one, which lends nothing to itself.
+        Which score of each task; its `task` is the new task, which is no donor.
     exclude : sequence of str, optional
         Models to leave out.
 
     Returns
     -------
     dict of str to ScoreTable
-        By the names of their tasks, or of the files that name none.
+        By the names of their tasks, or of files that name no task.
 
     Raises
     ------
     UsageError
-        A path does not exist, holds no such metric, several scores of a task of which none is
-        named, or a bank without scores; or two paths hold the same task.
+        A path does not exist, lacks the metric, holds several scores of a task without one being
+        named, or is a bank without scores; or two paths hold the same task.
     """
     donors: dict[str, ScoreTable] = {}
     lender: dict[str, Path] = {}
@@ -223,21 +224,21 @@ def lent(
     hash_names: bool = False,
     **options: Any,
 ) -> tuple[ScoreTable, ItemBank]:
-    """`borrow` from files, and the scores that the bank was made of.
+    """Borrow from files; return the scores that the bank was made from, and the bank.
 
     Parameters
     ----------
     paths, wanted, exclude
-        As `donors_of` has them; what `wanted` leaves open is as in `own`.
+        See `donors_of`; `own` supplies what `wanted` leaves open.
     own, hash_names
-        As `borrow` has them.
+        See `borrow`.
     method, **options
-        Of a calibration; borrowed banks have none.
+        Refused if they are not the defaults, because a borrowed bank takes no options.
 
     Raises
     ------
     UsageError
-        A method or an option.
+        A method or an option is given.
     """
     if method != "default" or any(options.values()):
         raise UsageError(
@@ -290,7 +291,7 @@ def _require_enough(names: Sequence[str], dropped: Sequence[str] = ()) -> None:
 
 
 def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
-    """The documents of all donors, with what the donors agree on, and no scores."""
+    """Return a table without scores of the documents and settings that all donors share."""
     tables = list(donors.values())
     first = tables[0]
     sets = {str(t.settings["dataset_path"]) for t in tables if t.settings.get("dataset_path")}
@@ -310,7 +311,7 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
 
 
 def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
-    """A donor's scores on [0, 1] in the columns of the new task, NaN where it has none."""
+    """Return a donor's scores on [0, 1] in the columns of the new task; NaN where missing."""
     sets = {t.settings.get("dataset_path") for t in (pattern, donor)} - {None}
     column = {doc: i for i, doc in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
@@ -340,7 +341,7 @@ def _mean_logits(scores: Floats) -> Floats:
 
 
 def _profile(scores: Floats) -> Floats:
-    """Centred logits of the documents' mean scores; 0 where there is none."""
+    """Return centred logits of the documents' mean scores; 0 where there is no score."""
     values = _mean_logits(scores)
     return np.nan_to_num(values - np.nanmean(values))
 
@@ -351,7 +352,7 @@ def _sources(profiles: list[Floats], runs: Floats) -> Floats:
 
 
 def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Floats]:
-    """Scores of each donor as if it were the new task, and the weights of the guess."""
+    """Return each donor's scores as if it were the new task, and the weights of the guess."""
     rng = np.random.default_rng(0)
     k = len(target)
     profiles = {name: _profile(scores) for name, scores in rows.items()}
@@ -382,10 +383,10 @@ def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Fl
 
 
 def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
-    """Donors whose profile has little to do with the own runs, or far less than with other donors'.
+    """Return donors whose profile agrees too little with the own runs.
 
-    A profile's correlation with that of the own runs is to exceed chance (three standard errors
-    over documents) and a third of what it is, in the mean, with as many runs of the other donors.
+    A profile's correlation with that of the own runs must exceed chance (three standard errors over
+    documents) and a third of its mean correlation with as many runs of the other donors.
     """
     rng = np.random.default_rng(0)
     least = _CHANCE / target.shape[1] ** 0.5

@@ -1,4 +1,4 @@
-"""Banks for several tasks and metrics of some logs at once, as one suite."""
+"""Builds banks for several tasks and metrics of some logs at once, as one suite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build(
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
 
-    In one process per core; while `cluster.executing` says so, as tasks of a Ray cluster whose
+    Run one process per core, or, while `cluster.executing` says so, tasks of a Ray cluster whose
     nodes find the logs under the same path. The banks are the same.
 
     Parameters
@@ -44,7 +44,7 @@ def build(
         Called with each outcome, its bank or the reason why there is none, and what `report` says
         of it.
     **how
-        As `bank_of` has it.
+        See `bank_of`.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def build(
     path = Path(path)
     meant = outcomes_meant(path, tasks, metrics, wanted.filter)
     read = {}
-    if reader_of(path).read_many is not None:  # once for all, else each where it is calibrated
+    if reader_of(path).read_many is not None:  # one pass for all, else each where it is calibrated
         read = dict(zip(meant, ScoreTable.read_many(path, meant, wanted)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
@@ -88,21 +88,21 @@ def bank_of(
     borrow: Sequence[str | Path] = (),
     **options: Any,
 ) -> tuple[ScoreTable, ItemBank]:
-    """A bank, and the scores that it is made of.
+    """Make a bank; return the scores that it is made from, and the bank.
 
     Parameters
     ----------
     table : ScoreTable or None
-        None where all is borrowed.
+        None if everything is borrowed.
     wanted : Wanted, optional
-        Which score of the tasks to borrow from.
+        Which score of the donor tasks to use.
     method : str, optional
     exclude : sequence of str, optional
         Models to leave out.
     borrow : sequence of path, optional
         Scores or banks of other tasks on the same documents (`lm_eval_ccat.upkeep.borrow`).
     **options
-        Of `make_bank`.
+        Options of `make_bank`.
     """
     if table is not None:
         table = table.without(exclude)
@@ -115,7 +115,7 @@ def _made(
     outcome: Logged,
     shared: tuple[Path, Wanted, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
 ) -> tuple[ItemBank | str, Facts]:
-    """One outcome's bank, or the reason why there is none, and its report."""
+    """Return one outcome's bank, or the reason why there is none, and its report."""
     path, wanted, how, read = shared
     wanted = outcome.wanted(wanted)
     try:

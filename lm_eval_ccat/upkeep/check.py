@@ -1,19 +1,19 @@
-"""Whether a bank is still true: against the documents of a task, and against new full results.
+"""Checks a bank against the documents of a task, and against new full results.
 
-What new results can show, each by a test that holds its share of false alarms:
+New results can show the following, each by a test that controls false alarms:
 
-- *Drifted difficulties.* Every item's intercept is fitted again to the new models, the linear trend
-  between old and new is taken out (scales may shift as a whole), and what each item's scores still
-  differ from the trend is studentised by its sampling error and a robust spread: the robust-z
-  test of anchor items, as a score test.
+- *Drifted difficulties.* Every item's intercept is refitted to the new models, the linear trend
+  between old and new is removed (scales may shift as a whole), and each item's remaining difference
+  is studentised by its sampling error and a robust spread: the robust-z test of anchor items, as a
+  score test.
 - *Negative discrimination.* An item's correlation with the new models' abilities, by Fisher's z.
 - *Contamination.* A score far above what a weak model should reach on an item, by the tail of the
   Beta distribution with the response model's mean and variance (of the Bernoulli one for 0/1
   scores); and a model that does better on its hardest items than its ability allows.
 - *Too easy, too hard.* Where the new models lie on the bank's scale.
 
-Many items are tested at once, so p-values are held against the false discovery rate of Benjamini
-and Hochberg, and an effect must be large as well as certain.
+Many items are tested at once, so p-values are subject to the false discovery rate of Benjamini and
+Hochberg, and an effect must be large as well as certain.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Finding:
     items : tuple of doc_id
         The items it is about, if any.
     figures : dict of JSON values
-        What it rests on.
+        The numbers behind it.
     """
 
     kind: str
@@ -87,11 +87,11 @@ def check_documents(
     ----------
     bank : ItemBank
     doc_ids : sequence
-        Documents there are.
+        The documents of the task or of the results.
     doc_hashes : sequence of (str or None), or None
         The hash of each.
     filters : sequence of str, optional
-        Those of the task.
+        Filters of the task.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def check_documents(
 
 
 def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
-    """Scores of a table's models in bank order, NaN where missing or the document changed.
+    """Return scores of a table's models in bank order; NaN if missing or the document changed.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
 def _drift(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
-    """Items whose difficulty moved, and the curves with the common trend applied."""
+    """Return the curves with the common trend applied, and items whose difficulty moved."""
     mu, seen = c.expected(theta), np.isfinite(scores)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (scores - mu) ** 2 / (c.noise * mu * (1.0 - mu))
@@ -240,7 +240,7 @@ def _drift(
 def _about(
     bank: ItemBank, kind: str, words: str, at: NDArray[np.intp], **figures: Sequence[Any]
 ) -> Finding:
-    """A warning about items at these places; `words` have room for their number and names."""
+    """Make a warning about items at these positions; `words` is a template for number and names."""
     ids = tuple(bank.doc_ids[i] for i in at.tolist())
     of_items: dict[str, object] = {k: dict(zip(map(str, ids), v)) for k, v in figures.items()}
     text = words.format(plural(len(ids), "item"), some(ids))
@@ -351,7 +351,7 @@ def _targeting(
 
 
 def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
-    """Slope and offset by iteratively reweighted least squares (Tukey's biweight).
+    """Fit slope and offset by iteratively reweighted least squares (Tukey's biweight).
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
 
 
 def upper_tail(y: Floats, mu: Floats, k: Floats) -> Floats:
-    """P(score at least y) for mean mu and variance k mu (1 - mu): Beta, or Bernoulli at k = 1.
+    """Return P(score >= y) for mean mu and variance k mu (1 - mu): Beta, or Bernoulli at k = 1.
 
     Examples
     --------
@@ -399,7 +399,7 @@ def upper_tail(y: Floats, mu: Floats, k: Floats) -> Floats:
 
 
 def discoveries(p: Floats, rate: float = FALSE_DISCOVERIES) -> NDArray[np.bool_]:
-    """Benjamini and Hochberg: which of many p-values to reject at this false discovery rate.
+    """Return which of many p-values to reject at this false discovery rate (Benjamini-Hochberg).
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""New models in a bank, by scores or by what rankings observed; retired items, new versions.
+"""Updates of a bank: new models from scores or rankings, retired items, and new versions of a task.
 
-A bank is updated by a calibration on all scores, old and new; the old ones are those that it keeps,
-or are stated. Items can be retired; documents that changed, and items that the bank does not know,
-are taken in with a new version of the task only.
+An update calibrates on all scores, old and new; the old ones are kept in the bank or passed in.
+Items can be retired. Changed documents, and items that the bank does not know, are added only with
+a new version of the task.
 
 A ranking without a bank leaves answers of its models on random items. They are kept in a bank of
-the method "sample", whose estimates next time allow for how easy items were for the models seen.
-Once `MODELS` models have answered, and every item has `ANSWERS` answers, the method "default" is
-calibrated on them, again each time that something is added.
+the method "sample", whose later estimates account for how easy items were for the models seen. Once
+`MODELS` models have answered, and every item has `ANSWERS` answers, each addition calibrates the
+method "default" on them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ..shown import plural, some
 from .check import aligned_scores
 from .tables import table_of
 
-#: From so many models on a response model is made of what was observed,
+#: Fewest models from whose observations a response model is made,
 MODELS = 8
-#: where every item has so many answers.
+#: and fewest answers that every item must have for it.
 ANSWERS = 3
-#: Models with a score on a new document from which on the bank takes it in.
+#: Fewest models with a score on a new document for the bank to include it.
 FEWEST = 5
-#: Why an item was retired that a person named.
+#: Reason of retirement for items that a user named.
 BY_HAND = "by hand"
 
 
@@ -57,22 +57,21 @@ def update(
     bank : ItemBank
     new : ScoreTable
         Results, same metric, filter and scale: full ones, or, for a method that accounts for how
-        items were chosen, those of adaptive runs (`ScoreTable.read` with ``partial=True``). Of a
-        model that the bank has its new scores count.
+        items were chosen, those of adaptive runs (`ScoreTable.read` with ``partial=True``). New
+        scores replace those of a model that is already in the bank.
     calibrated_on : ScoreTable, optional
         The scores the bank was calibrated on (default: those that it keeps).
     retired : sequence of doc_id, optional
-        Items that the bank shall no longer have (leaked, say).
+        Items to remove from the bank (because they leaked, say).
     new_version : bool, optional
-        Whether the new scores are of another version of the task: documents that are gone or
-        changed in them are retired, those that are new (or what changed ones have become) learned
-        from at least five models, new ones or the bank's own.
+        Whether the new scores are of another version of the task: missing or changed documents are
+        retired, and new ones (or changed ones as they are now) learned from at least five models,
+        new ones or the bank's own.
 
     Returns
     -------
     ItemBank
-        What a calibration on all scores makes; its provenance names the bank before and the models
-        added.
+        Calibrated on all scores; its provenance names the previous bank and the models added.
 
     Raises
     ------
@@ -150,17 +149,17 @@ def update(
 
 
 def _hidden(table: ScoreTable) -> ScoreTable:
-    """The table with hashes for its models' names, and without what may name them."""
+    """Return the table with hashed model names, and without anything that may name them."""
     return replace(
         table, row_model=tuple(map(hashed_name, table.row_model)), sources=(), warnings=()
     )
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
-    """All models of both tables on all items of both.
+    """Return all models of both tables on all items of both.
 
-    Of a model in both the new rows count; what one of them lacks is taken from the old row of the
-    same configuration.
+    For a model in both, the new rows count; scores that they lack come from the old row of the same
+    configuration.
 
     Raises
     ------
@@ -211,18 +210,18 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
 
 
 def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Which items leave each task's banks, as ``--retire [TASK=]IDS`` names them.
+    """Return the items to remove from each task's banks, as ``--retire [TASK=]IDS`` names them.
 
     Parameters
     ----------
     suite : SuiteBank
     texts : sequence of str
-        Such as ``"17,23"``, or ``"mmlu_law=17,23"`` where there are several tasks.
+        Such as ``"17,23"``, or with several tasks ``"mmlu_law=17,23"``.
 
     Raises
     ------
     UsageError
-        No such task, none is named where there are several, or a doc_id is not of the bank's type.
+        There is no such task, several tasks but none is named, or a doc_id has the wrong type.
 
     Examples
     --------
@@ -247,21 +246,21 @@ def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
-    """A bank without some of its items: its estimates are of the mean over the others.
+    """Return a bank without some of its items; its estimates are of the mean over the others.
 
     Parameters
     ----------
     bank : ItemBank
     doc_ids : iterable
     why : str
-        For its provenance.
+        Reason, for its provenance.
 
     Raises
     ------
     UsageError
         The bank has no such item.
     BankError
-        Nothing would be left.
+        No item would remain.
 
     Examples
     --------
@@ -303,9 +302,9 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
 
 
 def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
-    """The bank for a new version of its task, as new results show its documents, and notes.
+    """Return the bank for a new version of its task, with documents as in new results, and notes.
 
-    Documents that are gone or changed are retired. What else differs in settings is none of this.
+    Retire missing and changed documents. Other differences in settings are not handled here.
     """
     if bank.doc_hashes is None or table.doc_hashes is None:
         raise BankMismatchError(
@@ -313,7 +312,7 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
             "tell which documents are the same; calibrate a new bank"
         )
     differing = bank.compare(table.doc_ids, table.doc_hashes)
-    # Runs of chosen items say nothing of documents that they did not ask.
+    # Adaptive runs say nothing about documents that they did not ask.
     gone = () if set(table.chosen) == {"adaptive"} else differing.missing
     notes = [
         f"{plural(len(items), 'document')} {what} (doc_id {some(items)}), retired"
@@ -326,9 +325,9 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
 
 
 def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
-    """Where the table has documents that the bank lacks and enough models scored, and notes.
+    """Return the columns of documents that the bank lacks and enough models scored, and notes.
 
-    What was retired by hand (because it leaked, say) is none of them.
+    Leave out documents that were retired by hand (because they leaked, say).
     """
     gone = {
         d for r in bank.provenance.get("retired", []) if r["why"] == BY_HAND for d in r["items"]
@@ -359,11 +358,11 @@ def grow(
     bank : ItemBank
         Blank, grown before, or calibrated on logs with ``keep_scores``.
     new : sequence of Observation
-        Of the bank's items. Where a model answered an item before, the new score counts.
+        Scores on the bank's items; they replace earlier scores of the same model and item.
     date : str, optional
-        ISO 8601, of the bank that is made.
+        Date of the new bank, ISO 8601.
     join : bool, optional
-        Whether the response model may join in.
+        Whether to calibrate a response model once there are enough answers.
 
     Raises
     ------
@@ -397,7 +396,7 @@ def require_growing(bank: ItemBank) -> None:
 
 
 def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Observation]:
-    """Observations by model and configuration, one each; later scores replace earlier ones."""
+    """Merge into one observation per model and configuration; later scores replace earlier ones."""
     by_model: dict[tuple[str, str], Observation] = {}
     for one in [*old, *new]:
         before = by_model.get((one.model, one.config))
@@ -422,7 +421,7 @@ def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Obser
 
 
 def readiness(bank: ItemBank) -> str:
-    """In words, whether the response model takes part, and when it will."""
+    """Say in words whether the response model takes part, or when it will."""
     if bank.method != "sample":
         return f"Adaptive selection uses {len(bank.models)} models"
     models, least = _counts(bank, bank.observations)
@@ -433,7 +432,7 @@ def readiness(bank: ItemBank) -> str:
 
 
 def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, int]:
-    """Models, and answers to the item that has the fewest."""
+    """Return the number of models, and of answers to the least answered item."""
     count = np.zeros(bank.n_items, dtype=np.intp)
     for one in observations:
         count[one.items] += 1
@@ -463,7 +462,7 @@ def _made(
 
 
 def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
-    """Leave out what a bank knows of models that are to be ranked by it.
+    """Remove from a bank what it learned from models that are to be ranked with it.
 
     Parameters
     ----------
@@ -474,10 +473,10 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     Returns
     -------
     bank : ItemBank
-        Made again of the others' scores, where the bank holds scores (``keep_scores``); else as
-        it is.
+        Made again from the others' scores if the bank holds scores (``keep_scores``), else
+        unchanged.
     warning : str
-        What a person should know of it; empty where no such model is in the bank.
+        What the user should know about it; empty if no such model is in the bank.
 
     Examples
     --------
