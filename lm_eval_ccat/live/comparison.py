@@ -480,7 +480,7 @@ def _live(
         raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
     for key in ("models", "prior", "save_bank", "known"):
         if key in settings:
-            raise UsageError(f"`{key}:` is not for a comparison")
+            raise UsageError(f"`{key}:` cannot be used in a comparison")
     if names[0] == names[1]:
         raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
     if run_dir is not None and holds_answers(RunDirectory(run_dir)):
@@ -504,7 +504,7 @@ def _live(
             raise RunError(f"the comparison did not finish ({why or 'interrupted'})")
         for model in (model for model in stored if model.by_document):
             run.observer.warn(
-                f"{model.name} was asked by a chat template of its own: only its documents "
+                f"{model.name} was asked with a chat template of its own: only its documents "
                 "are known to be the same, not few-shot examples and system message"
             )
         verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale

@@ -70,7 +70,7 @@ def answers_at_hand(
             if not alone and not set(theirs) & set([model] if model else names):
                 raise UsageError(
                     f"{path} holds answers of {', '.join(theirs[:8])}, none of which is ranked; "
-                    "say whose they are: NAME=PATH"
+                    "name their model: NAME=PATH"
                 )
             for task, a in answers:
                 whose = (model or names[0]) if alone else a.model

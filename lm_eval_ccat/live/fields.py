@@ -400,7 +400,9 @@ def _bank(value: Any, place: OptionPlace) -> Any:
     """Read a file, a folder or a bank, several of these by task or metric, or `Donors`."""
     if isinstance(value, Mapping) and "borrow" in value:
         if unknown := set(value) - {"borrow", "scores"}:
-            raise UsageError(f"`{place.path}:` with `borrow:` has no key {unknown.pop()!r}: scores")
+            raise UsageError(
+                f"`{place.path}:` with `borrow:` takes `scores:`, not {unknown.pop()!r}"
+            )
         donors = tuple(place.beside(TEXT.read(v, place)) for v in _listed(value["borrow"]))
         scores = value.get("scores")
         return Donors(donors, None if scores is None else place.beside(TEXT.read(scores, place)))

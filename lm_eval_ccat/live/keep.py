@@ -83,8 +83,7 @@ def refuse_file(place: Path) -> None:
     """
     if place.is_file():
         raise UsageError(
-            f"{place} is a file, and banks of several tasks are a folder; name another for "
-            "save_bank:"
+            f"{place} is a file, but banks of several tasks need a folder; name one in save_bank:"
         )
 
 

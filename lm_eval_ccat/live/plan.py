@@ -337,7 +337,7 @@ def make_plan(spec: Spec) -> Plan:
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
     if spec.weights and len(sessions) == 1:
-        raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
+        raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
     names = [m.name for m in spec.models]
     measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
@@ -367,7 +367,7 @@ def make_plan(spec: Spec) -> Plan:
 def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
     if len(tasks) > 1 or len(spec.metrics) > 1:
         raise UsageError(
-            "`bank:` with `borrow:` is of one task and one metric: make a bank of each with "
+            "`bank:` with `borrow:` takes one task and one metric: make a bank for each with "
             "`lm-eval-ccat calibrate --borrow`"
         )
     name, _, filtered = next(iter(spec.metrics), "").partition(",")

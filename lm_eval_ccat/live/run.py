@@ -86,9 +86,9 @@ class Run:
         models: Sequence[HarnessModel] = (),
     ) -> None:
         if resume and run_dir is None:
-            raise UsageError("resume needs the run_dir of the run to go on with")
+            raise UsageError("resume needs run_dir, the directory of the run to continue")
         if retry and not resume:
-            raise UsageError("retry needs resume: it takes up models of a run that is resumed")
+            raise UsageError("retry needs resume: it restores models of a resumed run")
         self.spec = spec
         self.directory = None if run_dir is None else RunDirectory(run_dir)
         self.observer = observer or Observer()

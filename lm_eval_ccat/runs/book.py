@@ -607,5 +607,5 @@ class Book:
             wanted["budget"] = max(wanted["budget"] - self._lost, 1e-12)
             self._lowered = self._lost
         if wanted.get("max_items") == NO_LIMIT:
-            del wanted["max_items"]  # the rule that stands beside it has none
+            del wanted["max_items"]  # the separate stopping rule has none
         self.ranker.change(**wanted)

@@ -267,7 +267,7 @@ def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     for tasks in (["choices", "sums"], ["texts", "sums"]):
         bench.adaptive(tasks, None, lm, max_items=4, save_bank=folder)
     assert set(SuiteBank.load(folder)) == {"choices", "sums", "texts"}
-    with pytest.raises(UsageError, match="is a file, and banks of several tasks are a folder"):
+    with pytest.raises(UsageError, match="is a file, but banks of several tasks need a folder"):
         bench.adaptive(["choices", "sums"], None, lm, max_items=12, save_bank=file)
 
 

@@ -184,7 +184,7 @@ def test_actors_of_ray_are_asked_for_several_tasks(suite, server, monkeypatch):
         ({"task": "all_three", "weights": {"pair": 1}}, "gives task third no weight"),
         ({"task": "all_three", "weights": {"pair": 1, "first": 2, "third": 1}}, "weight twice"),
         ({"task": "all_three", "weights": {"pear": 1}}, "no such task or group"),
-        ({"task": "first", "weights": "equal"}, "`weights:` is of several tasks"),
+        ({"task": "first", "weights": "equal"}, "`weights:` is for several tasks"),
         ({"task": "all_three", "bank": "default.bank.json"}, "name a folder"),
         ({"task": "all_three", "bank": {"first": "default.bank.json"}}, "no bank of task second"),
     ],
@@ -255,4 +255,4 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     assert main(["rank", str(again)]) in (0, 3)
     fresh = ["--run_dir", str(tmp_path / "fresh.run"), "--save_bank", str(again)]
     assert main(["rank", str(path), *fresh]) == 2
-    assert "is a file, and banks of several tasks are a folder" in capsys.readouterr().err
+    assert "is a file, but banks of several tasks need a folder" in capsys.readouterr().err
