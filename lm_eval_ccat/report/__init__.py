@@ -1,4 +1,4 @@
-"""Results that people look at: the HTML page of a run, and plots."""
+"""Reports for people: the HTML page of a run, and charts."""
 
 from __future__ import annotations
 

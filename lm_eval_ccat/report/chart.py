@@ -1,8 +1,7 @@
-"""The one chart engine: drawings in SVG, for the page, a notebook, and files.
+"""The chart engine: SVG drawings for the page, notebooks and files.
 
-SVG is what the page needs (it scales, follows no library's style sheet, and loads nothing) and what
-a paper takes; PNG and PDF are the same drawing, converted. Axes and paths in per cent serve the
-page's templates as well, whose charts stretch with the window.
+SVG suits both the page (it scales and loads nothing) and papers; PNG and PDF are converted from it.
+Axes and paths in per cent also serve the page's templates, whose charts stretch with the window.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ COLOURS = (
 )  # fmt: skip
 TIE_FILL = "#fff1cc"
 FORMATS = ("svg", "png", "pdf")
-#: Pixels of a letter at 11 px, and letters that a label keeps.
+#: Width in pixels of a letter at 11 px; below it, the largest number of letters in a label.
 LETTER = 6.3
 _LONGEST = 44
 _FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
@@ -50,15 +49,15 @@ class Axis:
     labels: tuple[str, ...]
 
     def place(self, value: float) -> float:
-        """Per cent of the axis's length at which a value lies, cut to [0, 100]."""
+        """Return a value's place in per cent of the axis, cut to [0, 100]."""
         return min(100.0, max(0.0, self.share(value)))
 
     def share(self, value: float) -> float:
-        """Per cent of the axis's length at which a value lies; outside it, below 0 or over 100."""
+        """Return a value's place in per cent of the axis; beyond the axis, below 0 or over 100."""
         return round(100.0 * (value - self.low) / (self.high - self.low), 3)
 
     def marks(self, down: bool = False) -> list[dict[str, Any]]:
-        """Place and label of each tick; `down` for a vertical axis, whose 0 is at the top."""
+        """Return place and label of each tick; `down` for a vertical axis with 0 at the top."""
         return [
             {"at": round(100.0 - self.place(t), 3) if down else self.place(t), "label": label}
             for t, label in zip(self.ticks, self.labels)
@@ -66,7 +65,7 @@ class Axis:
 
 
 def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
-    """An axis that covers all finite values, with about `count` round ticks.
+    """Make an axis that covers all finite values, with about `count` round ticks.
 
     Examples
     --------
@@ -82,7 +81,7 @@ def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
 
 
 def between(low: float, high: float, count: int = 5) -> Axis:
-    """An axis from `low` to `high` exactly, with about `count` round ticks inside it.
+    """Make an axis from exactly `low` to `high`, with about `count` round ticks inside it.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def between(low: float, high: float, count: int = 5) -> Axis:
 
 
 def decimals_for(error: float) -> int:
-    """Decimals that show two significant digits of an error.
+    """Return the number of decimals that show two significant digits of an error.
 
     Examples
     --------
@@ -115,13 +114,13 @@ def decimals_for(error: float) -> int:
 
 @dataclass(frozen=True)
 class Box:
-    """A plotting area: figures go in, places and SVG paths come out.
+    """A plotting area: converts figures to places and SVG paths.
 
     Attributes
     ----------
     across, up : Axis
     width, height : float
-        In pixels; left out, places are in per cent.
+        Size in pixels; by default, places are in per cent.
 
     Examples
     --------
@@ -144,7 +143,7 @@ class Box:
         return round(self.height * (1.0 - self.up.place(value) / 100.0), 3)
 
     def _points(self, xs: Iterable[float], ys: Iterable[float]) -> list[tuple[float, str]]:
-        """Each value, and the place of its point, which may lie outside."""
+        """Return each value and the place of its point, which may lie outside."""
         return [
             (y, f"{self.x(x):g} {round(self.height * (1.0 - self.up.share(y) / 100.0), 3):g}")
             for x, y in zip(xs, ys)
@@ -176,7 +175,7 @@ class Box:
 
 
 def label(name: str, longest: int = _LONGEST) -> str:
-    """A model's name as a label: visible characters, and not too many."""
+    """Return a model's name as a label, with visible characters and a limited length."""
     shown = visible_line(name)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
@@ -188,7 +187,7 @@ class Chart:
     ----------
     width, height : float
     words : str
-        What is seen, for who cannot see it.
+        Text alternative of the drawing.
 
     Examples
     --------
@@ -277,16 +276,16 @@ class Chart:
         Parameters
         ----------
         stem : path
-            Without a suffix; its folder is made.
+            Path without suffix; its folder is created if necessary.
         formats : sequence of {"svg", "png", "pdf"}
             PNG and PDF need the extra ``plot``.
 
         Raises
         ------
         RunError
-            The extra is not installed.
+            If the extra is not installed.
         UsageError
-            A file cannot be written, or there is no such format.
+            If a file cannot be written, or there is no such format.
         """
         stem, written = Path(stem), []
         for form in formats:
@@ -314,7 +313,7 @@ class Chart:
 
 
 class Panel:
-    """A part of a chart with axes; figures go in, places on the chart come out.
+    """A part of a chart with axes: converts figures to places on the chart.
 
     Parameters
     ----------
@@ -323,9 +322,9 @@ class Panel:
         Left, top, width and height of the plotting area.
     across : Axis
     up : Axis, optional
-        Left out, the panel has no grid across and no labels at its left.
+        Without it, the panel has no horizontal grid lines and no labels at its left.
     title, name : str, optional
-        Above it at the left, and below it at the right.
+        Title above the panel at the left, and name of the horizontal axis below it at the right.
     """
 
     def __init__(

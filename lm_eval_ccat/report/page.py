@@ -1,4 +1,4 @@
-"""The HTML page of a run: one file that needs no network, safe with hostile model output."""
+"""The HTML page of a run: one file that needs no network and is safe with hostile model output."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from .sections import sections_of
 from .trust import command, configuration, sentences, warnings
 
 Floats = NDArray[np.float64]
-#: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
+#: Models up to which the pairwise matrix is a table of text; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
-#: Seconds between two pages, and the share of the time that writing them may take.
+#: Seconds between two updates of a page, and the share of the time that writing may take.
 SECONDS = 10.0
 _SHARE = 0.1
 
@@ -55,13 +55,13 @@ def write_report(
     Parameters
     ----------
     run_dir : path or StoredRun
-        The directory that `rank` wrote, or what was read there.
+        The directory that `rank` wrote, or a run that was read from it.
     output : path, optional
-        The page; ``report.html`` in the run directory by default. Replaced in one step.
+        File of the page; ``report.html`` in the run directory by default. Replaced in one step.
     most_documents : int, optional
-        At most this many documents, those that weighed most in the decisions; default all.
+        Largest number of documents, those that weighed most in the decisions; by default all.
     refresh : float, optional
-        Seconds after which the page of a run that goes on loads itself again.
+        Seconds after which the page of an unfinished run reloads itself.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def write_report(
     Raises
     ------
     RunError
-        No readable run there, or the page cannot be written.
+        If there is no readable run, or the page cannot be written.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def write_report(
 
 
 def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
-    """The page of a run as HTML text; `refresh` is of use while the run goes on."""
+    """Render the page of a run as HTML; `refresh` applies only to an unfinished run."""
     past = course(run)
     content = view(run, past)
     order = run.result["order"]
@@ -114,7 +114,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
         "written": tables.date(time.time()),
         "n_documents": len(shown),
         "data": tables.script_json(data),
-        # The drawing for a paper, escaped as it was drawn, and what its file is called.
+        # The drawing for a paper, already escaped, and the name of its file.
         "figure": {"svg": Markup(plot_ranking(run).svg), "name": _task(run) or "ranking"},
         **own_files(script=asset("app.js"), style=asset("style.css")),
     }
@@ -124,7 +124,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
         {
             "name": section.name,
             "title": section.title,
-            # Every value in it was escaped as the template was rendered.
+            # The template escaped every value in it.
             "html": Markup(
                 (
                     jinja.from_string(section.text)
@@ -139,7 +139,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
 
 
 def view(run: StoredRun, past: History | None) -> dict[str, Any]:
-    """Everything that the page shows of a run and its course, except for the documents' texts."""
+    """Return all that the page shows of a run and its course, except for the documents' texts."""
     result = run.result
     line = tables.chain(result)
     known = len(run.models) - len(run.tested)
@@ -149,7 +149,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "said": spent_in_words(result),
         "asked": sum(one["n_items"] for one in asked.values()),
         "cost": sum(one["cost"] for one in asked.values()),
-        # Of asking each model everything, at the mean cost of its answers.
+        # The cost of asking each model everything, at the mean cost of its answers.
         "full_costs": {m: a["cost"] / a["n_items"] * n for m, a in asked.items() if a["n_items"]},
         "tokens": any(one.get("tokens") for one in asked.values()),
         "seconds": any(one.get("seconds") for one in asked.values()),
@@ -194,7 +194,7 @@ def _task(run: StoredRun) -> str:
 
 
 def _facts(run: StoredRun, spending: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The figures at the head of the page, and what each is."""
+    """Yield the figures at the head of the page, each with its meaning."""
     result = run.result
     asked, full = result["items_administered"], result["items_of_benchmark"] * len(run.tested)
     share = tables.percent(asked, full)
@@ -220,7 +220,7 @@ def _facts(run: StoredRun, spending: dict[str, Any]) -> Iterator[tuple[str, str]
 
 # -- documents ------------------------------------------------------------------------------------
 
-#: All texts on the page together; a browser opens a page of this size without a pause.
+#: Characters of all texts on the page; a browser opens a page of this size without delay.
 TEXT_BUDGET = 16_000_000
 LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
 
@@ -231,7 +231,7 @@ def documents(
     expected: Mapping[str, Floats] | None,
     most: int | None = None,
 ) -> list[dict[str, object]]:
-    """The documents that were put to a model, those that weighed most in the decisions first.
+    """Return the documents that were asked, those that weighed most in the decisions first.
 
     Parameters
     ----------
@@ -239,9 +239,9 @@ def documents(
     models : sequence of str
         Models in the order of the page; answers refer to them by position.
     expected : mapping of str to ndarray, optional
-        Expected scores on [0, 1] in bank order, to show which answers surprised.
+        Expected scores on [0, 1] in bank order, to show which answers were surprising.
     most : int, optional
-        At most this many documents.
+        Largest number of documents.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def documents(
 
 
 def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
-    """The largest limit on one text under which all of them fit the budget.
+    """Return the largest length limit per text under which all texts fit the budget.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def _number(value: float | None) -> float | None:
 
 
 def document_weights(run: StoredRun) -> dict[Any, float]:
-    """The share of each document in the evidence, summing to 1.
+    """Return the share of each document in the evidence; the shares sum to 1.
 
     The evidence of a pair is what its documents add to the difference between the two models. With
     item curves a document adds its score less the score expected at the ability between the two,
@@ -323,7 +323,7 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     Returns
     -------
     dict of document to float
-        Every document that was asked; all 0 where no neighbours were asked anything that differs.
+        Every document that was asked; all 0 if no document distinguishes neighbours.
     """
     tested = set(run.tested)
     order = [m for m in run.result["order"] if m in tested]
@@ -360,14 +360,14 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
 
 
 class LivePage:
-    """The page of a run that this process conducts, written by a thread beside it.
+    """Keeps the page of a run in this process up to date, from a separate thread.
 
     Parameters
     ----------
     run_dir : path
-        Where the run is, or will be.
+        Run directory, which may not exist yet.
     seconds : float, optional
-        Between two pages.
+        Seconds between two updates.
 
     Examples
     --------
@@ -393,29 +393,29 @@ class LivePage:
         while not self._stop.wait(pause):
             began = time.monotonic()
             try:
-                # A result of before may still lie there when a run is resumed.
+                # A resumed run may still have the result of its earlier part.
                 run = replace(read_run(self._folder), finished=False)
                 write_report(run, refresh=self._seconds)
             except CcatError:
-                continue  # not begun yet; a page that cannot be written is said at the end
+                continue  # the run has not begun; failures to write are reported at the end
             pause = max(self._seconds, (time.monotonic() - began) / _SHARE)
 
 
 def own_files(**texts: str) -> dict[str, str]:
-    """Script and style of a page, and hashes by which its policy allows exactly these."""
+    """Return script and style of a page, and the hashes by which its policy allows only these."""
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
     hashes = {f"{n}_hash": f"sha256-{base64.b64encode(d).decode()}" for n, d in digests.items()}
     return {**texts, **hashes}
 
 
 def asset(name: str, package: str = __package__) -> str:
-    """A template file's text."""
+    """Return the text of a template file."""
     return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """Jinja's environment: every value is escaped, and control characters are made visible."""
+    """Return Jinja's environment, which escapes values and makes control characters visible."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lm_eval_ccat.report", "templates"),
         autoescape=True,

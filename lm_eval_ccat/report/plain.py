@@ -1,4 +1,4 @@
-"""A comparison as lines, as a pull request's comment, as a test report and as a page."""
+"""A comparison as lines of text, a pull request's comment, a test report, or a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def lines(comparison: Comparison) -> list[str]:
-    """One line per outcome, then its groups."""
+    """Return one line per outcome, followed by its groups."""
     shown = []
     for one in comparison.outcomes:
         beside = "" if one.decisive else " (reported)"
@@ -44,8 +44,8 @@ def markdown(comparison: Comparison) -> str:
 
 
 def junit(comparison: Comparison) -> str:
-    """A test report: an outcome fails where the candidate is worse, and is skipped if not known."""
-    # Among many groups some look worse by chance: they are shown and fail nothing.
+    """Return a test report: an outcome fails if the candidate is worse, is skipped if not known."""
+    # Among many groups some look worse by chance, so groups are shown but never fail.
     cases = [
         (
             one.name,
@@ -60,7 +60,7 @@ def junit(comparison: Comparison) -> str:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML page of a comparison, which loads nothing."""
+    """Return the HTML page of a comparison, which loads no other resources."""
     margin, tables = comparison.margin, []
     for one in comparison.outcomes:
         rows = [("all documents", one.overall), *one.groups.items()]
@@ -96,7 +96,7 @@ def _rendered(template: str, comparison: Comparison, **content: Any) -> str:
 
 
 def in_words(comparison: Comparison, d: Difference) -> str:
-    """The answer as a sentence.
+    """State the answer as a sentence.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def figures(d: Difference) -> str:
 
 
 def other_answer(comparison: Comparison, one: Compared) -> list[str]:
-    """The answer to the question that does not decide, where it is known."""
+    """Return the answer to the question that does not decide, if it is known."""
     d = one.beside
     if d is None:
         return []
@@ -143,7 +143,7 @@ def sentence(comparison: Comparison, verdict: str) -> str:
     }[verdict]
 
 
-#: What a comparison is written as, by the ending of the file.
+#: Functions that write a comparison, by the file's ending.
 FORMATS = {".md": markdown, ".xml": junit, ".html": comparison_page}
 
 

@@ -1,7 +1,7 @@
-"""Charts of runs, banks and replays: SVG as they are, PNG and PDF on request.
+"""Charts of runs, banks and replays, in SVG and on request in PNG and PDF.
 
-What the page draws with styles of its own (the course of a run, where a bank's items lie) is laid
-out here once, in per cent of its width and height; its templates and the charts draw that.
+The course of a run and the information of a bank are laid out here once, in per cent of width and
+height; the page's templates and the charts both draw them.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _PLOT = 300
 
 
 def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
-    """Every model that was asked: estimate and interval, possible ranks, P(best).
+    """Plot every model that was asked: estimate and interval, possible ranks, P(best).
 
-    Neighbours that are not decided stand on a common ground.
+    Undecided neighbours share a shaded background.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
 
 
 def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
-    """Matrix of ``P(row better than column)``, best model first; decided pairs are framed."""
+    """Plot the matrix of ``P(row better than column)``, best model first, decided pairs framed."""
     content = _content(ranking)
     order = content["order"]
     place = {m: i for i, m in enumerate(order)}
@@ -169,7 +169,7 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
 
 
 def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
-    """How estimates, order and open pairs developed as answers came in.
+    """Plot how estimates, order and open pairs developed as answers came in.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
 
 
 def plot_information(run: StoredRun) -> Chart:
-    """The bank's information over ability, with every model's ability and items below it."""
+    """Plot the bank's information over ability, with every model's ability and items below it."""
     laid = information_chart(run)
     names = [label(row["name"], 30) for row in laid["rows"]]
     left = 34 + LETTER * max(map(len, names), default=4)
@@ -346,7 +346,7 @@ def plot_information(run: StoredRun) -> Chart:
 
 
 def plot_bank(bank: ItemBank) -> Chart:
-    """Difficulty, discrimination and information of a bank.
+    """Plot difficulty, discrimination and information of a bank.
 
     Examples
     --------
@@ -397,7 +397,7 @@ BAND = 0.95
 
 
 def plot_simulation(*simulations: Any) -> Chart:
-    """Kendall tau and accuracy of decided pairs over items per model, with 95% bands.
+    """Plot Kendall's tau and the accuracy of decided pairs over items per model, with 95% bands.
 
     Parameters
     ----------
@@ -489,7 +489,7 @@ def plot_run(
     Returns
     -------
     list of Path
-        The files; those that need more than one model, an answer or the bank are left out without.
+        The files; charts for which the run lacks models, answers or the bank are left out.
     """
     if not isinstance(run, StoredRun):
         run = read_run(run)
@@ -511,7 +511,7 @@ def plot_files(
     Raises
     ------
     UsageError
-        The files are neither.
+        If the files are none of these.
     """
     folder = Path(folder)
     if len(paths) == 1:

@@ -1,4 +1,4 @@
-"""A run read from its directory: ranking, answers, how it was started, and its course."""
+"""Read a run from its directory: ranking, answers, configuration and course."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker
 from ..runs.journal import Item, Journal, Record
 
-#: Looks at a run, and at how many models in all: of many models a few looks show as much.
+#: Number of looks at a run; below it, the largest number of estimates over all looks and models.
 CHECKPOINTS = 60
 _ESTIMATES = 10_000
 
@@ -51,16 +51,16 @@ class StoredRun:
     header : dict
         The journal's first record: configuration, task, versions.
     result : dict
-        ``result.json``; while the run goes on, the same rebuilt from the journal.
+        Content of ``result.json``; for an unfinished run, the same rebuilt from the journal.
     answers : list of StoredAnswer
-        In the order in which they were told.
+        Answers in the order in which they were recorded.
     banks : ItemBank, mapping of task to (mapping of outcome to ItemBank), or None
-        All of them, as a Ranker takes them. None where the directory's copy is gone; what needs
-        it is then left out.
+        All banks, as a Ranker takes them. None if the directory's copy is missing or changed; the
+        page then omits what needs it.
     finished : bool
-        Whether ``result.json`` was there, and nothing was answered after it.
+        Whether ``result.json`` exists and nothing was asked after it.
     started, ended : float or None
-        Seconds of the epoch of the first and last dated record.
+        Times of the first and last dated record, in seconds of the epoch.
     torn : bool
         Whether the journal ends in a line torn by a crash.
     records : list of dict
@@ -80,7 +80,7 @@ class StoredRun:
 
     @cached_property
     def bank_of(self) -> dict[str, ItemBank]:
-        """The bank of each task's outcome that counts most; the only task's name is ""."""
+        """The bank of each task's outcome with the largest weight; a single task's key is ""."""
         if isinstance(self.banks, ItemBank):
             return {"": self.banks}
         leading = {t: of[_leading(self.header, t)] for t, of in (self.banks or {}).items()}
@@ -88,7 +88,7 @@ class StoredRun:
 
     @property
     def bank(self) -> ItemBank | None:
-        """The bank of the only task; None of several, and where the directory's copy is gone."""
+        """The bank of a single task; None for several, or without the directory's copy."""
         return self.bank_of.get("")
 
     @cached_property
@@ -184,7 +184,7 @@ def read_run(path: str | Path) -> StoredRun:
     Parameters
     ----------
     path : path
-        What `rank` wrote; the run may be unfinished.
+        Directory that `rank` wrote; the run may be unfinished.
 
     Returns
     -------
@@ -193,9 +193,9 @@ def read_run(path: str | Path) -> StoredRun:
     Raises
     ------
     RunError
-        No run there, or its files are damaged.
+        If there is no run, or its files are damaged.
     BankError
-        The directory's bank is damaged, and the run is not finished.
+        If the directory's bank is damaged, and the run is not finished.
     """
     folder = RunDirectory(path)
     if not folder.path.is_dir():
@@ -210,7 +210,7 @@ def read_run(path: str | Path) -> StoredRun:
     tasks = header["report"].get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
     stored = _stored(folder.path / "result.json")
-    # A run that went on after its result is not finished; the journal knows better.
+    # A run that continued after its result is not finished, which only the journal shows.
     finished = stored is not None and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
     item = folder.journal.item
@@ -221,7 +221,7 @@ def read_run(path: str | Path) -> StoredRun:
             _output(r.get("responses") or []),
         )
         for r in records
-        # Answers behind the deciding one are in the journal and not in the ranking.
+        # Answers that came after the deciding one are in the journal but not in the ranking.
         if r.get("op") == "tell" and r["item"] in scored.get(r["model"], ())
     ]  # fmt: skip
     times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
@@ -309,7 +309,7 @@ def _prompt(arguments: Any) -> str:
     return "" if arguments is None else str(arguments)
 
 
-# -- how the ranking came about --------------------------------------------------------------------
+# -- the course of a run ---------------------------------------------------------------------------
 
 
 @dataclass
@@ -350,7 +350,7 @@ class History:
 
 
 class _Watched(Book):
-    """A book that looks at its Ranker before answers of some numbers."""
+    """A book that records the ranking at given numbers of answers."""
 
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None
@@ -368,7 +368,7 @@ class _Watched(Book):
         super()._told(record, model, item)
 
     def look(self) -> None:
-        """Take down the ranking as it is now."""
+        """Record the ranking as it is now."""
         now, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
         past.items.append(self.seen)
         past.cost.append(self.ranker.spent)
@@ -404,14 +404,14 @@ def history(run: StoredRun) -> History:
 
 
 def course(run: StoredRun) -> History | None:
-    """Return how the ranking came about, if it can be shown.
+    """Return the course of a run, if it can be replayed.
 
     Returns
     -------
     History or None
-        None without an answer or the bank. None too where the replay ends elsewhere than the run
-        did: a version with another response model gives other figures for the same answers. What
-        the run itself reported then counts, and its course is better left out than contradicted.
+        None without answers or the bank. Also None if the replay does not end with the run's own
+        figures, as another version's method may give others for the same answers; the course
+        would then contradict what the run reported.
     """
     if run.banks is None or not run.answers:
         return None

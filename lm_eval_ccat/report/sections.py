@@ -1,8 +1,7 @@
 """The sections of the report's page, in order; other packages may add theirs.
 
-A section shows what its template makes of the page's content and of its own. One of the package's
-is an entry of ``_OWN`` and a template beside the others; another package offers one as an entry
-point::
+A section's template receives the page's content and the section's own. The package's sections are
+entries of ``_OWN``, each with a template file; another package offers one as an entry point::
 
     [project.entry-points."lm_eval_ccat.report_sections"]
     mine = "my_package.my_section:SECTION"
@@ -25,14 +24,14 @@ class Section:
     Attributes
     ----------
     name : str
-        What links point at; ``<section id=...>`` of the template.
+        Target of links: the ``<section id=...>`` of the template.
     title : str
-        In the page's list of sections.
+        Title in the page's list of sections.
     text : str
-        Jinja template, every value of which is escaped; empty for the package's own, whose
-        templates are files ``<name>.html.j2``.
+        Jinja template, in which all values are escaped; empty for the package's own sections,
+        whose templates are files ``<name>.html.j2``.
     content : callable
-        ``(run) -> dict``: what the template needs beside the content of the page.
+        ``(run) -> dict``: what the template needs in addition to the content of the page.
     shown : callable
         ``(content) -> bool``: whether this run has the section.
     """

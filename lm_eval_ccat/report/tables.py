@@ -1,7 +1,7 @@
-"""The rows of a result as cells: terminal, page and figures print these and format no figure.
+"""The rows of a result as formatted cells, for the terminal, the page and the charts.
 
-The content that functions take is as `Ranking.to_dict` and ``result.json`` have it, figures on the
-metric's own scale.
+Functions take the content of `Ranking.to_dict` or ``result.json``, with figures on the metric's
+own scale.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from ..content import ModelContent, OpenPairContent, RankingContent
 from ..ranker.headline import order_parts
 from .chart import Axis, between, decimals_for
 
-#: Models of the order that the head of the page names.
+#: Number of models in the order at the head of the page.
 IN_WORDS = 16
 
 
 @dataclass(frozen=True)
 class ModelCells:
-    """One model of a ranking; texts are "" where there is nothing to tell.
+    """One model of a ranking; texts are "" if there is nothing to show.
 
     Attributes
     ----------
     name : str
     row : dict
-        All that the result says of it.
+        The model's block in the result.
     rank : int or None
         1 is best; None for a model that was set aside.
     tie : int or None
         Number of the group of neighbours that are not decided.
     estimate, low, high, error : str
-        Estimate, ends of its interval and standard error, with the decimals that the errors bear.
+        Estimate, ends of its interval and standard error, with decimals to match the errors.
     best, worst : int
         Ranks that the decided pairs leave possible; 0 where they are not known.
     ranks, chance : str
         These in words ("1 to 3"), and the probability of being the best.
     next : float or None
-        Probability of being better than the next of the order.
+        Probability of being better than the next model in the order.
     over_next : str
     decided : bool
-        Whether the next is decidedly worse.
+        Whether the next model is decided to be worse.
     known : bool
         Whether full results were given.
     """
@@ -80,7 +80,7 @@ class ModelCells:
 
 
 def model_cells(content: RankingContent) -> list[ModelCells]:
-    """Every model of a ranking, best first; those set aside come last."""
+    """Return every model of a ranking, best first; those set aside come last."""
     models, order = content["models"], list(content["order"])
     number = numbers(content)
     tie_of = {m: n for n, group in enumerate(content["ties"]) for m in group}
@@ -117,7 +117,7 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
 
 
 def numbers(content: RankingContent) -> Callable[[float], str]:
-    """``value -> text`` with the decimals that the median standard error bears."""
+    """Return a function that formats values with decimals to match the median standard error."""
     asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()
     decimals = decimals_for(median([m.get("standard_error", 0.0) for m in asked] or [0.0]))
     return lambda value: f"{value:.{decimals}f}"
@@ -127,7 +127,7 @@ def numbers(content: RankingContent) -> Callable[[float], str]:
 
 
 class Link(NamedTuple):
-    """A part of the order as the page prints it: what joins it to the one before, models, ranks."""
+    """A part of the order on the page: the sign that joins it to the last, models and ranks."""
 
     joint: str
     names: list[str]
@@ -154,9 +154,9 @@ def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
 
 
 def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
-    """Every model that was asked, and an axis of ranks, on which rank 1 goes from 0 to 1.
+    """Return every model that was asked, and an axis of ranks, on which rank 1 goes from 0 to 1.
 
-    None for one model, and where no rank ranges are known.
+    None for a single model, or if no rank ranges are known.
     """
     cells = [r for r in model_cells(result) if r.best and r.rank and not r.known]
     size = max([len(result["order"]), *(r.worst for r in cells)], default=0)
@@ -171,7 +171,7 @@ def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
 
 
 def pairs_decided(result: RankingContent) -> dict[str, int]:
-    """How many pairs, and how many pairs of neighbours, are decided, equivalent, and in all."""
+    """Count the pairs: all, decided, equivalent, neighbours and decided neighbours."""
     place = {m: i for i, m in enumerate(result["order"])}
     once = [
         (place[p["b"]] - place[p["a"]], p.get("decision"))
@@ -197,7 +197,7 @@ def stands_beyond(result: RankingContent) -> str | None:
     ]
     if not stands:
         return None
-    n, also = len(stands) // 2, sum(stands) // 2  # each pair is there either way
+    n, also = len(stands) // 2, sum(stands) // 2  # each pair is listed in both orders
     if also == n:
         return "The verdicts hold for other items like these as well."
     which = "the pair is" if n == 1 else f"{n - also:,} of {n:,} decided pairs are"
@@ -214,7 +214,7 @@ class Outlook(NamedTuple):
     answers : int
         Answers that would decide all of them: a model's further items serve all of its pairs.
     cost : float or None
-        What these cost in dollars; None where it is counted in items.
+        Their cost in dollars; None if costs are counted in items.
     """
 
     pairs: list[OpenPairContent]
@@ -223,12 +223,12 @@ class Outlook(NamedTuple):
 
 
 def outlook(result: RankingContent, currency: str) -> Outlook | None:
-    """What would decide the open neighbours, and what that costs.
+    """Return what would decide the open neighbours, and its cost.
 
     Returns
     -------
     Outlook or None
-        None where nothing is open, and for results of versions that do not say.
+        None if nothing is open, or for results of versions without this information.
     """
     if not (pairs := result.get("open_pairs")):
         return None
@@ -267,7 +267,7 @@ class PartColumn(NamedTuple):
 
 
 def parts(result: RankingContent) -> list[PartColumn]:
-    """Each metric and each task by itself; none for one metric of one task."""
+    """Return a column for each metric and each task; none for one metric of one task."""
     kinds = {"task": result.get("tasks"), "metric": result.get("outcomes")}
     blocks = [(kind, *one) for kind, of in kinds.items() for one in (of or {}).items()]
     blocks += [("metric", *one) for one in (result.get("further") or {}).items()]
@@ -296,7 +296,7 @@ _SCRIPT_ENDING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def probability(p: float) -> str:
-    """A probability in per cent, never rounded to certainty.
+    """Format a probability in per cent, never rounded to certainty.
 
     Examples
     --------
@@ -321,14 +321,14 @@ def one_look(result: RankingContent) -> str | None:
 
 
 def whole_percent(p: float) -> str:
-    """A probability in whole per cent, never rounded to certainty."""
+    """Format a probability in whole per cent, never rounded to certainty."""
     if p >= 0.995:
         return ">99"
     return "<1" if p < 0.005 else f"{100 * p:.0f}"
 
 
 def difference(low: float, at: float, high: float) -> list[str]:
-    """A difference between the ends of its interval, all to the digits that its width bears.
+    """Format a difference and the ends of its interval, with decimals to match its width.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def difference(low: float, at: float, high: float) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
+    """Format a duration in words.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A share in per cent, with one decimal where it is small."""
+    """Format a share in per cent, with one decimal if it is small."""
     if not whole:
         return "0%"
     share = 100 * part / whole
@@ -367,13 +367,13 @@ def percent(part: float, whole: float) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """The first names, and how many more there are."""
+    """List the first names, and the number of the others."""
     shown = ", ".join(names[:4])
     return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
 
 
 def date(when: float | None) -> str | None:
-    """A moment in UTC, from seconds of the epoch."""
+    """Format a time, in seconds of the epoch, in UTC."""
     if when is None:
         return None
     moment = datetime.datetime.fromtimestamp(when, tz=datetime.timezone.utc)
@@ -381,7 +381,7 @@ def date(when: float | None) -> str | None:
 
 
 def plain(value: object) -> str:
-    """A JSON value as a short text."""
+    """Format a JSON value as a short text."""
     if isinstance(value, float):
         return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -389,7 +389,7 @@ def plain(value: object) -> str:
 
 
 def item_text(item: object) -> str:
-    """An item as a reader names it.
+    """Format an item for readers.
 
     Examples
     --------
@@ -400,9 +400,9 @@ def item_text(item: object) -> str:
 
 
 def script_json(value: object) -> str:
-    r"""JSON that may stand inside a ``<script>`` element, whatever texts it holds.
+    r"""Write JSON that is safe inside a ``<script>`` element, whatever texts it holds.
 
-    Only ASCII is written, and no character that HTML could read as markup.
+    The output is ASCII, without characters that HTML could read as markup.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A result on a terminal: one sentence, a table that fits it, and notes; progress; a forecast."""
+"""Terminal output: a result (headline, table and notes), the progress of a run, a forecast."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from ..live.plan import Plan
     from ..runs.book import Book
 
-#: Models of which every row is shown; of more the first, those asked and their neighbours.
+#: Largest number of models that are all shown; of more, the first, or those asked with neighbours.
 MOST_ROWS = 24
 _FIRST = 20
-#: A matrix of more models than this is left to page and JSON.
+#: Largest matrix of pairs to print; the page and JSON have larger ones.
 MATRIX_MODELS = 6
-#: Models that find room in the table of tasks; of more the JSON has all.
+#: Largest number of models in the table of tasks; the JSON has all.
 BOARD_MODELS = 8
-#: Letters that a name keeps when the terminal is too narrow for it.
+#: Letters to keep of a name if the terminal is too narrow.
 _NAME = 16
-#: Seconds between two lines about a run, where no table can be drawn.
+#: Seconds between two lines about a run if no table can be drawn.
 PLAIN_SECONDS = 10.0
 
 
@@ -81,25 +81,26 @@ def models_table(
     most: int = MOST_ROWS,
     waiting: Mapping[str, int] | None = None,
 ) -> tuple[Table, dict[str, str]]:
-    """The models of a ranking in a table that is no wider than the terminal.
+    """Return the models of a ranking in a table that is no wider than the terminal.
 
-    Where it would be, columns are left out, and then the middle of names.
+    If it would be too wide, columns are left out, and then the middle of names.
 
     Parameters
     ----------
     content : mapping
-        As ``result.json`` has it.
+        The content of ``result.json``.
     width : int
+        Width of the terminal.
     most : int, optional
-        Rows up to which every model is shown.
+        Largest number of models that are all shown.
     waiting : mapping of str to int, optional
-        Of a run that goes on: items of each model that have no answer yet.
+        For a running ranking, the number of unanswered items of each model.
 
     Returns
     -------
     table : rich.table.Table
     names : dict of str to str
-        Every model, best first, and its name in the table.
+        Name of every model in the table, best first.
     """
     rows = model_cells(content)
     shown, left_out = _shown(rows, most)
@@ -151,14 +152,14 @@ def _shown(rows: Sequence[ModelCells], most: int) -> tuple[list[ModelCells], int
     first = min(_FIRST, most)
     asked = [n for n, r in enumerate(rows) if not r.known]
     wanted = set(range(first))
-    if len(asked) < len(rows):  # a leaderboard: the new ones and who stands beside them
+    if len(asked) < len(rows):  # a leaderboard: the new models and their neighbours
         near = {n + step for n in asked[:first] for step in (-1, 0, 1)}
         wanted = {n for n in near if 0 <= n < len(rows)} | {0}
     return [rows[n] for n in sorted(wanted)], len(rows) - len(wanted)
 
 
 def shortened(names: Sequence[str], width: int) -> dict[str, str]:
-    """Each name in at most `width` letters; a longer one loses its middle, and no two are alike.
+    """Shorten names to at most `width` letters by cutting out the middle; keep them distinct.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 
 
 def _outcomes(content: RankingContent) -> Table:
-    """Every outcome's estimates beside each other, and the rank by each of them."""
+    """Return a table of every outcome's estimates, with the rank by each."""
     columns, table = parts({**content, "tasks": {}}), _new_table()
     table.add_column("model", overflow="fold")
     for column in columns:
@@ -197,7 +198,7 @@ def _outcomes(content: RankingContent) -> Table:
 
 
 def _board(columns: Any, names: Sequence[str]) -> Table:
-    """The average, every group and every task: a row each, a column per model."""
+    """Return a table with rows for the average, groups and tasks, and a column per model."""
     table, shown = _new_table(), names[:BOARD_MODELS]
     table.add_column("", overflow="fold")
     for name in shown:
@@ -245,7 +246,7 @@ def notes(content: RankingContent) -> list[str]:
 
 
 def _open(content: RankingContent) -> Iterator[str]:
-    """Which pairs are open, in one line each for the whole and for the cheapest."""
+    """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
     tied = [group for group in content["ties"] if len(group) < len(content["order"])]
     for group in tied[:2]:
         yield f"Not separated: {listed(group)}."
@@ -299,12 +300,12 @@ def _matrix(content: RankingContent) -> Iterator[str]:
 
 
 class Progress(Observer):
-    """The progress of a run, refreshed from the thread that waits for it.
+    """Shows the progress of a run; the thread that waits for the run refreshes it.
 
     Parameters
     ----------
     quiet : bool
-        Plain log lines instead of the table, which is drawn only on a terminal anyway.
+        Print plain lines instead of the table, which is drawn only on a terminal.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -316,7 +317,7 @@ class Progress(Observer):
         self._next = 0.0
 
     def warn(self, message: str) -> None:
-        """Print a warning above the table; the same one is said once, whoever has it."""
+        """Print a warning above the table, and each warning only once."""
         if message in self._told:
             return
         self._told.add(message)
@@ -344,13 +345,13 @@ class Progress(Observer):
             self._live = None
 
     def tick(self) -> None:
-        """Draw the present state; at most four times a second, and for a tenth of the time."""
+        """Draw the current state, at most four times a second and for a tenth of the time."""
         now = time.monotonic()
         if self._live is not None:
             if now < self._next:
                 return
             self._live.update(self.table(), refresh=True)
-            # Many models take longer to compare; looking on must not slow the run down.
+            # Many models take longer to compare; drawing must not slow the run down.
             self._next = now + max(0.25, 10 * (time.monotonic() - now))
         elif now - self._last >= PLAIN_SECONDS:
             self._last = now
@@ -361,7 +362,7 @@ class Progress(Observer):
         return result_of(self._facts, None, self.book, None).content, waiting
 
     def line(self) -> str:
-        """One log line about the state."""
+        """Return one log line about the current state."""
         content, waiting = self._now()
         items = f"{content['items_administered']} items"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
@@ -381,7 +382,7 @@ class Progress(Observer):
         return [*parts, f"{elapsed:.0f} s{left}"]
 
     def table(self) -> Table:
-        """The table of the result as it is now, no taller than the terminal."""
+        """Return the table of the current result, no taller than the terminal."""
         content, waiting = self._now()
         near = set(pairwise(content["order"]))
         pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in near]

@@ -1,4 +1,4 @@
-"""Whether a ranking can be trusted, in sentences, and where its numbers come from."""
+"""Sentences on whether to trust a ranking, and the settings its numbers come from."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..upkeep.words import origin, reach, tried
 from .run import StoredRun
 from .tables import listed, numbers, pairs_decided
 
-#: Of what is said of a model, what the page puts at its head.
+#: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
 
 
 def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
-    """What to know of each model beside its figures: what a sentence is about, and the sentence."""
+    """Yield facts about each model in addition to its figures: topic and sentence."""
     number, each, models = numbers(content), [], content["models"]
     for name in dict.fromkeys([*content["order"], *models]):
         one = models[name]
@@ -48,7 +48,7 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
 
 
 def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
-    """Say in words what the audit's random documents tell of a model."""
+    """Describe what the audit's random documents show about a model."""
     if not audit or audit["estimate"] is None:
         return
     verdict = "agrees with" if audit["agrees"] else "contradicts"
@@ -64,7 +64,7 @@ def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
 
 
 def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
-    """How far to trust the figures: what a sentence is about, and the sentence."""
+    """Yield sentences on how far to trust the figures, each after its topic."""
     counts = pairs_decided(run.result)
     if counts["decided"]:
         share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
@@ -130,7 +130,7 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
 
 
 def command(run: StoredRun) -> str:
-    """The command that the run was started with, or one that does the same."""
+    """Return the command that started the run, or an equivalent one."""
     argv = run.header.get("command")
     if isinstance(argv, list):
         return shlex.join(["lm-eval-ccat", *map(str, argv)])
@@ -139,7 +139,7 @@ def command(run: StoredRun) -> str:
 
 
 def configuration(run: StoredRun) -> str:
-    """The run's configuration as a file for `rank`; what was not stated is left out."""
+    """Return the run's configuration as a file for `rank`, without unset values."""
     import yaml
 
     return str(yaml.safe_dump(_stated(run.config), sort_keys=False, allow_unicode=True))
