@@ -53,7 +53,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
-    """Metric and tokenizer of a name; the harness reports the metric under the first alone.
+    """Split a name into metric and tokenizer; the harness reports only the metric's name.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _tokenizer(name: str) -> Callable[[str], str]:
 
 @cache
 def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
-    """The function (prediction, references) -> raw score of a metric that comes as pairs.
+    """Return the function (prediction, references) -> raw score of a metric reported as pairs.
 
     Raises
     ------
@@ -350,7 +350,7 @@ def script_of(texts: Iterable[str]) -> str | None:
 
 
 def script_warning(metric: str, targets: Iterable[str]) -> str:
-    """What to say of a metric that is noise on the targets of a task; empty where it is not.
+    """Return a warning if a metric is noise on the targets of a task, else an empty string.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ _OTHERS = (
 
 
 class _Declared(NamedTuple):
-    """What a task configuration says of one metric.
+    """What a task configuration says about one metric.
 
     `aggregation` is "custom" for a function of the task's own and None if not stated; `source` the
     name of the metric whose function reports it; `own_results` says whether the task has a
@@ -171,10 +171,10 @@ class Metric:
     scale : Scale
         Scale and direction of the raw scores.
     corpus : bool
-        True where the harness does not aggregate by the mean of the documents' scores (bleu, chrf,
-        ter): the estimate then stands under a name of its own (`key`).
+        True if the harness does not aggregate by the mean of the documents' scores (bleu, chrf,
+        ter): the estimate then has its own name (`key`).
     prefix : str
-        What that name begins with.
+        Prefix of that name.
     pairs : bool
         True where the harness reports pairs of texts, of which the score is computed here.
     skips_nan : bool

@@ -1,8 +1,8 @@
 """A fixed form: the few items that best predict the score of the whole benchmark.
 
-An adaptive test asks each model its own items. Who can only run a fixed list takes a *form*: items
-chosen once for all models, with the linear regression of the benchmark's mean on their scores (not
-the mean of these scores, which is biased as the items are chosen).
+An adaptive test asks each model its own items. If you can only run a fixed list, use a *form*:
+items chosen once for all models, with the linear regression of the benchmark's mean on their scores
+(not the mean of these scores, which is biased because the items are chosen).
 
 Item scores and the mean over all items have a joint covariance over models. Its sample estimate is
 drawn towards that of one common factor, by a share that is found by leaving models out; the share
@@ -10,9 +10,9 @@ is what makes forms possible with fewer models than items. Items are taken one a
 each time the one that leaves the least variance of the mean (forward selection, a pivoted Cholesky
 decomposition, so that no matrix of all pairs of items is needed).
 
-In its folder stand ``form.json`` and a task (YAML) that includes the original one, with a module
-that picks its documents. The harness numbers the documents of such a task anew, so they are found
-again by their place in the form, and by their hashes where both have them.
+Its folder holds ``form.json`` and a task (YAML) that includes the original one, with a module that
+picks its documents. The harness renumbers the documents of such a task, so they are matched by
+their place in the form, and by their hashes if both have them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MIN_MODELS = 8
 _LEAST_VARIANCE = 1e-9
 #: Axes of a form's figures, each of the length of its items.
 _SHAPES = {"mean": 1, "covariance": 2, "with_mean": 1, "centre": 0, "variance": 0, "error": 0}
-#: What the file says beside the form itself.
+#: What the file holds besides the form itself.
 _OF_BANK = ("task", "metric", "filter", "n_items", "bank_sha256")
 
 
@@ -69,9 +69,9 @@ class Form:
     error : float
         Root of the mean squared error over models left out, items chosen without them.
     models : int
-        How many models it is made of.
+        Number of models that it was made from.
     task, metric, filter, scale, n_items, bank_sha256
-        Of the bank that it was made with.
+        Those of the bank that it was made from.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Form:
         return f"{stem}_form1_{len(self.items)}"
 
     def estimate(self, scores: Mapping[Any, float]) -> tuple[float, float]:
-        """Mean score over the whole benchmark and its standard error, on [0, 1].
+        """Estimate the mean score over the whole benchmark, with its standard error, on [0, 1].
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class _Covariance:
         return np.array([self.column(i)[items] for i in items])
 
     def chosen(self, may: NDArray[np.bool_], n_items: int) -> list[int]:
-        """Forward selection: each time the item that explains most of what is left."""
+        """Select forward: each time the item that explains most of the remaining variance."""
         free = may & (self.diagonal > 2 * _LEAST_VARIANCE)
         with_mean, variance = self.with_mean.copy(), self.diagonal.copy()
         items: list[int] = []
@@ -362,7 +362,7 @@ class _Covariance:
 def write_form(
     form: Form, folder: str | Path, include_path: str | Path | None = None
 ) -> tuple[dict[str, object], str]:
-    """Write a form, and where that can be done a task of the plain harness for it.
+    """Write a form and, if possible, a task of the plain harness for it.
 
     Parameters
     ----------
@@ -424,7 +424,7 @@ def score_form(
     ----------
     form : Form
     logs : path
-        Of the form's task, or of the original one, by any number of models.
+        Logs of the form's task, or of the original one, by any number of models.
     confidence : float, optional
         Of the intervals, two-sided.
 

@@ -1,4 +1,4 @@
-"""Answers in finished logs, scored by a metric that their task did not have."""
+"""Scores answers in finished logs by a metric that their task did not have."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def rescore(
     Parameters
     ----------
     logs : path
-        Of runs with ``--log_samples``.
+        Logs of runs with ``--log_samples``.
     metric : str
-        One of `METRICS`, with a tokenizer where it takes one, such as ``bleu@zh``.
+        One of `METRICS`, optionally with a tokenizer, such as ``bleu@zh``.
     task, filter : str, optional
-        Needed where the logs hold several.
+        Needed if the logs hold several.
     source_field : str, optional
         For COMET: where a document has its source text, such as ``translation.de``.
     judge : path, optional
@@ -51,7 +51,7 @@ def rescore(
     model, python, batch_size : optional
         Of COMET; see `lm_eval_ccat.harness.comet.comet_scores`.
     note : callable, optional
-        Is told how far a judge has come, and what it cost.
+        Called with messages on a judge's progress and cost.
 
     Returns
     -------

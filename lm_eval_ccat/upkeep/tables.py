@@ -1,4 +1,4 @@
-"""Scores as upkeep needs them, and a bank made of them."""
+"""Reads scores for upkeep, and makes a bank from them."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def make_bank(
 
 
 def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
-    """Tasks of some logs that names, shell patterns and groups mean.
+    """Return the tasks of some logs that names, shell patterns and groups select.
 
-    Groups are those that the logs record; of others the harness is asked.
+    Groups are those that the logs record, else those of the harness.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
     path = Path(path)
     reader = reader_of(path)
     recorded, groups = [o.task or "" for o in reader.outcomes(path)], reader.groups(path)
-    # Files bear names without what file systems dislike.
+    # File names replace characters that file systems reject.
     written = {re.sub(r"\W", "_", task): task for task in recorded}
     tasks: list[str] = []
     for name in names:
@@ -106,7 +106,7 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
 
 
 def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
-    """Observations of a bank's items as scores, what was not asked missing."""
+    """Return observations of a bank's items as a score table, NaN where not asked."""
     unit = np.full((len(observations), bank.n_items), np.nan)
     for row, one in zip(unit, observations):
         row[one.items] = one.scores
@@ -138,12 +138,12 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     Returns
     -------
     ScoreTable
-        Scaled item by item where the bank's scores were.
+        Scaled item by item if the bank's scores were.
 
     Raises
     ------
     ScoreTableError
-        There are no such scores.
+        The path has no such scores.
     ScaleError
         A score lies outside the bank's scale.
     """
@@ -159,7 +159,7 @@ def tables_of(
     metrics: Sequence[str] | None = None,
     wanted: Wanted = ANY,
 ) -> dict[str, ScoreTable]:
-    """Scores of several tasks, one outcome of each; `wanted` says filter and scale.
+    """Read one outcome of each of several tasks; `wanted` states filter and scale.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
 
 
 def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Tasks of a group and of its subgroups."""
+    """Return the tasks of a group and of its subgroups."""
     out: dict[str, None] = {}
     for member in groups[name]:
         inner = _leaves(member, groups) if member in groups and member != name else [member]

@@ -1,4 +1,4 @@
-"""Banks in words and figures: what one is, what it reveals, and what differs between two."""
+"""Describes banks in words and figures: what one holds and reveals, and how two differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Facts = dict[str, Any]  # JSON values
 
 
 def facts_of(bank: ItemBank) -> Facts:
-    """What a bank holds, as JSON values.
+    """Return what a bank holds, as JSON values.
 
     Examples
     --------
@@ -110,9 +110,9 @@ def trust(bank: ItemBank) -> str:
 
 
 def in_lines(facts: Facts) -> list[tuple[str, str]]:
-    """A calibration's report as pairs of a name and a text, whether to trust the bank first.
+    """Return a calibration's report as pairs of name and text; whether to trust it comes first.
 
-    Figures of the method and of its self-check stand in the facts, which `report` makes, alone.
+    Figures of the method and of its self-check are only in the facts, which `report` makes.
     """
     means, removed = list(facts["models"].items()), list(facts["removed"].items())
     several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
@@ -240,7 +240,7 @@ def _named(models: Sequence[str], most: int) -> str:
 
 
 def reveals(bank: ItemBank) -> list[str]:
-    """Return what a bank's file reveals beside the items' parameters."""
+    """Return what a bank's file reveals besides the items' parameters."""
     shown = []
     if bank.models and not bank.provenance.get("names_hashed"):
         shown.append(f"the names of {len(bank.models)} models and how able they are")
@@ -256,14 +256,14 @@ def reveals(bank: ItemBank) -> list[str]:
 
 
 def page_of(suite: SuiteBank, licence: str | None = None) -> str:
-    """The page of a bank, or of a suite, in Markdown, for the hub.
+    """Write the page of a bank, or of a suite, in Markdown, for the hub.
 
     Parameters
     ----------
     suite : SuiteBank
         A single bank is a suite of one.
     licence : str, optional
-        Identifier of the licence under which it is given away.
+        Identifier of the licence under which it is published.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def dated(bank: ItemBank, today: date | None = None) -> ItemBank:
 
 
 def age_in_words(bank: ItemBank, today: date | None = None) -> str:
-    """How old a bank is and whether to renew it.
+    """Say how old a bank is and whether to renew it.
 
     Examples
     --------
@@ -401,7 +401,7 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
 
 
 def diff_in_words(diff: Facts) -> list[str]:
-    """One difference a line; what is inside of the method is counted.
+    """Return one line per difference; internals of the method are only counted.
 
     Examples
     --------
