@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+#: What is known of a bank, a run or an audit, as JSON values.
+Facts = dict[str, Any]
+
 
 class PairContent(TypedDict, total=False):
     """Two models; each pair is listed in both orders."""

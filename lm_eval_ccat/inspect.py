@@ -222,7 +222,7 @@ class AdaptiveStopping:
             ranker.release(model, item)
         return bool(asked)
 
-    def _value(self, scores: dict[str, Any]) -> Any:
+    def _value(self, scores: Mapping[str, Any]) -> Any:
         if self._scorer is None and len(scores) > 1:
             raise UsageError(f"the task has several scorers: name one of {', '.join(scores)}")
         name = self._scorer or next(iter(scores))

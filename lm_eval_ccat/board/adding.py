@@ -21,6 +21,7 @@ from ..bank import ItemBank, SuiteBank, is_suite
 from ..errors import RunError, UsageError
 from ..files import replace_text, safe_name
 from ..runs.directory import RunDirectory, banks_at, save_banks
+from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..upkeep.build import build
@@ -547,7 +548,7 @@ def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[dict[str, Any]]:
+def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:
     """Return a journal's records of a model's scores, for those items that the bank keeps."""
     [scores] = table.select([model]).model_scores()
     seen = [

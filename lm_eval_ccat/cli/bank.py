@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank
+from ..content import Facts
 from ..errors import UsageError
 from ..upkeep import update as updating
 from ..upkeep import words
@@ -28,8 +29,6 @@ from .reading import scores_for
 
 #: Confidence level of the intervals of a form's estimates.
 CONFIDENCE = 0.95
-#: Facts about banks as JSON values, by task and outcome.
-Facts = dict[str, dict[str, Any]]
 #: Exit code of `check` where something is wrong, or differs.
 FOUND = 3
 BANK = "a bank, or the folder of a suite"
@@ -62,7 +61,7 @@ def check(args: argparse.Namespace) -> int:
     if args.other is not None:
         return _compare(args)
     ok = True
-    every: Facts = {}
+    every: dict[str, Facts] = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
         of = f"{args.bank}: {task} {outcome}" if is_suite(args) else args.bank
         facts = every.setdefault(task, {})[outcome] = {"bank": of, **_checked(bank, args)}
@@ -80,7 +79,7 @@ def check(args: argparse.Namespace) -> int:
     return 0 if ok else FOUND
 
 
-def _emit_facts(args: argparse.Namespace, path: str, facts: Facts, **more: Any) -> None:
+def _emit_facts(args: argparse.Namespace, path: str, facts: dict[str, Facts], **more: Any) -> None:
     """Write facts about a suite's banks, or about one bank, for ``--json``."""
     [first, *_] = facts.values()
     emit(
@@ -89,7 +88,7 @@ def _emit_facts(args: argparse.Namespace, path: str, facts: Facts, **more: Any) 
     )
 
 
-def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
+def _checked(bank: ItemBank, args: argparse.Namespace) -> Facts:
     """Check one bank; return the findings as JSON values."""
     findings: list[Finding] = []
     warnings: list[str] = [*bank.warnings]
@@ -201,7 +200,7 @@ def form(args: argparse.Namespace) -> int:
     if args.output is None:
         raise UsageError("name a folder to write the form to: -o DIR")
 
-    facts: Facts = {}
+    facts: dict[str, Facts] = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
         folder = f"{args.output}/{task}.{outcome}" if is_suite(args) else args.output
         table = scores_for(bank, args.scores) if args.scores else None
@@ -230,7 +229,7 @@ def _score_form(args: argparse.Namespace) -> int:
     """Estimate full scores from a form's logs, and print them."""
     if not Path(args.score).exists():
         raise UsageError(f"{args.score}: no such file or directory of scores")
-    content: list[dict[str, Any]] = []
+    content: list[Facts] = []
     lines: list[str] = []
     why = None
     for f in load_forms(args.bank):

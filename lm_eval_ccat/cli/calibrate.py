@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..bank import ItemBank
+from ..content import Facts
 from ..errors import UsageError
 from ..scores.reading import Logged
 from ..shown import plural
 from ..upkeep import tables
 from ..upkeep.build import bank_of, build
-from ..upkeep.words import Facts, in_lines, report
+from ..upkeep.words import in_lines, report
 from .parsing import EXCLUDE, JSON, REQUIRED, Opt, Options, emit, names_of, prints_json, warn
 from .reading import READING, read_scores, reading_of, warn_of_range
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..files import replace_text, safe_name
 from ..live import ranking
+from ..live.fields import Values
 from ..live.result import state
 from ..live.spec import Spec, content_of
 from ..live.surfaces import add_flags, given_by_flags, starter
@@ -138,7 +139,7 @@ def rank(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _stated(file: Path | None, flags: dict[str, Any], models: list[Any]) -> tuple[Any, Any]:
+def _stated(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, Any]:
     """Return the layers of the configuration: the file and the flags, or the flags and models."""
     if file is None:
         if not models:
@@ -153,7 +154,7 @@ def _stated(file: Path | None, flags: dict[str, Any], models: list[Any]) -> tupl
     return file, flags
 
 
-def _write_starter(file: Path, values: dict[str, Any]) -> None:
+def _write_starter(file: Path, values: Values) -> None:
     """Write a configuration that `rank` runs as it is; ask for what the flags do not give."""
     if file.exists():
         raise UsageError(f"{file} exists; choose another name: --init FILE")
@@ -168,7 +169,7 @@ def _write_starter(file: Path, values: dict[str, Any]) -> None:
     print(f"Wrote {file}. See what it will take: lm-eval-ccat rank {file} --dry_run")
 
 
-def _ask(values: dict[str, Any]) -> None:
+def _ask(values: Values) -> None:
     def answer(question: str) -> str:
         print(f"{question}: ", end="", file=sys.stderr, flush=True)
         if not (line := sys.stdin.readline()):

@@ -7,6 +7,7 @@ harness's. Without ``--adaptive``, our flags are removed and its command runs un
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -120,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _model_name(stated: dict[str, Any]) -> str:
+def _model_name(stated: Mapping[str, Any]) -> str:
     """Return the name that the harness gives the model that is run."""
     from ..harness import internals
 

@@ -427,7 +427,7 @@ def simple_evaluate(
 
 
 def _call(
-    options: Adaptive | None, observer: Observer | None, arguments: dict[str, Any]
+    options: Adaptive | None, observer: Observer | None, arguments: Mapping[str, Any]
 ) -> Results | None:
     """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
     if options is not None:

@@ -193,7 +193,7 @@ def _task(run: StoredRun) -> str:
     return str((run.header.get("task") or {}).get("name") or "")
 
 
-def _facts(run: StoredRun, spending: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the figures at the head of the page, each with its meaning."""
     result = run.result
     asked, full = result["items_administered"], result["items_of_benchmark"] * len(run.tested)

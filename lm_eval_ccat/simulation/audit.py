@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..content import ModelContent, PairContent
+from ..content import Facts, ModelContent, PairContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
@@ -29,7 +29,6 @@ from .judging import (
     z_scores,
 )
 
-Facts = dict[str, Any]  # JSON values
 #: First words of the task of a claim that covers several metrics or tasks.
 WEIGHTED_MEAN = "weighted mean"
 

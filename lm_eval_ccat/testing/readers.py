@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class ReaderSuite:
                 file.write_bytes(whole)
 
 
-def _error(path: Path, wanted: dict[str, Any]) -> str:
+def _error(path: Path, wanted: Mapping[str, Any]) -> str:
     """Read a log; return the message of the package's error, empty if there is none."""
     try:
         ScoreTable.read(path, **wanted)

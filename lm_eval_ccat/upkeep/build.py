@@ -8,13 +8,14 @@ from typing import Any
 
 from ..bank import ItemBank, SuiteBank
 from ..cluster import in_processes
+from ..content import Facts
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Wanted
 from ..scores.table import reader_of
 from .borrow import lent
 from .tables import make_bank, outcomes_meant
-from .words import Facts, report
+from .words import report
 
 
 def build(

@@ -31,6 +31,7 @@ from scipy.special import stdtrit
 from .. import __version__
 from ..bank import ItemBank
 from ..bank.file import plain, read_json
+from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
 from ..metrics.scale import Scale
@@ -415,9 +416,7 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     replace_text(folder / f"{module}.py", code)
 
 
-def score_form(
-    form: Form, logs: str | Path, confidence: float = 0.95
-) -> dict[str, list[dict[str, Any]]]:
+def score_form(form: Form, logs: str | Path, confidence: float = 0.95) -> dict[str, list[Facts]]:
     """Estimate the whole benchmark's score from the logs of a form.
 
     Parameters
@@ -444,7 +443,7 @@ def score_form(
     path = Path(logs)
     tasks = {o.task for o in reader_of(path).outcomes(path)}
     task = next((t for t in (form.name, form.task) if t in tasks), None)
-    estimates: dict[str, list[dict[str, Any]]] = {}
+    estimates: dict[str, list[Facts]] = {}
     if task is not None or tasks == {None}:
         table = ScoreTable.read(path, form.metric, task, form.filter, scale=form.scale)
         ids = _doc_ids(form, table) if task == form.name else table.doc_ids

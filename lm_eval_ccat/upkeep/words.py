@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..bank import ItemBank, SuiteBank
+from ..content import Facts
 from ..methods.method import method_of
 from ..scores import ScoreTable
 from ..shown import plural, short, some
@@ -30,8 +31,6 @@ _BLOCKS = ("settings", "constants", "provenance", "self_check")
 #: Facts that no person compares, but for some.
 _INSIDE = ("constants.", "provenance.", "self_check.")
 _TELLING = ("self_check.rms_error", "self_check.coverage_95")
-
-Facts = dict[str, Any]  # JSON values
 
 
 def facts_of(bank: ItemBank) -> Facts:
