@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "one model twice": (
         "rank --task t --model hf --model hf --model_args pretrained=a --model_args pretrained=a",
-        2, "give each its own name",
+        2, "give each its own",
     ),
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
     "a probe that is no forecast": ("rank good.yaml --probe", 2, "--probe goes with --dry_run"),

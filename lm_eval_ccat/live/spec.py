@@ -162,7 +162,7 @@ def _named(models: Sequence[ModelSpec], place: OptionPlace) -> tuple[ModelSpec, 
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
-                f"`{place.path}:` holds two models called {name!r}; give each its own name:"
+                f"`{place.path}:` holds two models called {name!r}; give each its own `name:`"
             )
     return tuple(replace(model, name=name) for model, name in zip(models, names))
 
