@@ -404,19 +404,18 @@ def _loop() -> asyncio.AbstractEventLoop:
 def begin(work: Coroutine[Any, Any, object]) -> None:
     """Run a coroutine on the loop; several handed over together wake it only once."""
     loop, process = _loop(), os.getpid()
-    with _LOCK:
-        waiting = _HANDED.setdefault(process, [])
-        waiting.append(work)
-        if len(waiting) > 1:
-            return
 
     def begin_all() -> None:
         with _LOCK:
-            handed = _HANDED.pop(process)
+            handed = _HANDED.pop(process, [])
         for one in handed:
             loop.create_task(one)
 
-    loop.call_soon_threadsafe(begin_all)
+    with _LOCK:
+        waiting = _HANDED.setdefault(process, [])
+        if not waiting:  # woken first: after a Ctrl-C in between, the next caller wakes it again
+            loop.call_soon_threadsafe(begin_all)
+        waiting.append(work)
 
 
 def _close(session: Any) -> None:

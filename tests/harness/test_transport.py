@@ -328,6 +328,23 @@ def test_what_is_in_flight_is_cancelled_at_once_and_further_requests_are_refused
         transport.close()
 
 
+def test_ctrl_c_while_requests_are_handed_over_leaves_the_loop_to_the_next_caller(monkeypatch):
+    arrived = threading.Event()
+
+    async def request():
+        arrived.set()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, contextlib.closing(request()) as first:
+        patch.setattr(transport_module._loop(), "call_soon_threadsafe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            transport_module.begin(first)
+    transport_module.begin(request())
+    assert arrived.wait(10)
+
+
 def test_the_response_cache_stays_in_front(tmp_path):
     with CompletionsServer({}) as server:
         lm = make(server, num_concurrent=4)
