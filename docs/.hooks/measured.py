@@ -168,7 +168,7 @@ def keep(path: Path, command: str, instead: str | None = None) -> None:
     found = json.loads(path.read_text(encoding="utf-8"))
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
     for section, tables in found.items():
-        for key, methods in tables.items() if section != "left_out" else ():
+        for key, methods in tables.items():
             part, name = _named(section, key)
             part = instead or part
             of_script = sources("benchmarks/ranking_quality.py")
@@ -216,8 +216,6 @@ def _named(section: str, key: str) -> tuple[str, str]:
     if section == "fixed":
         part, name = key.split(", ")
         return part, name
-    if section.startswith("world "):
-        return "worlds", f"{section.removeprefix('world ')}, {key.split(', ')[1]}"
     return section, "until all is decided"
 
 

@@ -8,13 +8,10 @@ import runpy
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks import remade
-from benchmarks.made_worlds import WORLDS, world
 from benchmarks.sources import ROOT, sources
-from lm_eval_ccat.errors import UsageError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [p.name for p in BENCHMARKS.glob("*.py") if "add_argument(" in p.read_text("utf-8")]
@@ -47,15 +44,3 @@ def test_a_page_says_that_the_code_has_changed_since():
     since = changed.on_page_markdown(page.format("0" * 12))
     assert since == page.format("0" * 12 + " (the code has changed since)")
     assert "changed since" in changed.on_page_markdown((ROOT / "docs/limits.md").read_text())
-
-
-@pytest.mark.parametrize("kind", WORLDS)
-def test_worlds_are_reproducible_and_rank_by_ability_on_the_whole(kind):
-    table = world(kind, 20, 300, seed=3)
-    np.testing.assert_array_equal(table.scores, world(kind, 20, 300, seed=3).scores)
-    assert not np.array_equal(table.scores, world(kind, 20, 300, seed=4).scores)
-    means = dict(zip(table.models, table.scores.mean(axis=1)))
-    ability = [means[f"m{k}"] for k in range(20)]
-    assert np.corrcoef(ability, np.arange(20))[0, 1] > 0.7
-    with pytest.raises(UsageError, match="no world 'flat'; there are "):
-        world("flat")
