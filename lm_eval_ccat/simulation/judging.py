@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from ..ranker import Ranker, Ranking
+from ..ranker.verdicts import Verdicts
 from .folds import Benchmark, mean_of_seen
 
 Floats = NDArray[np.float64]
@@ -30,15 +30,10 @@ _OF_A_RUN = (
 
 _ROUNDING = 1e-9  # allowed in a mean: with all items, a model's interval is a point
 _COUNTS = ("ties", "tie_hits", "confident", "confident_right")
-RESAMPLES = 1000
-BOOTSTRAP_SEED = 0
-INTERVAL = 0.95
 _BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn in blocks
 
 
-def bootstrap_intervals(
-    scores: Floats, resamples: int = RESAMPLES, seed: int = BOOTSTRAP_SEED
-) -> tuple[Floats, Floats]:
+def bootstrap_intervals(scores: Floats, resamples: int = 1000) -> tuple[Floats, Floats]:
     """Return the 95% percentile bootstrap interval of each model's mean over items.
 
     A resample of N items with replacement is a multinomial count of each item, so one matrix
@@ -49,14 +44,13 @@ def bootstrap_intervals(
     scores : ndarray of shape (n_models, n_items)
         NaN where missing; such items weigh nothing.
     resamples : int
-    seed : int
 
     Returns
     -------
     low, high : ndarray of shape (n_models,)
     """
     n_models, n_items = scores.shape
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     seen = np.isfinite(scores)
     filled, present = np.where(seen, scores, 0.0).T, seen.T.astype(np.float64)
     means = np.empty((resamples, n_models))
@@ -67,8 +61,7 @@ def bootstrap_intervals(
         weight = counts.astype(np.float64)
         total = n_items if seen.all() else np.maximum(weight @ present, 1e-300)
         means[rows] = weight @ filled / total
-    tail = (1.0 - INTERVAL) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    low, high = np.quantile(means, [0.025, 0.975], axis=0)
     return low, high
 
 
@@ -222,21 +215,15 @@ class Claim:
         return np.where(self.ahead == 0, 0, np.where(self.ahead == ahead, 1, -1))
 
     @classmethod
-    def of(cls, ranker: Ranker, ranking: Ranking, names: tuple[str, ...]) -> Claim:
-        """Return what a ranker claims now."""
-        place = {model: n for n, model in enumerate(ranking.order)}
-        ahead = np.zeros((len(names), len(names)), dtype=np.int8)
-        for (a, b), what in ranking.decisions.items():
-            if what == "decided":
-                sign = 1 if ranking.pairwise[a, b] > 0.5 else -1
-                ahead[names.index(a), names.index(b)] = sign
-        known = ranker.belief().on_scores
+    def of(cls, verdicts: Verdicts, intervals: Floats) -> Claim:
+        """Return what verdicts on tested models say, with intervals of the models' means."""
+        known = verdicts.belief.on_scores
         return cls(
-            estimates=np.array([ranking.estimates[m] for m in names]),
-            location=np.array([-float(place[m]) for m in names]),
-            standard_errors=np.array([ranking.standard_errors[m] for m in names]),
-            intervals=np.array([ranking.interval(m) for m in names]),
-            ahead=ahead,
+            estimates=known.location,
+            location=-np.argsort(verdicts.rows).astype(np.float64),
+            standard_errors=np.sqrt(known.variance.diagonal()),
+            intervals=intervals,
+            ahead=verdicts.sign,
             variance=known.variance,
             df=known.df,
         )

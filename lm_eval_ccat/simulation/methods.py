@@ -261,6 +261,8 @@ def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: f
     error = np.sqrt(total.variance.diagonal())
     half = stdtrit(total.df.diagonal(), (1.0 + confidence) / 2.0) * error
     better = stdtr(total.df, gap / np.sqrt(np.maximum(total.variance, 1e-30)))
+    # Not by `Verdicts`: where scores are missing, a pair's difference on the items that both have
+    # is not that of their estimates.
     tail = (1.0 - confidence) / 2.0
     decided = ((better < tail) | (better > 1.0 - tail)) & ~np.eye(len(gap), dtype=bool)
     return Claim(

@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..methods import calibrate
-from ..methods.method import method as registered
 from ..ranker import Ranker
-from ..scores import ScoreTable
 from .folds import Benchmark
 from .judging import Claim, Floats, Replay, Truth, replay_of
 from .methods import Method, at_random, discriminating_order, for_all, paired, spend
 
-Banks = Mapping[str, ItemBank]
 #: Replays of a fold, warnings of its calibrations, and calibration seconds by method.
 FoldResult = tuple[list[Replay], list[str], dict[str, float]]
 
@@ -87,89 +84,79 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> Fo
 
     ``common`` holds the protocol, the scores to calibrate on and those to test by (often the same).
     """
-    protocol, whole, tested = common
-    tables = whole.calibration(fold.calibration)
-    if protocol.item_scaling:  # the held-out models have no part in it
-        scaled = Benchmark(tables, whole.share).scaled_by(tables)
-        tested, tables = tested.scaled_by(tables), dict(scaled.tables)
-    banks: dict[Any, Banks] = {}
-    warnings: list[str] = []
-    seconds: dict[str, float] = {}
-    for method in protocol.methods:
-        if method.bank is None or method.bank_key in banks:
-            continue
-        start = time.perf_counter()
-        banks[method.bank_key] = calibrated = {
-            task: _bank(method, table, tested.tables[task]) for task, table in tables.items()
-        }
-        seconds[method.name] = time.perf_counter() - start
-        for task, bank in calibrated.items():
-            warnings.extend(w for w in bank.warnings if w not in tables[task].warnings)
-    stage = Stage(fold, protocol, tested, tables, banks)
-    outcomes = stage.play()
-    rank = {method.name: n for n, method in enumerate(protocol.methods)}
-    return sorted(outcomes, key=lambda o: rank[o.method]), warnings, seconds
-
-
-def _bank(method: Method, table: ScoreTable, whole: ScoreTable) -> ItemBank:
-    """Return a bank for the method, blank with all items if it does not calibrate."""
-    assert method.bank is not None
-    if registered(method.bank).calibrates:
-        return calibrate(table, method=method.bank, **method.calibrate)
-    return ItemBank.blank(
-        whole.doc_ids, method=method.bank, task=whole.task, metric=whole.metric, scale=whole.scale
-    )
+    stage = Stage(fold, *common)
+    return stage.play(), stage.warnings, stage.seconds
 
 
 class Stage:
-    """The held-out models' scores and the truth about them, shared by all runs of a fold.
+    """The held-out models' scores, the truth about them and the banks, for all runs of a fold.
 
     Parameters
     ----------
     fold : Fold
     protocol : Protocol
-    whole : Benchmark
-        Scores of all models.
-    calibration : mapping of task to ScoreTable
-        Scores of the models that calibrate.
-    banks : mapping
+    whole, tested : Benchmark
+        Scores of all models to calibrate on, and to test by.
+
+    Attributes
+    ----------
+    banks : dict
         Banks by key of the method, then by task.
+    warnings : list of str
+        Warnings of the calibrations.
+    seconds : dict of str to float
+        How long each method calibrated; methods that share a bank count once.
     """
 
-    def __init__(
-        self,
-        fold: Fold,
-        protocol: Protocol,
-        whole: Benchmark,
-        calibration: Mapping[str, ScoreTable],
-        banks: Mapping[Any, Banks],
-    ) -> None:
-        self.fold, self.protocol, self.banks = fold, protocol, banks
-        self.held = whole.select(fold.holdout)
+    def __init__(self, fold: Fold, protocol: Protocol, whole: Benchmark, tested: Benchmark) -> None:
+        self.fold, self.protocol = fold, protocol
+        tables = whole.calibration(fold.calibration)
+        if protocol.item_scaling:  # the held-out models have no part in it
+            scaled = Benchmark(tables, whole.share).scaled_by(tables)
+            tested, tables = tested.scaled_by(tables), dict(scaled.tables)
+        self.calibration, self.held = tables, tested.select(fold.holdout)
         self.scores = self.held.scores
         self.truth = Truth.of(self.held)
         self.column = {item: n for n, item in enumerate(self.held.items)}
         self.row = {model: n for n, model in enumerate(fold.holdout)}
-        self.calibration = calibration
+        self.banks: dict[Any, dict[str, ItemBank]] = {}
+        self.warnings: list[str] = []
+        self.seconds: dict[str, float] = {}
+        for method in protocol.methods:
+            if method.bank is not None and method.bank_key not in self.banks:
+                start = time.perf_counter()
+                self.banks[method.bank_key] = {task: self._bank(method, task) for task in tables}
+                self.seconds[method.name] = time.perf_counter() - start
+
+    def _bank(self, method: Method, task: str) -> ItemBank:
+        """Return a bank for the method, blank with all items if it does not calibrate."""
+        assert method.bank is not None
+        table = self.calibration[task]
+        if not method.calibrates:
+            return ItemBank.blank(
+                self.held.tables[task].doc_ids, method=method.bank,
+                task=table.task, metric=table.metric, scale=table.scale,
+            )  # fmt: skip
+        bank = calibrate(table, method=method.bank, **method.calibrate)
+        self.warnings += [w for w in bank.warnings if w not in table.warnings]
+        return bank
 
     def play(self) -> list[Replay]:
         """Let every method rank the held-out models, at every level of spending."""
-        outcomes: list[Replay] = []
-        seeds = range(len(self.fold.prices))
+        methods, seeds = self.protocol.methods, range(len(self.fold.prices))
         if self.protocol.spend == "fixed":
-            for method in self.protocol.methods:
-                for seed in seeds:
-                    outcomes += self._at_fixed_numbers(method, seed)
-            return outcomes
+            return [o for m in methods for seed in seeds for o in self._at_fixed_numbers(m, seed)]
+        outcomes: list[Replay] = []
         # The paper's method runs first, because the others may spend what it spent.
-        ordered = sorted(self.protocol.methods, key=lambda m: m.name != "paper")
+        ordered = sorted(methods, key=lambda m: m.name != "paper")
         for level in self.protocol.levels:
             played: dict[str, list[Replay]] = {}
             for method in ordered:
                 runs = [self._within_budget(method, seed, level, played) for seed in seeds]
                 played[method.name] = runs
                 outcomes += runs
-        return outcomes
+        place = {method.name: n for n, method in enumerate(methods)}
+        return sorted(outcomes, key=lambda o: place[o.method])
 
     def _within_budget(
         self, method: Method, seed: int, level: float | None, played: Mapping[str, list[Replay]]
@@ -293,10 +280,10 @@ class Stage:
             yield
 
     def _outcome(self, run: Callable[..., Replay], ranker: Ranker, **more: Any) -> Replay:
-        ranking = ranker.result()
+        ranking = ranker.result(parts=False)
         items = {model: tuple(had) for model, had in ranking.items.items()}
         return run(
-            Claim.of(ranker, ranking, self.fold.holdout),
+            Claim.of(ranking.verdicts, np.array([ranking.interval(m) for m in self.fold.holdout])),
             cost=sum(ranking.cost.values()),
             items=sum(map(len, items.values())),
             items_of=items,
