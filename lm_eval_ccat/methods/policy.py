@@ -13,10 +13,12 @@ from scipy.special import stdtrit
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from .belief import BENCHMARK, Belief, Floats, References
+from .belief import BENCHMARK, Belief, Floats, Places, References
 
 Mask = NDArray[np.bool_]
 Items = Sequence[int]
+
+_DIGITS = 10  # in which equal values agree; sums of the same terms differ from about the 12th on
 
 
 @dataclass(frozen=True)
@@ -258,19 +260,47 @@ class Policy(ABC):
         """
 
 
-def largest(values: Floats, k: int) -> list[int]:
-    """Return positions of the `k` largest finite values, largest first, ties in order.
+def rounded(values: Floats) -> Floats:
+    """Return values relative to the largest, without the digits that rounding errors reach.
+
+    Values that would be equal in exact arithmetic are then equal, so that whoever compares or sorts
+    them does not depend on the order in which a processor adds.
 
     Examples
     --------
-    >>> largest(np.array([1.0, 3.0, -np.inf, 3.0]), 2)
-    [1, 3]
+    >>> float(np.argmax([0.3, 0.1 + 0.2])), float(np.argmax(rounded(np.array([0.3, 0.1 + 0.2]))))
+    (1.0, 0.0)
     """
+    most = float(np.abs(values).max(initial=1e-300, where=np.isfinite(values)))
+    return np.asarray(np.round(values / most, _DIGITS))
+
+
+def lots(seed: Items, n_items: int) -> Places:
+    """Return the items in the random order in which `largest` takes those of equal value."""
+    return np.random.default_rng([*seed, 7]).permutation(n_items)
+
+
+def largest(values: Floats, k: int, lots: Places) -> list[int]:
+    """Return positions of the `k` largest finite values, largest first.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    k : int
+    lots : ndarray of int, shape (n,)
+        All positions, in the order in which those of equal value are taken.
+
+    Examples
+    --------
+    >>> largest(np.array([1.0, 0.3, -np.inf, 0.1 + 0.2, 0.3]), 3, np.array([4, 3, 2, 1, 0]))
+    [0, 4, 3]
+    """
+    values = rounded(values[lots])
     if k == 1:
-        return [int(values.argmax())]
+        return [int(lots[values.argmax()])]
     k = min(k, int(np.isfinite(values).sum()))
     near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
-    return [int(i) for i in near[np.argsort(-values[near], kind="stable")][:k]]
+    return [int(i) for i in lots[near[np.argsort(-values[near], kind="stable")][:k]]]
 
 
 def check_score(score: float, item: int, *, seen: bool) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..methods.belief import Floats
-from ..methods.policy import Choice
+from ..methods.policy import Choice, rounded
 from . import audit
 from .ledger import Account
 from .standing import Standing
@@ -175,11 +175,11 @@ class Turns:
         return None if worth[turn.model] < least * max(worth.values()) else turn
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
-        """Return how much the next item of each model is worth for its price."""
+        """Return how much the next item of each model is worth, relative to the largest."""
         pending = [tuple(self.ledger.accounts[j].pending) for j in models]
         standing = self.standing
         worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
-        return dict(zip(models, worth.tolist()))
+        return dict(zip(models, rounded(worth).tolist()))
 
     # -- which item ---------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..methods.belief import BENCHMARK, Belief, Floats
-from ..methods.policy import Choice, Policy
+from ..methods.policy import Choice, Policy, rounded
 from .contents import Contents, OutcomeState, Task
 
 #: Fewest models in all banks for a prior across tasks.
@@ -491,7 +491,7 @@ class WeightedSum:
         ready = [n for n, t in enumerate(self._terms) if available[t.task.where].any()]
         at = ready[0]
         if len(ready) > 1:
-            at = ready[int(np.argmax(self._gain([model], [pending])[ready, 0]))]
+            at = ready[int(np.argmax(rounded(self._gain([model], [pending])[ready, 0])))]
         term = self._terms[at]
         where, outcome = term.task.where, term.states[0]
         here = available[where]
@@ -500,7 +500,7 @@ class WeightedSum:
                 w * w * b.variance[model, model] if (here & o.outcome.bank.kept).any() else -1.0
                 for o, b, w in zip(term.states, term.beliefs(BENCHMARK), term.weights.tolist())
             ]
-            outcome = term.states[int(np.argmax(worth))]
+            outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
         flying = [i - where.start for i in pending if where.start <= i < where.stop]
         kept = here & outcome.outcome.bank.kept
         chosen = outcome.policy.next(model, kept, flying, price[where], k)

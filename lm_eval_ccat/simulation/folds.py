@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..bank.bank import family_of
 from ..errors import ScoreTableError, UsageError
+from ..methods.policy import rounded
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
@@ -254,7 +255,7 @@ def hold_outs(
         raise UsageError(f"no kind of folds {kind!r}; there are {', '.join(KINDS)}")
     new = list(models)
     if kind == "frontier":
-        best = np.argsort(-means, kind="stable")[: max(-(-len(models) // 3), size)]
+        best = np.argsort(-rounded(means), kind="stable")[: max(-(-len(models) // 3), size)]
         new = [models[i] for i in sorted(best)]
     total, left = len(models), len(models) - (size if kind == "random" else len(new))
     if size < 2:

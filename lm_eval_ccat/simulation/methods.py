@@ -28,6 +28,7 @@ from ..methods.curves import fit_abilities
 from ..methods.method import method as registered
 from ..methods.method import method_of
 from ..methods.method import names as registered_names
+from ..methods.policy import rounded
 from ..plugins import did_you_mean
 from .judging import Claim, Floats
 
@@ -214,7 +215,7 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
     correlation = np.divide(
         (dy * dr).sum(axis=0), norm, out=np.full(y.shape[1], -np.inf), where=usable
     )
-    return np.argsort(-correlation, kind="stable")
+    return np.argsort(-rounded(correlation), kind="stable")
 
 
 # -- paired t-tests ----------------------------------------------------------------------------

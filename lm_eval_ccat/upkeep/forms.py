@@ -34,6 +34,7 @@ from ..bank.file import plain, read_json
 from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
+from ..methods.policy import rounded
 from ..metrics.scale import Scale
 from ..scores import ScoreTable
 from ..scores.table import reader_of
@@ -346,7 +347,7 @@ class _Covariance:
         rows: list[Floats] = []
         for _ in range(n_items):
             gain = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
-            i = int(np.argmax(np.where(free, gain, -np.inf)))
+            i = int(np.argmax(rounded(np.where(free, gain, -np.inf))))
             q = self.column(i)
             for row in rows:
                 q = q - row[i] * row

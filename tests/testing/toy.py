@@ -45,7 +45,7 @@ class ToyPolicy(Policy):
 
     def next(self, model, available, pending, price, k=1):
         worth = np.where(available, self._mean * (1 - self._mean), -np.inf)
-        return [Choice(i) for i in largest(worth, k)]
+        return [Choice(i) for i in largest(worth, k, np.arange(len(worth)))]
 
     def priorities(self, belief, models, pending, prices):
         n = [len(self.scores[j]) + len(wait) + 1 for j, wait in zip(models, pending)]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..belief import Belief, Floats
-from ..policy import Items, Mask, largest
+from ..policy import Items, Mask, largest, lots
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved
 
@@ -292,7 +292,7 @@ class Field:
         Of the bank.
     n_models : int
     seed : int, optional
-        Of the draws.
+        Of the draws, and of the order in which equally informative items are chosen.
     item_price : float, optional
         Power of an item's price that the gain of a chosen item is divided by.
     draws : bool, optional
@@ -311,6 +311,7 @@ class Field:
         self.sequence = Sequence(model.items.n_items, seed, model.kept)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
+        self._lots = lots((seed, 0), model.items.n_items)
         self._joint = Joint()
         # Models that it does not know as they are, in the order of their last scores.
         self._changed: dict[int, None] = {}
@@ -391,14 +392,16 @@ class Field:
         if wanted is not True:
             free = available & sequence.left
             gains = self._gains(a, price, pending)
-            chosen = largest(np.where(free if free.any() else available, gains, -np.inf), k)
+            among = free if free.any() else available
+            chosen = largest(np.where(among, gains, -np.inf), k, self._lots)
             if wanted is None:
                 wanted = self._draw_tells_more(chosen[0])
         if wanted:
             item, probability = sequence.draw(self.sizes())
             if available[item]:
                 return [item], probability
-            chosen = largest(np.where(available, self._gains(a, price, pending), -np.inf), k)
+            gains = np.where(available, self._gains(a, price, pending), -np.inf)
+            chosen = largest(gains, k, self._lots)
         return chosen, None
 
     def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:

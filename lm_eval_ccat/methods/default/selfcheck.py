@@ -19,7 +19,7 @@ import numpy as np
 
 from ..belief import Belief, Floats, Places
 from ..calibration import FEW_MODELS
-from ..policy import Mask
+from ..policy import Mask, rounded
 from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
 from .field import Field, Look
 from .items import fit_items
@@ -88,6 +88,7 @@ def groups(
     names : sequence of str, optional
         Of the models, where there are many: tasks of one suite then replay the same ones.
     """
+    mean = rounded(mean)
     order = np.argsort(-mean, kind="stable")
     n = len(order)
     k = min(_GROUPS, n // 2)
@@ -216,7 +217,7 @@ def _enough(rest: Places, mean: Floats, n_items: int) -> Places:
     most = int(np.clip(_ENOUGH_CELLS // n_items, _FEWEST_FITTED, _MOST_FITTED))
     if len(rest) <= most:
         return rest
-    by_mean = rest[np.argsort(-mean[rest], kind="stable")]
+    by_mean = rest[np.argsort(-rounded(mean[rest]), kind="stable")]
     return np.sort(by_mean[np.linspace(0, len(rest) - 1, most).astype(int)])
 
 
@@ -230,7 +231,7 @@ def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
     out, left = [], field.sequence.left
     for m, r in zip(field.members, _residuals(field, y)):
         v = (m.posterior.kappa * m.posterior.w)[left]
-        for part in np.array_split(np.argsort(v, kind="stable"), min(_BINS, len(v))):
+        for part in np.array_split(np.argsort(rounded(v), kind="stable"), min(_BINS, len(v))):
             out.append((float(v[part].mean()), float(np.mean((r[part] - r.mean()) ** 2))))
     return out
 

@@ -23,15 +23,15 @@ from scipy.special import expit, logit
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
-from ..belief import Floats, Places
+from ..belief import Floats
 from ..method import Fitted, require_scores
-from ..policy import Mask, check_score, largest
+from ..policy import Mask, check_score, largest, lots
 
 CLIP = 1e-6  # scores of ability estimation are kept this far from 0 and 1
 SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
 MIN_MODELS = 3  # below this many models a correlation says nothing, so the item stays
 PRIOR_PRECISION = 1.0 / 25.0
-_SAME = 12  # decimals to which equal information agrees: the last bits of a sum decide nothing
+_ROUNDING = 1e-9  # differences of scores and correlations closer to 0 than this are 0
 #: The authors' jitter: difficulties move by at most this, and by this many standard errors; items
 #: farther than so many standard errors from the ability are not looked at.
 JITTER, JITTER_SE, WITHIN = 0.00148, 0.093, 1.3338
@@ -89,7 +89,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     for at, scores in table.parts():
         theta[at] = logit(np.nanmean(stretched(scores), axis=1))
     correlation = _item_correlation(table, theta)
-    kept = ~(correlation < 0.0)  # NaN (constant item, too few models) stays
+    kept = ~(correlation < -_ROUNDING)  # NaN (constant item, too few models) stays
     if not kept.any():
         raise BankError("no item correlates positively with the models' abilities")
 
@@ -142,7 +142,7 @@ def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
         of_ability += np.einsum("ij,ij->j", dt, dt)
         of_scores += np.einsum("ij,ij->j", dy, dy)
     norm = np.sqrt(of_ability * of_scores)
-    varies = overview.item_high > overview.item_low
+    varies = overview.item_high - overview.item_low > _ROUNDING
     usable = (count >= MIN_MODELS) & varies & (norm > 0.0)
     out: Floats = np.full(len(count), np.nan)
     np.divide(products, norm, out=out, where=usable)
@@ -263,11 +263,6 @@ def rescaling_of(bank: ItemBank, score_range: tuple[float, float] | None = None)
     return Rescaling(low, high)
 
 
-def lots(seed: Sequence[int], n_items: int) -> Places:
-    """Items in the order in which equal ones are taken."""
-    return np.random.default_rng([*seed, 7]).permutation(n_items)
-
-
 class PaperTest:
     """Adaptive test of one model by the one-parameter logistic response model of arXiv:2601.13885.
 
@@ -371,8 +366,7 @@ class PaperTest:
             near = available & (np.abs(difficulty - self.ability) <= WITHIN * self.ability_error)
             available = near if near.any() else available
         gain = information(mu, self._k, full=self._full)
-        gain = np.where(available, np.round(gain / max(float(gain.max()), 1e-300), _SAME), -np.inf)
-        return [int(self._lots[i]) for i in largest(gain[self._lots], k)]
+        return largest(np.where(available, gain, -np.inf), k, self._lots)
 
     def _moved(self) -> Floats:
         """Difficulties, with the jitter if it was asked for."""
