@@ -102,8 +102,9 @@ def _finding(content: RankingContent) -> str:
         if len(line) <= LINE:
             return f"{line}, each {level}"
         return f"{visible_name(may[0])} is the best of {len(order):,} models {level}"
-    among = [p.get("decision") for p in content.get("pairwise", ()) if {p["a"], p["b"]} <= {*may}]
-    if among and set(among) == {"equivalent"}:
+    leaders = set(may)
+    pairs = content.get("pairwise", ())
+    if {p.get("decision") for p in pairs if {p["a"], p["b"]} <= leaders} == {"equivalent"}:
         names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
         return f"{names} are equivalent {level}" + (", the best" * (len(may) < len(order)))
     likely = max(may, key=lambda m: models[m].get("p_best") or 0.0)
