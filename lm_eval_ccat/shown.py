@@ -131,15 +131,17 @@ def visible_values(value: Any, names: Collection[str] = ()) -> Any:
     return value
 
 
-def visible_json(value: Any, indent: int | None = 2) -> str:
+def visible_json(value: Any) -> str:
     r"""Return JSON with misleading characters escaped; it reads back as the same value.
+
+    Objects that JSON does not know are written as their text.
 
     Examples
     --------
     >>> visible_json("a\u202eb")
     '"a\\u202eb"'
     """
-    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     return _MISLEADING.sub(_escape, text)
 
 

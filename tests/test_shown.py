@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare, simulate
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.result import Result
 from lm_eval_ccat.metrics import Scale
@@ -124,6 +125,14 @@ def test_json_reads_back_and_hides_nothing(value) -> None:
     text = visible_json(value)
     assert json.loads(text) == json.loads(json.dumps(value))
     assert visible(text) == text
+
+
+def test_json_that_a_command_prints_keeps_names_as_they_are(tmp_path, capsys) -> None:
+    name, table = "a\u202eb", tmp_path / "t.csv"
+    ScoreTable.from_arrays([[0.1, 0.9, 0.4], [0.5, 0.6, 0.7]], [name, "c"]).write(table)
+    main(["compare", str(table), str(table), "--models", f"{name},c", "--json"])
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["baseline"] == name and "\u202e" not in printed
 
 
 def test_a_name_cannot_forge_an_order() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import re
 import shutil
 import sys
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO, cast
 from ..errors import UsageError
 from ..files import replace_text
 from ..plugins import did_you_mean
+from ..shown import visible_json
 
 WIDTH = 80
 #: Where ``--json`` without a file writes.
@@ -250,7 +250,7 @@ def emit(
         If the file cannot be written.
     """
     if target is not None:
-        text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+        text = visible_json(content)
         if prints_json(target):
             print(text, file=out or sys.stdout, flush=True)
             return
