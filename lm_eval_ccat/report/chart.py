@@ -180,8 +180,26 @@ def label(name: str, longest: int = _LONGEST) -> str:
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
+def element(tag: str, content: str = "", **attributes: Any) -> str:
+    """Return an SVG element; attributes that are None are left out.
+
+    Examples
+    --------
+    >>> element("text", "a", x=1.5, text_anchor="end", fill=None)
+    '<text x="1.5" text-anchor="end">a</text>'
+    """
+    pairs = "".join(
+        f' {key.replace("_", "-")}="{escape(_number(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{tag}{pairs}>{content}</{tag}>" if content else f"<{tag}{pairs}/>"
+
+
 class Chart:
     """A drawing of some size, in pixels; the top left is (0, 0).
+
+    Further keywords of its methods are SVG attributes, with ``_`` for ``-``.
 
     Parameters
     ----------
@@ -192,7 +210,7 @@ class Chart:
     Examples
     --------
     >>> chart = Chart(80, 20, "a dot")
-    >>> chart.dot(10, 10)
+    >>> chart.dot(10, 10, opacity=0.5)
     >>> chart.svg.count("<circle")
     1
     """
@@ -201,60 +219,32 @@ class Chart:
         self.width, self.height, self.words = width, height, words
         self._parts: list[str] = []
 
-    def _add(self, tag: str, content: str = "", **attributes: object) -> None:
-        pairs = "".join(
-            f' {key.replace("_", "-")}="{escape(_number(value))}"'
-            for key, value in attributes.items()
-            if value is not None
-        )
-        self._parts.append(f"<{tag}{pairs}>{content}</{tag}>" if content else f"<{tag}{pairs}/>")
+    def draw(self, tag: str, content: str = "", **attributes: Any) -> None:
+        """Add an SVG element."""
+        self._parts.append(element(tag, content, **attributes))
 
     def text(
-        self, x: float, y: float, words: object, anchor: str | None = None, colour: str = INK,
-        size: float | None = None, bold: bool = False,
+        self, x: float, y: float, words: object, anchor: str | None = None, fill: str = INK,
+        **look: Any,
     ) -> None:  # fmt: skip
         """Write on the base line `y`; `anchor` is "middle", "end", or the start."""
-        self._add(
-            "text", escape(visible_line(words)), x=x, y=y, text_anchor=anchor, fill=colour,
-            font_size=size, font_weight="bold" if bold else None,
-        )  # fmt: skip
+        shown = escape(visible_line(words))
+        self.draw("text", shown, x=x, y=y, text_anchor=anchor, fill=fill, **look)
 
     def line(
-        self, x1: float, y1: float, x2: float, y2: float, colour: str = LINE, width: float = 1,
-        dash: str | None = None, opacity: float | None = None,
+        self, x1: float, y1: float, x2: float, y2: float, stroke: str = LINE, width: float = 1,
+        **look: Any,
     ) -> None:  # fmt: skip
-        """A straight line."""
-        self._add(
-            "line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=colour, stroke_width=width,
-            stroke_dasharray=dash, stroke_opacity=opacity,
-        )  # fmt: skip
+        """Draw a straight line."""
+        self.draw("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=stroke, stroke_width=width, **look)
 
-    def rect(
-        self, x: float, y: float, width: float, height: float, fill: str,
-        stroke: str | None = None, opacity: float | None = None,
-    ) -> None:  # fmt: skip
-        """A rectangle."""
-        self._add(
-            "rect", x=x, y=y, width=width, height=height, fill=fill, stroke=stroke,
-            fill_opacity=opacity,
-        )  # fmt: skip
+    def rect(self, x: float, y: float, width: float, height: float, fill: str, **look: Any) -> None:
+        """Draw a rectangle."""
+        self.draw("rect", x=x, y=y, width=width, height=height, fill=fill, **look)
 
-    def dot(
-        self, x: float, y: float, r: float = 3.5, fill: str = ACCENT, opacity: float | None = None
-    ) -> None:
-        """A filled circle."""
-        self._add("circle", cx=x, cy=y, r=r, fill=fill, fill_opacity=opacity)
-
-    def path(
-        self, d: str, stroke: str | None = None, fill: str = "none", width: float = 1.8,
-        opacity: float | None = None,
-    ) -> None:  # fmt: skip
-        """An SVG path, in pixels."""
-        if d:
-            stroke_width = None if stroke is None else width
-            self._add(
-                "path", d=d, stroke=stroke, fill=fill, stroke_width=stroke_width, opacity=opacity
-            )
+    def dot(self, x: float, y: float, r: float = 3.5, fill: str = ACCENT, **look: Any) -> None:
+        """Draw a filled circle."""
+        self.draw("circle", cx=x, cy=y, r=r, fill=fill, **look)
 
     @property
     def svg(self) -> str:
@@ -335,7 +325,7 @@ class Panel:
         self.chart, self._left, self._top = chart, x, y
         self._box = Box(across, up or between(0.0, 1.0), width, height)
         if title:
-            chart.text(x, y - 9, title, size=12, bold=True)
+            chart.text(x, y - 9, title, font_size=12, font_weight="bold")
         for tick in across.marks():
             at = x + width * tick["at"] / 100.0
             chart.line(at, y, at, y + height)
@@ -356,29 +346,26 @@ class Panel:
         return self._top + self._box.y(value)
 
     def curve(
-        self, xs: Sequence[float], ys: Sequence[float], colour: str = ACCENT, dots: bool = False,
-        width: float = 1.8, opacity: float | None = None,
+        self, xs: Sequence[float], ys: Sequence[float], stroke: str = ACCENT, dots: bool = False,
+        stroke_width: float = 1.8, **look: Any,
     ) -> None:  # fmt: skip
-        """A line through points, cut off at the edges; a NaN breaks it."""
-        self._inside(self._box.line(xs, ys), stroke=colour, width=width, opacity=opacity)
+        """Draw a line through points, cut off at the edges; a NaN breaks it."""
+        path = self._box.line(xs, ys)
+        self._inside(path, stroke=stroke, fill="none", stroke_width=stroke_width, **look)
         for x, y in zip(xs, ys) if dots else ():
             if math.isfinite(y):
-                self.chart.dot(self.x(x), self.y(y), 2.8, colour)
+                self.chart.dot(self.x(x), self.y(y), 2.8, stroke)
 
     def band(
         self, xs: Sequence[float], high: Sequence[float], low: Sequence[float] | None = None,
-        colour: str = ACCENT, opacity: float = 0.13,
+        fill: str = ACCENT, opacity: float = 0.13,
     ) -> None:  # fmt: skip
-        """The area between two lines, or down to the bottom, cut off at the edges."""
-        self._inside(self._box.area(xs, high, low), fill=colour, opacity=opacity)
+        """Fill the area between two lines, or down to the bottom, cut off at the edges."""
+        self._inside(self._box.area(xs, high, low), fill=fill, opacity=opacity)
 
-    def _inside(self, d: str, **look: Any) -> None:
-        inner = Chart(self._box.width, self._box.height)
-        inner.path(d, **look)
-        self.chart._add(
-            "svg", "".join(inner._parts), x=self._left, y=self._top, width=inner.width,
-            height=inner.height,
-        )  # fmt: skip
+    def _inside(self, path: str, **look: Any) -> None:
+        box, drawn = self._box, element("path", d=path, **look) if path else ""
+        self.chart.draw("svg", drawn, x=self._left, y=self._top, width=box.width, height=box.height)
 
 
 def _number(value: object) -> str:

@@ -92,7 +92,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
         chart.text(x, 14, title, "end", SOFT)
     for n, r in enumerate(rows):
         if r.tie is not None:
-            chart.rect(left, 24 + step * n, _PLOT, step, TIE_FILL, opacity=0.6)
+            chart.rect(left, 24 + step * n, _PLOT, step, TIE_FILL, fill_opacity=0.6)
     scale = axis([v for r in rows for v in r.row["interval"]], 5)
     panel = Panel(chart, (left, 20, _PLOT, bottom - 20), scale)
     for n, (name, r) in enumerate(zip(names, rows)):
@@ -109,7 +109,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     less = isinstance(ranking, StoredRun) and not ranking.scale.higher_is_better
     tied = ", shaded where not decided" if content["ties"] else ""
     chart.text(
-        (left + right) / 2, bottom + 32, anchor="middle", colour=SOFT,
+        (left + right) / 2, bottom + 32, anchor="middle", fill=SOFT,
         words=f"{metric}, {100 * content['confidence']:g}% interval"
         + " (lower is better)" * less + tied,
     )  # fmt: skip
@@ -126,19 +126,19 @@ def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
     left = 24 + LETTER * max(map(len, names), default=4)
     size = side * len(order)
     chart = Chart(left + size + 20, size + 60, "How probably each model is better than each other")
-    chart.text(left, 14, "P(row better than column), %", colour=SOFT)
+    chart.text(left, 14, "P(row better than column), %", fill=SOFT)
     for n, name in enumerate(names):
         small = None if side >= 11 else max(3.0, side)
-        chart.text(left - 8, 30 + side * (n + 0.5) + 4, name, "end", size=small)
+        chart.text(left - 8, 30 + side * (n + 0.5) + 4, name, "end", font_size=small)
         if len(order) <= NUMBERS:
             chart.text(left + side * (n + 0.5), size + 46, str(n + 1), "middle", SOFT)
     for pair in content["pairwise"]:
         p, x, y = pair["p"], left + side * place[pair["b"]], 30 + side * place[pair["a"]]
         decided = pair.get("decision") == "decided" and len(order) <= NUMBERS
         strength = round(abs(p - 0.5) * 1.4, 3)
-        chart.rect(x, y, side, side, ACCENT if p > 0.5 else BAD, opacity=strength)
+        chart.rect(x, y, side, side, ACCENT if p > 0.5 else BAD, fill_opacity=strength)
         if decided:
-            chart.rect(x + 1.5, y + 1.5, side - 3, side - 3, "none", INK)
+            chart.rect(x + 1.5, y + 1.5, side - 3, side - 3, "none", stroke=INK)
         if len(order) <= NUMBERS:
             chart.text(x + side / 2, y + side / 2 + 4, whole_percent(p), "middle")
     return chart
@@ -189,12 +189,12 @@ def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
     estimates = panel("estimates", (50, 30, 400, 300), f"Estimate of {metric}")
     places = panel("places", (490, 30, 260, 300), "Place in the order")
     for name, index in reversed(laid["colours"].items()):
-        look: dict[str, Any] = {"colour": SOFT, "width": 0.7, "opacity": 0.4}
+        look: dict[str, Any] = {"stroke": SOFT, "stroke_width": 0.7, "opacity": 0.4}
         if index is not None:
-            look = {"colour": COLOURS[index % len(COLOURS)]}
-            estimates.band(xs, past.high[name], past.low[name], opacity=0.09, **look)
+            look = {"stroke": COLOURS[index % len(COLOURS)]}
+            estimates.band(xs, past.high[name], past.low[name], look["stroke"], 0.09)
             if last := past.ranks[name][-1]:
-                chart.text(758, places.y(last) + 4, label(name, 26), **look)
+                chart.text(758, places.y(last) + 4, label(name, 26), fill=look["stroke"])
         estimates.curve(xs, past.estimates[name], **look)
         places.curve(xs, laid["ranks"][name], **look)
     for left, name, title in (
@@ -292,10 +292,7 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     items: dict[str, list[int]] = {m: [] for m in run.tested}
     for answer in run.answers:
         items[answer.model].append(bank.index[answer.doc])
-    box = Box(
-        between(float(grid[0]), float(grid[-1]), 6),
-        between(0.0, float(total.max()) * 1.08 or 1.0, 3),
-    )
+    box = _box_of(grid, total)
 
     def places(locations: Floats) -> list[float]:
         """Per cent of the axis; places on one another are drawn once."""
@@ -322,6 +319,23 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     }
 
 
+def _box_of(grid: Floats, total: Floats) -> Box:
+    """The axes of an information curve."""
+    up = between(0.0, 1.08 * float(total.max()) or 1.0, 3)
+    return Box(between(float(grid[0]), float(grid[-1]), 6), up)
+
+
+def _draw_information(
+    chart: Chart, place: tuple[float, float, float, float], grid: Floats, total: Floats, title: str
+) -> Panel:
+    """Draw an information curve on a part of a chart."""
+    box, xs, ys = _box_of(grid, total), grid.tolist(), total.tolist()
+    panel = Panel(chart, place, box.across, box.up, title, "ability (logits)")
+    panel.band(xs, ys, opacity=0.14)
+    panel.curve(xs, ys)
+    return panel
+
+
 def plot_information(run: StoredRun) -> Chart:
     """Plot the bank's information over ability, with every model's ability and items below it."""
     laid = information_chart(run)
@@ -329,12 +343,9 @@ def plot_information(run: StoredRun) -> Chart:
     left = 34 + LETTER * max(map(len, names), default=4)
     bottom = 300 + 20 * len(names)
     chart = Chart(left + 520, bottom + 20, "Where on the ability scale the bank's items are of use")
-    panel = Panel(
-        chart, (left, 30, 500, 220), laid["box"].across, laid["box"].up,
-        "Information of all items", "ability (logits)",
-    )  # fmt: skip
-    panel.band(laid["abilities"], laid["total"], opacity=0.14)
-    panel.curve(laid["abilities"], laid["total"])
+    grid, total = np.array(laid["abilities"]), np.array(laid["total"])
+    place, title = (left, 30, 500, 220), "Information of all items"
+    panel = _draw_information(chart, place, grid, total, title)
     for n, (name, row) in enumerate(zip(names, laid["rows"])):
         y, ability, error = 300 + 20 * n, row["ability"], row["error"]
         chart.text(left - 8, y + 4, name, "end")
@@ -354,19 +365,8 @@ def plot_bank(bank: ItemBank) -> Chart:
     """
     chart = Chart(880, 320, "The items of a bank")
     grid, total, _ = information_curve(bank, np.array([]))
-    up = between(0.0, 1.08 * float(total.max()) or 1.0, 4)
     title = "Information of all items (1 / logit²)"
-    panel = Panel(
-        chart, (490, 30, 340, 230), between(float(grid[0]), float(grid[-1]), 6), up, title,
-        "ability (logits)",
-    )  # fmt: skip
-    panel.band(grid.tolist(), total.tolist())
-    panel.curve(grid.tolist(), total.tolist())
-    _draw_items(chart, bank)
-    return chart
-
-
-def _draw_items(chart: Chart, bank: ItemBank) -> None:
+    _draw_information(chart, (490, 30, 340, 230), grid, total, title)
     hard, sharp = difficulty(bank)[bank.kept], discrimination(bank)[bank.kept]
     box = (60, 30, 340, 230)
     across = axis(np.nanquantile(hard, [0.01, 0.99]).tolist(), 6)
@@ -380,13 +380,14 @@ def _draw_items(chart: Chart, bank: ItemBank) -> None:
         for n, low, high in zip(count.tolist(), edges, edges[1:]):
             top = panel.y(n)
             chart.rect(panel.x(low), top, panel.x(high) - panel.x(low), panel.y(0) - top, ACCENT)
-        return
+        return chart
     title = f"Difficulty and discrimination of {len(hard):,} items"
     panel = Panel(chart, box, across, axis(sharp.tolist(), 5), title, "difficulty (logits)")
     step = max(1, len(hard) // MOST_POINTS)
     for at, up in zip(hard[::step].tolist(), sharp[::step].tolist()):
         if across.low <= at <= across.high:
-            chart.dot(panel.x(at), panel.y(up), 2, opacity=0.4)
+            chart.dot(panel.x(at), panel.y(up), 2, fill_opacity=0.4)
+    return chart
 
 
 # -- replays --------------------------------------------------------------------------------------
@@ -440,7 +441,9 @@ def plot_simulation(*simulations: Any) -> Chart:
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
         chart.text(832, 40 + 18 * n, method)
     if wanted:
-        chart.line(450, right.y(100 * wanted), 790, right.y(100 * wanted), SOFT, 1, "4 3")
+        chart.line(
+            450, right.y(100 * wanted), 790, right.y(100 * wanted), SOFT, stroke_dasharray="4 3"
+        )
     return chart
 
 
