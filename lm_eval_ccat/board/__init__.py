@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from .adding import add, init, place
+from .adding import add, init
 from .checking import Checked, check
-from .folder import Board, BoardRow, BoardStanding, TaskScore, standing
+from .folder import Board
+from .ledger import BoardRow, TaskScore
+from .placing import place
 from .publish import publish
+from .standing import BoardStanding, standing
 
 __all__ = [
     "Board",

@@ -20,16 +20,8 @@ from ..ranker import Ranking
 from ..runs.directory import book_of, header_of
 from ..runs.journal import JournalFile
 from ..scores import ScoreTable
-from .folder import (
-    ESTIMATE,
-    Board,
-    BoardRow,
-    TaskScore,
-    average,
-    metric_of,
-    offered,
-    sha256_of,
-)  # fmt: skip
+from .folder import Board, average, metric_of, offered
+from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 JOURNAL = "journal.jsonl"
 SOUND, OLDER, REFUSED = "sound", "older", "refused"

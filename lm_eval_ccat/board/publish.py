@@ -19,7 +19,9 @@ from ..report.page import asset, environment, own_files
 from ..report.tables import script_json
 from ..shown import visible_line
 from .checking import broken_evidence
-from .folder import Board, BoardRow, BoardStanding, Placed, standing
+from .folder import Board
+from .ledger import BoardRow
+from .standing import BoardStanding, Placed, standing
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6

@@ -14,7 +14,7 @@ from worlds.bench import TASK, Bench, make_bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.board import Board, adding, init, place
+from lm_eval_ccat.board import Board, init, place, placing
 
 #: In place of the seed that nobody can guess.
 SEED = 7
@@ -65,7 +65,7 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     full = folder / "full.parquet"
     replace(ScoreTable.read(folder / "known.parquet"), task=TASK).write(full)
     with CompletionsServer(bench.outputs) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adding, "randbits", lambda bits: SEED)
+        patch.setattr(placing, "randbits", lambda bits: SEED)
         world = World(bench, server, folder / "board")
         init(world.board, full, name="Shares")
         place(world.board, world.config(["m01", "m07"]), link="https://example.org/{model}")
@@ -76,7 +76,7 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture
 def world(shared_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The world with a board that the test may change."""
-    monkeypatch.setattr(adding, "randbits", lambda bits: SEED)
+    monkeypatch.setattr(placing, "randbits", lambda bits: SEED)
     shutil.copytree(shared_world.board, tmp_path / "board")
     return replace(shared_world, board=tmp_path / "board")
 

@@ -14,7 +14,9 @@ from worlds.bench import TASK
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
-from lm_eval_ccat.board.folder import BoardLedger, BoardRow, not_comparable, offered, sha256_of
+from lm_eval_ccat.board.folder import offered
+from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
+from lm_eval_ccat.board.standing import not_comparable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.result import Observer
@@ -215,7 +217,7 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     config = world.config(["m03"], name="late")
     with pytest.raises(RunError, match="run the same command to continue"):
         place(board, config, observer=Impatient())
-    monkeypatch.setattr("lm_eval_ccat.board.adding.randbits", lambda bits: 9)
+    monkeypatch.setattr("lm_eval_ccat.board.placing.randbits", lambda bits: 9)
     [row] = place(board, config).rows
     assert row.model == "m03" and "seed:7" in row.signature, "the seed that it began with"
     assert verdicts(board)["m03"] == "sound"

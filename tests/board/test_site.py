@@ -21,7 +21,7 @@ from worlds.browser import (
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, standing
-from lm_eval_ccat.board.folder import sha256_of
+from lm_eval_ccat.board.ledger import sha256_of
 
 MODELS, TASKS = 1_000, ("alpha", "beta", "gamma")
 EVIL = "<img src=x onerror='window.pwned=1'>\u202eevil"

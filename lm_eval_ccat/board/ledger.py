@@ -1,0 +1,286 @@
+"""The ledger of a board: its rows, and the chain that shows whether one was changed.
+
+Each line of the ledger ends with a link of a chain: the SHA-256 of the link before it and of the
+line's own text. Changing, removing or inserting a line breaks the chain at that place. If the whole
+file is rewritten, its last link differs from the one that was published before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import RunError
+from ..files import sync_file
+
+FULL, ESTIMATE = "full", "estimate"
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    """A model's score on one task, on the metric's own scale.
+
+    Attributes
+    ----------
+    score, low, high : float
+        Mean over the benchmark, or its estimate, and the ends of its interval; all three are equal
+        for full results.
+    items, documents : int
+        Number of documents that were run, and of all documents of that benchmark.
+    metric : str
+        The metric with its filter.
+    version : str or None
+        The task's version, as the harness writes it.
+    evidence, sha256 : str
+        The file in the board's folder that proves the score (a run's journal, or scores), and its
+        hash.
+    bank : str or None
+        SHA-256 of the bank behind an estimate.
+    changed : int
+        Number of documents whose hash differs from that in the board's bank.
+    """
+
+    score: float
+    low: float
+    high: float
+    items: int
+    documents: int
+    metric: str
+    evidence: str = ""
+    sha256: str = ""
+    version: str | None = None
+    bank: str | None = None
+    changed: int = 0
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One line of the ledger: what one model scored at one time.
+
+    Attributes
+    ----------
+    model : str
+    kind : {"full", "estimate"}
+    score, low, high : float
+        Score over all tasks and its interval, on the board's scale.
+    tasks : dict of str to TaskScore
+    date : str
+        Date of the row, in ISO 8601.
+    signature : str
+        The settings that reproduce the figure, in one line.
+    made_by : str
+        Version of this package that computed the figure.
+    confidence : float or None
+        Two-sided confidence level of the interval; None for full results.
+    shares : dict of str to float
+        Weight of each task in `score`.
+    asked : dict of str to list
+        For estimates, the items of each task that were shown to the model.
+    reserve : list of int, or None
+        The part of the items that was held back, and the number of parts.
+    in_journal : str
+        The model's name in its journal, if it differs.
+    link : str
+        Address of a page about the model.
+
+    Examples
+    --------
+    >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
+    >>> row = BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")
+    >>> BoardRow.from_dict(row.to_dict()) == row, row.items, row.documents
+    (True, 9, 9)
+    """
+
+    model: str
+    kind: str
+    score: float
+    low: float
+    high: float
+    tasks: dict[str, TaskScore]
+    date: str
+    signature: str = ""
+    made_by: str = ""
+    confidence: float | None = None
+    shares: dict[str, float] = field(default_factory=dict)
+    asked: dict[str, list[Any]] = field(default_factory=dict)
+    reserve: list[int] | None = None
+    in_journal: str = ""
+    link: str = ""
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the score is an estimate from some of the documents."""
+        return self.kind == ESTIMATE
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """The hash of each file that proves the row."""
+        return {one.evidence: one.sha256 for one in self.tasks.values()}
+
+    @property
+    def items(self) -> int:
+        """Number of documents that were run, over all tasks."""
+        return sum(one.items for one in self.tasks.values())
+
+    @property
+    def documents(self) -> int:
+        """Number of documents of the benchmark, over all tasks."""
+        return sum(one.documents for one in self.tasks.values())
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the row as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> BoardRow:
+        """Make a row from `to_dict`'s values; ignore unknown keys, which later versions may add."""
+        fields = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
+        tasks = {str(t): TaskScore(**one) for t, one in fields.pop("tasks").items()}
+        row = cls(tasks=tasks, **fields)
+        if row.kind not in (FULL, ESTIMATE) or not isinstance(row.model, str) or not tasks:
+            raise ValueError(f"a row of kind {row.kind!r} for model {row.model!r}")
+        return row
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """A line of the ledger.
+
+    Attributes
+    ----------
+    number : int
+        Line number, from 1.
+    row : BoardRow or None
+        None if the line cannot be read.
+    model : str
+        The row's model; "" if it cannot be read.
+    link : str
+        The link of the chain at the end of the line.
+    damage : str
+        How the line was damaged or changed; "" if it is sound.
+    """
+
+    number: int
+    row: BoardRow | None
+    model: str
+    link: str
+    damage: str = ""
+
+
+class BoardLedger:
+    """The ledger: the file of a board's rows.
+
+    Parameters
+    ----------
+    path : path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = BoardLedger(Path(folder, "ledger.jsonl"))
+    ...     ledger.append([BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")])
+    ...     [(line.number, line.model, line.damage) for line in ledger.lines()]
+    [(1, 'a', '')]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[LedgerLine]:
+        """Read every line, and what is wrong with it.
+
+        Raises
+        ------
+        RunError
+            If the file cannot be read.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"{self.path}: cannot read the ledger ({error})") from error
+        parsed: list[LedgerLine] = []
+        for number, line in enumerate(filter(None, text.split("\n")), 1):
+            parsed.append(_read(number, line, parsed[-1].link if parsed else ""))
+        return parsed
+
+    def rows(self) -> list[BoardRow]:
+        """Read every row.
+
+        Raises
+        ------
+        RunError
+            If a line is damaged or the chain is broken; the message names the first such line.
+        """
+        lines = self.lines()
+        for line in lines:
+            if line.damage:
+                raise RunError(
+                    f"{self.path}, line {line.number} (model {line.model!r}): {line.damage}; "
+                    "restore the file from git, `lm-eval-ccat board check` names every such row"
+                )
+        return [line.row for line in lines if line.row is not None]
+
+    def head(self) -> str:
+        """Return the last link of the chain; "" for an empty ledger."""
+        lines = self.lines()
+        return lines[-1].link if lines else ""
+
+    def append(self, rows: Iterable[BoardRow]) -> None:
+        """Append rows; they are on disk when this returns.
+
+        Raises
+        ------
+        RunError
+            If the ledger is damaged or cannot be written.
+        """
+        self.rows()
+        link, text = self.head(), ""
+        for row in rows:
+            link, line = _sealed(row.to_dict(), link)
+            text += f"{line}\n"
+        try:
+            with self.path.open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                sync_file(stream.fileno())
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot write ({error.strerror or error})") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file; "" if there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _sealed(values: Mapping[str, Any], before: str) -> tuple[str, str]:
+    """Return a row's link of the chain, and its line."""
+    body = json.dumps(values, allow_nan=False)
+    text = f"{before}\n{body}".encode("utf-8", "surrogatepass")
+    link = hashlib.sha256(text).hexdigest()
+    return link, f'{body[:-1]}, "chain": "{link}"}}'
+
+
+def _read(number: int, text: str, before: str) -> LedgerLine:
+    try:
+        values = json.loads(text)
+        link, model = str(values.pop("chain", "")), str(values.get("model", ""))
+        whole = text == _sealed(values, before)[1]
+    except (ValueError, AttributeError, RecursionError):
+        return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
+    damage = "" if whole else "the chain is broken: the row was changed, or rows before it were"
+    try:
+        return LedgerLine(number, BoardRow.from_dict(values), model, link, damage)
+    except (KeyError, TypeError, ValueError) as error:
+        damage = damage or f"the row is of another form ({error})"
+        return LedgerLine(number, None, model, link, damage)

@@ -1,0 +1,259 @@
+"""Place models among those of a board, by some of the documents."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from secrets import randbits
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..bank import ItemBank, SuiteBank
+from ..errors import RunError, UsageError
+from ..files import safe_name
+from ..runs.directory import RunDirectory, banks_at
+from ..runs.journal import Record
+from ..scores import ScoreTable
+from .adding import THERE, Added, check_link, tables_of
+from .checking import JOURNAL, figures_of, tasks_of
+from .folder import Board, offered
+from .ledger import sha256_of
+from .standing import standing
+
+
+def place(
+    board: Board | str | Path,
+    source: Mapping[str, Any] | str | Path,
+    *,
+    name: str | None = None,
+    link: str = "",
+    observer: Any = None,
+) -> Added:
+    """Place models among those of a board.
+
+    Parameters
+    ----------
+    board : Board or path
+    source : mapping or path
+        One of three: a configuration as for `rank`, whose models are asked (the board sets tasks,
+        banks, ``max_items`` and ``exposure``; an interrupted run is continued); the directory of a
+        run that `rank` or `run` made with the board's banks; or logs of models that were run on
+        some of the documents.
+    name : str, optional
+        The model's name on the board, if the source holds one model.
+    link : str, optional
+        Address of a page about each model; ``{model}`` in it stands for the model's name.
+    observer : Observer, optional
+        Follows the progress of a live run.
+
+    Returns
+    -------
+    Added
+
+    Raises
+    ------
+    UsageError
+        If the run is of none of the board's tasks, or `name` is given for several models.
+    CcatError
+        If the run cannot be read, or a model cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lm_eval_ccat import calibrate
+    >>> from lm_eval_ccat.board import init
+    >>> scores = np.random.default_rng(0).random((8, 40))
+    >>> table = ScoreTable.from_arrays(scores, models=list("abcdefgh"))
+    >>> some = ScoreTable.from_arrays(scores[:1, :10], models=["new"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     calibrate(table, "paper").save(Path(folder, "bank.json"))
+    ...     some.write(Path(folder, "some.csv"))
+    ...     board = init(Path(folder, "board"), Path(folder, "bank.json"))
+    ...     [row] = place(board, Path(folder, "some.csv")).rows
+    >>> row.model, row.kind, row.documents
+    ('new', 'estimate', 40)
+    """
+    board = board if isinstance(board, Board) else Board(board)
+    check_link(link)
+    if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
+        return _live(board, source, name, link, observer)
+    add_from = _of_run if Path(source, JOURNAL).is_file() else _of_logs
+    return add_from(board, Path(source), name, link)
+
+
+def _live(
+    board: Board, config: Mapping[str, Any] | str | Path, name: str | None, link: str, observer: Any
+) -> Added:
+    """Ask the models in a run directory of the board and add the results."""
+    from ..live.ranking import rank
+
+    stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
+    work = board.path / ".runs" / stem
+    resume = (work / JOURNAL).is_file()
+    rows = board.ledger.rows()
+    reserve, seed = board.turn(rows), randbits(32)
+    if resume:
+        header = RunDirectory(work).read_header()
+        seed, reserve = header["ranker"]["seed"], _reserve(board, tasks_of(header), reserve)
+    banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
+    options: dict[str, Any] = {
+        "tasks": list(banks),
+        "bank": banks if len(banks) > 1 else next(iter(banks.values())),
+        "max_items": board.rules.max_items,
+        "exposure": 1 if board.draws_at_random else board.rules.exposure,
+        "seed": seed,
+    }
+    if len(banks) > 1:
+        options["weights"] = board.rules.weights
+    if (known := _known(board, work)) is not None:
+        options["known"] = str(known)
+    result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
+    if result.interrupted:
+        raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
+    added = _of_run(board, work, name, link)
+    shutil.rmtree(work)
+    (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
+    return added
+
+
+def _known(board: Board, work: Path) -> Path | None:
+    """Write the full results to place newcomers among as one table; None if there are none."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    full = [one.row for one in standing(board).placed if not one.row.estimated]
+    if not full:
+        return None
+    tables = []
+    for file in sorted({file for row in full for file in row.evidence}):
+        models = [row.model for row in full if file in row.evidence]
+        tables.append(parquet.read_table(board.path / file, filters=[("model", "in", models)]))
+    target = work.parent / f"{work.name}.known.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.concat_tables(tables, promote_options="default"), target)
+    return target
+
+
+def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
+    """Copy a run's journal into the board's folder, and add its models."""
+    header = RunDirectory(run).read_header()
+    of_run = tasks_of(header)
+    if not set(of_run) & set(board.banks):
+        raise UsageError(
+            f"{run} is a run of {', '.join(of_run)}; the board is of {', '.join(board.banks)}"
+        )
+    with board.locked():
+        before = board.ledger.rows()
+        reserve = _reserve(board, of_run, board.turn(before))
+        hashes = {task: board.banks[task].sha256 for task in of_run} if reserve else of_run
+        ours = {bank.sha256 for bank in board.banks.values()}
+        if reserve is None and not ours.issuperset(of_run.values()):
+            # Rows made with other banks are shown apart, but can be verified.
+            for _, _, bank in SuiteBank.load(banks_at(run)).banks():
+                if bank.sha256 not in ours:
+                    bank.save(board.old_bank(bank.sha256))
+        rows, left_out = figures_of(board, run / JOURNAL, hashes, reserve)
+        if name is not None and len(rows) != 1:
+            raise UsageError(f"--name is for one model; {run} holds {', '.join(rows) or 'none'}")
+        sha256 = sha256_of(run / JOURNAL)
+        evidence = f"journals/{sha256[:16]}.jsonl"
+        added = Added(left_out=left_out)
+        for model, row in rows.items():
+            shown = name or model
+            if any(r.model == shown and evidence in r.evidence for r in before):
+                added.left_out[shown] = f"this run of it stands {THERE}"
+                continue
+            tasks = {
+                t: replace(one, evidence=evidence, sha256=sha256) for t, one in row.tasks.items()
+            }
+            added.rows.append(
+                replace(
+                    row,
+                    model=shown,
+                    in_journal="" if shown == model else model,
+                    tasks=tasks,
+                    date=date.today().isoformat(),
+                    link=link.replace("{model}", shown),
+                )
+            )
+        if added.rows:
+            (board.path / "journals").mkdir(exist_ok=True)
+            shutil.copyfile(run / JOURNAL, board.path / evidence)
+            board.ledger.append(added.rows)
+    return added
+
+
+def _reserve(board: Board, of_run: Mapping[str, str], now: list[int] | None) -> list[int] | None:
+    """Return the part of the board's items that a run held back; None if there was none."""
+    parts = board.rules.reserve
+    for tried in [now, *([part, parts] for part in range(parts))]:
+        if tried is not None and all(
+            task in board.banks and offered(board.banks[task], task, tried).sha256 == sha256
+            for task, sha256 in of_run.items()
+        ):
+            return tried
+    return None
+
+
+def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
+    """Turn logs of other runs into a run of the board, and add its models."""
+    if board.draws_at_random:
+        raise UsageError(
+            "the board's banks know nothing about the items, so answers to chosen items say "
+            "nothing about the others; ask the models live: `board place DIR MODELS.yaml`"
+        )
+    tables = tables_of(board, source, partial=True)
+    if set(tables) != set(board.banks):
+        lacking = next(task for task in board.banks if task not in tables)
+        raise UsageError(f"{source}: no results on {lacking}")
+    models = [
+        m for m in next(iter(tables.values())).models if all(m in t.models for t in tables.values())
+    ]
+    if not models:
+        raise UsageError(f"{source}: no model has results on all tasks of the board")
+    outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
+    weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
+    identity = {
+        "bank_sha256": "+".join(bank.sha256 for bank in board.banks.values()),
+        "task": {
+            "name": "+".join(board.banks),
+            "settings": {task: dict(table.settings) for task, table in tables.items()},
+        },
+        "versions": {"lm_eval_ccat": __version__, "lm_eval": None},
+        "report": {"outcomes": outcomes},
+        "config": {"logs": source.name},
+        "ranker": {
+            "models": dict.fromkeys(models, 1.0),
+            "stop": "limits",
+            "warmup": 0,
+            "weights": weights,
+            "options": {},
+        },
+    }
+    with TemporaryDirectory() as folder:
+        run = RunDirectory(folder)
+        run.start(identity)
+        for task, table in tables.items():
+            for model in models:
+                run.journal.append(_answers(board.banks[task], task, model, table))
+        run.journal.close()
+        return _of_run(board, run.path, name, link)
+
+
+def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:
+    """Return a journal's records of a model's scores, for those items that the bank keeps."""
+    [scores] = table.select([model]).model_scores()
+    seen = [
+        ([task, d], float(s))
+        for d, s in zip(table.doc_ids, scores)
+        if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
+    ]
+    asks = {"op": "ask", "pairs": [[model, item] for item, _ in seen], "draws": [None] * len(seen)}
+    tell = {"op": "tell", "model": model, "cost": 1.0}
+    return [asks, *({**tell, "item": item, "score": {bank.metric: s}} for item, s in seen)]
