@@ -135,9 +135,9 @@ def banks(
             donors[name] = lent.select(lent.models[:DONORS])
     target = tasks[new]
     for k in own:
-        yield f"borrow {k}", borrow(donors, target.select(rest[:k]) if k else None)
+        yield f"borrow {k}", borrow(donors, target.select(rest[:k]) if k else None)[1]
     if 0 in own:
-        yield "shuffled", borrow({name: shuffled(table) for name, table in donors.items()})
+        yield "shuffled", borrow({n: shuffled(t) for n, t in donors.items()})[1]
         yield "sample", ItemBank.blank(target.doc_ids, scale=target.scale)
     for k in alone:
         if len(rest) >= k:

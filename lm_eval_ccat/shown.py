@@ -52,6 +52,18 @@ def some(values: Sequence[Any], most: int = 5) -> str:
     return shown if len(values) <= most else f"{shown}, ..."
 
 
+def first_of(values: Sequence[Any], most: int) -> str:
+    """Join the first few values of a list, and say how many more there are.
+
+    Examples
+    --------
+    >>> first_of(["a", "b", "c"], most=1)
+    'a and 2 more'
+    """
+    more = len(values) - most
+    return ", ".join(map(str, values[:most])) + (f" and {more} more" if more > 0 else "")
+
+
 def plural(count: int, what: str) -> str:
     """Join a count and its noun, in the plural where needed.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> Facts:
         "items": bank.n_items,
         "models": len(bank.models),
         "ok": all(f.level == "note" for f in findings),
-        "findings": [f.to_dict() for f in findings],
+        "findings": [asdict(f) for f in findings],
         "notes": list(bank.notes),
         "warnings": warnings,
     }

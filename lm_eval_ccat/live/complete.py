@@ -11,7 +11,7 @@ from ..errors import RunError, UsageError
 from ..harness.evaluation import TaskRun, save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory, banks_at, rebuild
-from ..scores.readers.lm_eval import tasks_of
+from ..scores.readers.lm_eval import can_read
 from .earlier import logged_config, run_beside
 from .fields import ANY
 from .keep import task_runs
@@ -108,7 +108,7 @@ def complete(
 def directory_of(run_dir: str | Path) -> Path:
     """Return the run directory to complete: for an output folder ``logs``, it is ``logs.run``."""
     place = Path(run_dir)
-    is_run = RunDirectory(place).journal.exists() or not place.is_dir() or not tasks_of(place)
+    is_run = RunDirectory(place).journal.exists() or not place.is_dir() or not can_read(place)
     return place if is_run else run_beside(place)
 
 

@@ -8,7 +8,6 @@ its documents: an answer counts only when this ranking selects or draws its docu
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from ..ranker.references import KnownMean, means_of_known
 from ..runs.journal import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.readers.lm_eval import LoggedRun, find_runs, tasks_of
+from ..scores.readers.lm_eval import LoggedRun, every_run
 from .fields import ANY, Values
 from .spec import Spec
 
@@ -118,8 +117,9 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
         The folder holds no adaptive run, or its models were run with different settings.
     """
     latest: dict[str, dict[str, LoggedRun]] = {}
-    for run in sorted(_adaptive_runs(folder), key=lambda run: run.date):
-        latest.setdefault(run.model, {})[run.task] = run
+    for run in sorted(every_run(folder), key=lambda run: run.date):
+        if run.adaptive:
+            latest.setdefault(run.model, {})[run.task] = run
     if not latest:
         raise UsageError(
             f"{folder} is no run directory of `rank` and holds no results of `run --adaptive` "
@@ -145,17 +145,6 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
             "prior": [str(folder)],
         }
     )
-
-
-def _adaptive_runs(folder: Path) -> list[LoggedRun]:
-    runs = [_named(run) for task in tasks_of(folder) for run in find_runs(folder, task)[0]]
-    return [run for run in runs if run.adaptive]
-
-
-def _named(run: LoggedRun) -> LoggedRun:
-    """Restore the name of a run's task, of which file names lack some characters."""
-    names = [n for n in run.results.get("configs") or () if re.sub(r"\W", "_", n) == run.task]
-    return replace(run, task=names[0]) if names else run
 
 
 def _entry(name: str, run: LoggedRun) -> Values:

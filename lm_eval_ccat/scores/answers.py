@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
-from .grid import Grid
+from .grid import ScoreGrid
 from .readers import journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
 from .readers.samples import filter_of, rows_of
@@ -88,7 +88,7 @@ class Answers:
         ScaleError
             If a score lies outside the scale.
         """
-        grid = Grid()
+        grid = ScoreGrid()
         grid.lay(
             [(a.model, a.config) for a in self.answers],
             [a.doc_id for a in self.answers],

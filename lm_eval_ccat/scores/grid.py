@@ -1,4 +1,4 @@
-"""`Grid`: collects scores from logs into a table of models and items."""
+"""`ScoreGrid`: collects scores from logs into a table of models and items."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
 from ..metrics.scale import Scale
-from ..shown import some
+from ..shown import first_of, some
 from .reading import Floats, Wanted
 from .table import ScoreTable
 
@@ -26,7 +26,7 @@ class Coded(NamedTuple):
     codes: Codes
 
 
-class Grid:
+class ScoreGrid:
     """Scores of one outcome, collected as they come; later scores replace earlier ones.
 
     Rows are (model, config) pairs and columns items, both numbered by first appearance. An item's
@@ -39,7 +39,7 @@ class Grid:
 
     Examples
     --------
-    >>> grid = Grid()
+    >>> grid = ScoreGrid()
     >>> grid.lay([("a", "")], [1, 0], [0.5, 1.0])
     >>> grid.lay([("b", "")], [0], [0.25])
     >>> grid.finish(Path("x"), Wanted(), "acc").raw.tolist()
@@ -132,7 +132,7 @@ class Grid:
             raise ScoreTableError(f"{path}: every score of metric {metric!r}{of} is missing")
         if not counts.all():
             gone = ", ".join(label[0] for label, count in zip(labels, counts) if not count)
-            notes.append(f"no usable score of {gone}; left out")
+            notes.append(f"models without a usable score are left out: {gone}")
             labels = [label for label, count in zip(labels, counts) if count]
             raw, counts = raw[counts > 0], counts[counts > 0]
         sparse = [
@@ -141,9 +141,9 @@ class Grid:
             if say_missing and count < len(ids)
         ]
         if sparse:
-            more = f" and {len(sparse) - 5} more" if len(sparse) > 5 else ""
-            shown = ", ".join(sparse[:5]) + more
-            notes.append(f"not all of the {len(ids)} documents are scored for: {shown}")
+            notes.append(
+                f"not all of the {len(ids)} documents are scored for: {first_of(sparse, 5)}"
+            )
         scale, of_scale = wanted.scale_of(raw, metric, str(path), stated, lower_is_better)
         return ScoreTable.from_arrays(
             raw,

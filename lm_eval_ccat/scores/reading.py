@@ -16,6 +16,7 @@ from ..errors import ScaleError, ScoreTableError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..plugins import did_you_mean
+from ..shown import first_of
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None] | None
@@ -159,9 +160,7 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> A
         There is no such value, or there are several and none is named.
     """
     known = sorted(set(names), key=str)
-    shown = ", ".join(map(str, known[:12])) + (
-        f" and {len(known) - 12} more" if len(known) > 12 else ""
-    )
+    shown = first_of(known, 12)
     if wanted is None:
         if len(known) != 1:
             raise ScoreTableError(f"{path}: {len(known)} {what}s ({shown}); name one (--{what})")

@@ -549,7 +549,9 @@ class ScoreTable:
         """
         path = Path(path)
         pa = arrow(path)
-        r, i = np.nonzero(np.isfinite(self.raw))
+        written = np.isfinite(self.raw)
+        written[~written.any(axis=1), 0] = True  # NaN: readers then name the model as left out
+        r, i = np.nonzero(written)
         n = len(r)
         scale = self.scale
         columns: dict[str, object] = {

@@ -54,7 +54,7 @@ def borrow(
     *,
     task: str | None = None,
     hash_names: bool = False,
-) -> ItemBank:
+) -> tuple[ScoreTable, ItemBank]:
     """Make a bank for a new task from other tasks on the same documents.
 
     Parameters
@@ -72,7 +72,10 @@ def borrow(
 
     Returns
     -------
-    ItemBank
+    table : ScoreTable
+        The scores that the bank is calibrated on: those of the task's own runs, and those of the
+        donors as if they were the new task, with models named ``donor: model``.
+    bank : ItemBank
         Its provenance names the donors, their weight, and those that were dropped.
 
     Raises
@@ -90,20 +93,9 @@ def borrow(
     >>> def task() -> ScoreTable:
     ...     noise = rng.normal(size=(5, 40)) + rng.normal(size=40) / 2
     ...     return ScoreTable.from_arrays(1 / (1 + np.exp(2 * hard + noise)), [*"abcde"])
-    >>> bank = borrow({"de": task(), "es": task(), "uk": task()}, task().select(["a", "b"]))
+    >>> _, bank = borrow({"de": task(), "es": task(), "uk": task()}, task().select(["a", "b"]))
     >>> bank.n_items, bank.provenance["borrowed"]["donors"]
     (40, ['de', 'es', 'uk'])
-    """
-    return _borrowed(donors, own, task, hash_names)[1]
-
-
-def _borrowed(
-    donors: Mapping[str, ScoreTable], own: ScoreTable | None, task: str | None, hash_names: bool
-) -> tuple[ScoreTable, ItemBank]:
-    """Return the bank of `borrow`, and the scores that it is calibrated on.
-
-    These are the task's own scores and the moved scores of donors, whose models are named
-    ``task: model``.
     """
     _require_enough(list(donors))
     own = own or _shared(donors)
@@ -127,11 +119,11 @@ def _borrowed(
     if not runs:
         warnings.append(
             f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
-            "documents at random, and the estimates alone use what was borrowed, in so far as the "
-            "draws bear it out; one or two full runs are worth most"
+            "documents at random, and only the estimates use what was borrowed, as far as the "
+            "draws bear it out; one or two full runs of the task help most"
         )
     if unseen := int((~np.isfinite(np.vstack(list(rows.values()))).any(axis=0)).sum()):
-        warnings.append(f"no donor has {unseen} of the documents: they are treated as average")
+        warnings.append(f"no donor has {unseen} of the documents; they count as average ones")
     models = [f"{name}: {m}" for name in rows for m in donors[name].row_model]
     configs = [config for name in rows for config in donors[name].row_config]
     table = replace(
@@ -198,7 +190,7 @@ def donors_of(
     lender: dict[str, Path] = {}
     for path in map(Path, paths):
         if not path.exists():
-            raise UsageError(f"{path}: no such scores or bank to borrow from")
+            raise UsageError(f"{path}: no such file or directory to borrow from")
         for name, table in _tables(path, wanted):
             if name == wanted.task:
                 continue
@@ -206,8 +198,8 @@ def donors_of(
                 name = path.stem if path.stem not in donors else str(path)
             if name in donors:
                 raise UsageError(
-                    f"{path}: task {name} lends once, and {lender[name]} has it, too: put its "
-                    "scores into one table or folder, or leave one of the two out"
+                    f"{lender[name]} and {path} both hold scores of task {name}: put them into one "
+                    "table or folder, or leave one of the two out"
                 )
             lender[name], rest = path, table.without(exclude)
             donors[name] = rest.without([model for _, model in twins(rest)])
@@ -250,7 +242,8 @@ def lent(
             key: getattr(wanted, key) or getattr(own, key) for key in ("task", "metric", "filter")
         }
         wanted = replace(wanted, **named)
-    return _borrowed(donors_of(paths, wanted, exclude), own, wanted.task, hash_names)
+    donors = donors_of(paths, wanted, exclude)
+    return borrow(donors, own, task=wanted.task, hash_names=hash_names)
 
 
 def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
@@ -274,8 +267,8 @@ def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
         [bank] = banks
         if not bank.observations:
             raise UsageError(
-                f"{path}: the bank keeps no scores to borrow: name the logs that it was made "
-                "of, or make it with --keep_scores"
+                f"{path}: the bank keeps no scores to borrow: name the logs that it was "
+                "calibrated on, or calibrate it with --keep_scores"
             )
         yield name, table_of(bank, bank.observations)
 
@@ -286,7 +279,7 @@ def _require_enough(names: Sequence[str], dropped: Sequence[str] = ()) -> None:
         without = f" after {', '.join(dropped)} ({why})" if dropped else ""
         raise UsageError(
             f"{plural(len(names), 'donor')} left{without}: borrowing needs {LEAST_DONORS} tasks on "
-            "the same documents, for their differences to show how far a borrowed bank goes wrong"
+            "the same documents, whose differences show how far a borrowed bank goes wrong"
         )
 
 

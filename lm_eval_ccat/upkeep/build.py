@@ -76,7 +76,7 @@ def build(
         if on_bank is not None:
             on_bank(outcome, bank, facts)
     if not banks:
-        raise UsageError(f"{path}: no outcome could be calibrated; the last because {why}")
+        raise UsageError(f"{path}: no outcome could be calibrated; the last error was: {why}")
     return SuiteBank(banks)
 
 

@@ -19,7 +19,7 @@ Hochberg, and an effect must be large as well as certain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,6 @@ class Finding:
     items: tuple[Any, ...] = ()
     figures: dict[str, object] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, object]:
-        """JSON values."""
-        return {**asdict(self), "items": list(self.items)}
-
 
 def check_documents(
     bank: ItemBank,
@@ -104,21 +100,21 @@ def check_documents(
         Finding(kind, level, f"{plural(len(items), what)} {words.format(some(items))}", items)
         for kind, level, items, what, words in (
             ("missing_documents", "problem", documents.missing, "item",
-             f"of {bank.n_items} are not there (doc_id {{}})"),
+             f"of {bank.n_items} missing from the documents (doc_id {{}})"),
             ("changed_documents", "problem", documents.changed, "document",
              f"of {bank.n_items} changed since calibration (doc_hash of doc_id {{}}); calibrate "
-             "again on the new ones"),
+             "the bank again on the new ones"),
             ("new_documents", "warning", documents.new, "document",
-             "that the bank does not know (doc_id {}); estimates are of the mean over its own"),
+             "not in the bank (doc_id {}); estimates are of the mean over the bank's own"),
         )
         if items
     ]  # fmt: skip
     if not (documents.missing or documents.changed or documents.same):
-        words = "no document hashes to compare: it is not verified that the documents are the same"
+        words = "without document hashes, nobody can tell whether the documents are the same"
         findings.append(Finding("unverified_documents", "note", words))
     if bank.filter is not None and filters is not None and bank.filter not in filters:
         names = ", ".join(map(repr, filters))
-        message = f"the task has no filter {bank.filter!r}, it has {names}"
+        message = f"the task has no filter {bank.filter!r}; it has {names}"
         findings.append(Finding("other_filter", "problem", message))
     return findings
 
@@ -231,7 +227,7 @@ def _drift(
     easier = int((rest[far] > 0).sum())
     words = (
         f"{{}} drifted: {easier} became easier, {len(far) - easier} harder than the other items "
-        "suggest (doc_id {}); calibrate on models of today"
+        "suggest (doc_id {}); calibrate the bank on newer models"
     )
     places = np.flatnonzero(use)[far]
     return trend, [_about(bank, "drifted_items", words, places, shift_in_logits=rest[far].tolist())]
@@ -266,8 +262,7 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding
     if len(flagged):
         flagged = flagged[np.argsort(r[flagged])]
         words = (
-            "{} now discriminate negatively: better models score lower (doc_id {}); look at them, "
-            "their reference may be wrong"
+            "better models score lower on {} (doc_id {}): check the references of these documents"
         )
         yield _about(bank, "negative_items", words, flagged, correlation=r[flagged].tolist())
 
@@ -294,9 +289,9 @@ def _contamination(
         ]
         models = some(list(dict.fromkeys(m for ms in who for m in ms)))
         words = (
-            "{} on which a weak model scores far above its expectation (doc_id {}; "
-            f"{models.replace('{', '{{').replace('}', '}}')}): the document may have been in its "
-            "training data, or leak its answer"
+            "weak models score far above expectation on {} (doc_id {}; "
+            f"{models.replace('{', '{{').replace('}', '}}')}): they may have been trained on these "
+            "documents, or the documents leak their answers"
         )
         yield _about(bank, "contamination", words, items, models=who)
     # A model that knows some answers does better on hard items than its other scores allow.
@@ -311,8 +306,9 @@ def _contamination(
         yield Finding(
             "misfitting_models",
             "warning",
-            f"{plural(len(suspects), 'model')} better on the hardest items than on the rest "
-            f"({some([names[j] for j in suspects])}): contamination, or another kind of model",
+            f"{plural(len(suspects), 'model')} too good on the hardest items for the scores on the "
+            f"others ({some([names[j] for j in suspects])}): contamination, or another kind of "
+            "model",
             (),
             {"z": {names[j]: float(z[j]) for j in suspects}},
         )
@@ -340,8 +336,8 @@ def _targeting(
             yield Finding(
                 f"too_{word}",
                 "warning" if 2 * len(who) > len(names) else "note",
-                f"too {word} for {len(who)} of {plural(len(names), 'model')} "
-                f"({some(list(who))}): its items tell little about them, so more are needed "
+                f"the bank is too {word} for {len(who)} of {plural(len(names), 'model')} "
+                f"({some(list(who))}): its items tell little about them, so they need more items "
                 "for the same error",
                 figures={"models": who},
             )

@@ -39,6 +39,7 @@ from ..metrics.scale import Scale
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from .check import aligned_scores
+from .tables import table_of
 
 Floats = NDArray[np.float64]
 FORMAT, VERSION, NAME = "lm-eval-ccat/form", 1, "form.json"
@@ -224,23 +225,19 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
     UsageError
         Too few items.
     """
-    if table is not None:
-        scores = aligned_scores(bank, table)
-    else:
-        scores = np.full((len(bank.observations), bank.n_items), np.nan)
-        for row, seen in zip(scores, bank.observations):
-            if seen.chosen != "adaptive":
-                row[seen.items] = seen.scores
-        scores = scores[np.isfinite(scores).mean(axis=1) > 0.5]
-        if not len(scores):
+    if table is None:
+        full = [o for o in bank.observations if o.chosen != "adaptive"]
+        full = [o for o in full if len(o.items) > 0.5 * bank.n_items]
+        if not full:
             raise BankError(
-                "the bank keeps no scores: give those it was calibrated on (--scores), or "
+                "the bank keeps no full results: give those it was calibrated on (--scores), or "
                 "calibrate it with --keep_scores"
             )
+        table = table_of(bank, full)
+    scores = aligned_scores(bank, table)
     form = make_form(scores, bank.doc_ids, n_items, doc_hashes=bank.doc_hashes, offered=bank.kept)
-    sha256 = bank.sha256
     known = {k: getattr(bank, k) for k in ("task", "metric", "filter", "scale", "n_items")}
-    return replace(form, bank_sha256=sha256, **known)
+    return replace(form, bank_sha256=bank.sha256, **known)
 
 
 def make_form(
@@ -285,7 +282,7 @@ def make_form(
     may = np.ones(x.shape[1], dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
     usable = int((may & (x.var(axis=0) > _LEAST_VARIANCE)).sum())
     if not 1 <= n_items <= usable:
-        raise UsageError(f"a form of {n_items} items: {usable} items separate models")
+        raise UsageError(f"no form of {n_items} items: {usable} items tell models apart")
     fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
     best, share = np.inf, 1.0
     for tried in SHARES:  # squared errors of models that had no part in choosing
@@ -463,7 +460,7 @@ def score_form(form: Form, logs: str | Path, confidence: float = 0.95) -> dict[s
                 "items": n,
             }]  # fmt: skip
     if not estimates:
-        raise UsageError(f"{path}: no scores of {form.name} nor of {form.task}")
+        raise UsageError(f"{path}: no scores of {form.name} or of {form.task}")
     return estimates
 
 

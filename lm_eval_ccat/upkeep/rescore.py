@@ -74,7 +74,7 @@ def rescore(
     scorer: Any = None
     if metric == "judge":
         if judge is None:
-            raise UsageError("state the judge's file with --judge FILE")
+            raise UsageError("name the judge's file: --judge FILE")
         scores, scorer = _rated(answers.answers, answers.models, judge, note)
     elif metric == "comet":
         from ..harness.comet import comet_scores

@@ -85,22 +85,19 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
     path = Path(path)
     reader = reader_of(path)
     recorded, groups = [o.task or "" for o in reader.outcomes(path)], reader.groups(path)
-    # File names replace characters that file systems reject.
-    written = {re.sub(r"\W", "_", task): task for task in recorded}
     tasks: list[str] = []
     for name in names:
         matching = [name] if name in recorded else [t for t in recorded if fnmatchcase(t, name)]
         if not matching:
-            members = _leaves(name, groups) if name in groups else _harness_group(name)
-            matching = [written.get(re.sub(r"\W", "_", m), "") for m in members]
-            if missing := [m for m, task in zip(members, matching) if not task]:
+            matching = _leaves(name, groups) if name in groups else _harness_group(name)
+            if missing := [task for task in matching if task not in recorded]:
                 raise UsageError(
-                    f"{path}: no scores of {len(missing)} of the {len(members)} tasks of {name}, "
-                    f"{missing[0]} among them; run them, or list the tasks that there are"
+                    f"{path}: no scores of {len(missing)} of the {len(matching)} tasks of {name}, "
+                    f"{missing[0]} among them; run them, or name only tasks that have scores"
                 )
         if not matching:
             shown = some(list(dict.fromkeys(recorded)))
-            raise UsageError(f"{path}: no task, pattern or group {name!r} in it; there are {shown}")
+            raise UsageError(f"{path}: no task, pattern or group {name!r}; its tasks are {shown}")
         tasks += matching
     return list(dict.fromkeys(tasks))
 

@@ -99,16 +99,16 @@ def update(
         )
     if calibrated_on is None and not bank.observations:
         raise BankError(
-            "the bank keeps no scores, and a bank is updated by a calibration on all scores: give "
-            "those it was calibrated on as well (--calibrated_on), or calibrate it with "
+            "an update calibrates the bank on all its scores, old and new, and the bank does not "
+            "keep the old ones: name them with --calibrated_on, or calibrate the bank with "
             "--keep_scores"
         )
     adaptive = [m for m, how in zip(new.row_model, new.chosen) if how == "adaptive"]
     if adaptive and not method_of(bank).learns_from_chosen:
         raise BankError(
-            f"the items of {adaptive[0]!r} were chosen by what it had scored, and method "
-            f"{bank.method!r} would take them for a sample; give full results, or a bank of method "
-            "'default'"
+            f"an adaptive run chose the items of {adaptive[0]!r} by its scores, and method "
+            f"{bank.method!r} would take them for a random sample; give full results, or update a "
+            "bank of method 'default'"
         )
     if bank.provenance.get("names_hashed"):
         new, calibrated_on = _hidden(new), calibrated_on and _hidden(calibrated_on)
@@ -117,12 +117,12 @@ def update(
         calibrated_on = table_of(bank, bank.observations)
     elif lacking := sorted(set(bank.models) ^ set(calibrated_on.models)):
         raise BankError(
-            f"the scores given as those calibrated on have other models than the bank "
-            f"({lacking[0]!r} is in one of them only)"
+            "the scores of --calibrated_on are of other models than the bank's "
+            f"({lacking[0]!r} is in only one of the two)"
         )
     taken, learned = _new_documents(bank, new)
     if not new_version:
-        learned = ["documents that the bank does not know were skipped"] if len(taken) else []
+        learned = ["documents that are not in the bank are skipped"] if len(taken) else []
         taken = taken[:0]
     known_old, known_new = (
         np.array([n for n, d in enumerate(t.doc_ids) if d in bank.index], dtype=np.intp)
@@ -232,7 +232,7 @@ def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         task, equals, ids = text.rpartition("=")
         if not equals and len(suite) > 1:
-            raise UsageError(f"--retire {text}: say of which task, as TASK={text}")
+            raise UsageError(f"--retire {text}: name its task, too: TASK={text}")
         task = task if equals else next(iter(suite))
         if task not in suite:
             raise UsageError(f"--retire {text}: the suite has no task {task!r}; "
@@ -315,8 +315,9 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
     # Adaptive runs say nothing about documents that they did not ask.
     gone = () if set(table.chosen) == {"adaptive"} else differing.missing
     notes = [
-        f"{plural(len(items), 'document')} {what} (doc_id {some(items)}), retired"
-        for what, items in (("gone", gone), ("changed", differing.changed))
+        f"{plural(len(items), 'document')} retired, which the new version {what} "
+        f"(doc_id {some(items)})"
+        for what, items in (("lacks", gone), ("changes", differing.changed))
         if items
     ]
     renewed = retire(bank, (*gone, *differing.changed), "a new version of the task")

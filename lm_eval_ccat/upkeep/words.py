@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -15,7 +15,7 @@ from ..bank import ItemBank, SuiteBank
 from ..content import Facts
 from ..methods.method import method_of
 from ..scores import ScoreTable
-from ..shown import plural, short, some
+from ..shown import first_of, plural, short, some
 
 _NAMES, _PAGE_NAMES = 6, 40
 _SHOWN = 10  # items that calibration removed
@@ -69,10 +69,7 @@ def facts_of(bank: ItemBank) -> Facts:
 
 def report(table: ScoreTable, bank: ItemBank) -> Facts:
     """Report on a calibration, as JSON values on the metric's own scale."""
-    means = np.array([
-        np.nanmean(table.model_scores(unit=False, models=np.array([j])))
-        for j in range(len(table.models))
-    ])  # fmt: skip
+    means = table.scale.restore(table.overview.model_mean)
     noise, method = {}, method_of(bank)
     if method.has_curves:  # of the median item where items differ in them
         curves = method.tested_curves(bank)
@@ -101,11 +98,11 @@ def trust(bank: ItemBank) -> str:
         return stated
     doubts = len(bank.warnings)
     opening = (
-        f"read the {plural(doubts, 'warning')} before relying on this bank"
+        f"read the {plural(doubts, 'warning')} before you rely on this bank"
         if doubts
         else "no problem was found in the scores"
     )
-    return f"{opening}; its ranking is not tested; run `lm-eval-ccat simulate` on the same scores"
+    return f"{opening}; `lm-eval-ccat simulate` on the same scores tests how it ranks"
 
 
 def in_lines(facts: Facts) -> list[tuple[str, str]]:
@@ -181,7 +178,7 @@ def origin(bank: ItemBank, name: str = "It") -> str:
     if not bank.models:
         return f"{name} rests on no other models: documents are drawn at random."
     return (
-        f"{name} was calibrated on {len(bank.models)} models ({_named(bank.models, _NAMES)}) by "
+        f"{name} was calibrated on {len(bank.models)} models ({first_of(bank.models, _NAMES)}) by "
         f"the method “{bank.method}” and {age_in_words(bank)}."
     )
 
@@ -233,11 +230,6 @@ def _settings(settings: Any) -> str:
     return f"It holds for runs with {', '.join(parts)}; other runs are refused, or warned about."
 
 
-def _named(models: Sequence[str], most: int) -> str:
-    more = f" and {len(models) - most} more" if len(models) > most else ""
-    return ", ".join(map(str, models[:most])) + more
-
-
 def reveals(bank: ItemBank) -> list[str]:
     """Return what a bank's file reveals besides the items' parameters."""
     shown = []
@@ -283,7 +275,7 @@ def page_of(suite: SuiteBank, licence: str | None = None) -> str:
 
 
 def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
-    models = _named(bank.models, _PAGE_NAMES)
+    models = first_of(bank.models, _PAGE_NAMES)
     facts = {
         "metric": f"{bank.metric}, filter {bank.filter or 'none'}, {bank.scale.describe()}",
         "items": f"{int(bank.kept.sum()):,} of {bank.n_items:,} may be asked",

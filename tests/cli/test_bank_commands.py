@@ -60,7 +60,7 @@ def test_check_by_new_results(files, capsys):
 def test_diff_and_update(files, capsys):
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet", "-o", "exact.bank.json"]
     assert main(call) == 1
-    assert "give those it was calibrated on as well (--calibrated_on)" in capsys.readouterr().err
+    assert "name them with --calibrated_on" in capsys.readouterr().err
     assert main([*call, "--calibrated_on", "old.parquet"]) == 0
     assert "10 models added to 10" in capsys.readouterr().out
     check = ["bank", "check", "t.bank.json"]

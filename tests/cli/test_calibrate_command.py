@@ -54,7 +54,7 @@ def test_doubts_are_printed_and_stored(tmp_path, calibrated, capsys):
     written(tmp_path / "s.csv", n_models=4)
     bank, captured = calibrated(tmp_path / "s.csv"), capsys.readouterr()
     assert "warning: only 4 models" in captured.err
-    assert "read the 1 warning before relying" in captured.out
+    assert "read the 1 warning before you rely" in captured.out
     assert any("only 4 models" in w for w in bank.warnings)
 
 

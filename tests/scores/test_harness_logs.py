@@ -227,6 +227,13 @@ def test_what_is_no_log_and_one_file_alone(tmp_path):
     assert ScoreTable.read(logs / "b").settings["num_fewshot"] == 0
 
 
+def test_a_task_is_named_by_its_results_where_a_file_name_lacks_characters(tmp_path):
+    write_run(tmp_path, "a", rows_of([1, 0]), task="a_b", configs={"a b": {}}, versions={"a b": 2})
+    for how in ({}, {"task": "a b"}, {"task": "a_b", "metric": "exact_match"}):
+        assert ScoreTable.read(tmp_path, **how).task == how.get("task", "a b")
+    assert ScoreTable.read(tmp_path).settings["task_version"] == 2
+
+
 @pytest.mark.parametrize(
     ("folders", "changes", "models"),
     [

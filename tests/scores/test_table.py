@@ -19,7 +19,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.scores.grid import Coded, Grid
+from lm_eval_ccat.scores.grid import Coded, ScoreGrid
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 from lm_eval_ccat.scores.reading import Wanted
 from lm_eval_ccat.scores.table import reader_of
@@ -101,6 +101,15 @@ def test_several_outcomes_in_one_pass_are_those_read_one_by_one(tmp_path_factory
         for j, i in np.argwhere(~np.isnan(one.raw)).tolist():
             cells[one.models[j], one.task, one.metric, one.doc_ids[i]] = one.raw[j, i]
     assert cells == {row[:4]: row[4] for row in scored}
+
+
+def test_a_model_without_scores_is_named_after_a_table_was_written(tmp_path):
+    table = ScoreTable.from_arrays([[1.0, 0.0], [np.nan, np.nan]], ["a", "b"])
+    for file in ("t.csv", "t.parquet"):
+        table.write(tmp_path / file)
+        again = ScoreTable.read(tmp_path / file)
+        assert again.models == ("a",)
+        assert again.warnings == ("models without a usable score are left out: b",)
 
 
 def test_a_folder_holds_a_table_of_each_task(tmp_path):
@@ -277,7 +286,7 @@ def reference(ones):
 
 @given(st.lists(CELL, min_size=1, max_size=60), st.integers(1, 9))
 def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones, step):
-    grid = Grid()
+    grid = ScoreGrid()
     for start in range(0, len(ones), step):  # in batches of any size
         some = ones[start : start + step]
         labels, hashes = [one[:2] for one in some], [text for *_, text in some]
@@ -304,20 +313,21 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
 
 
 def test_what_is_missing_is_said_and_what_cannot_be_is_refused():
-    grid = Grid()
+    grid = ScoreGrid()
     grid.lay([("a", "")], [1, 0], [0.5, 1.0])
     grid.lay([("b", "t=1")], [0], [np.nan])
     grid.lay([("c", "t=1")], [0], [0.0])
     made = grid.finish(Path("x"), Wanted(), "acc", say_missing=True)
     assert made.models == ("a", "c")
     assert list(made.warnings) == [
-        "no usable score of b; left out", "not all of the 2 documents are scored for: c (t=1) 1"
+        "models without a usable score are left out: b",
+        "not all of the 2 documents are scored for: c (t=1) 1",
     ]  # fmt: skip
-    mixed = Grid()
+    mixed = ScoreGrid()
     mixed.lay([("a", "")], [0, "x"], [0.0, 1.0])
     with pytest.raises(ScoreTableError, match="integers and strings"):
         mixed.finish(Path("x"), Wanted(), "acc")
-    empty = Grid()
+    empty = ScoreGrid()
     empty.lay([("a", "")], [0], [np.nan])
     with pytest.raises(ScoreTableError, match="every score of metric 'acc' is missing"):
         empty.finish(Path("x"), Wanted(), "acc")

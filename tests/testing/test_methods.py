@@ -42,7 +42,7 @@ def test_the_command_line_takes_a_method_from_outside(tmp_path, capsys):
     scale = ["--range", "0,1"]
     assert main(["calibrate", table, "--method", "toy", "-o", bank, *scale]) == 0
     out = capsys.readouterr().out
-    assert "method" in out and "toy" in out and "its ranking is not tested" in out
+    assert "method" in out and "toy" in out and "tests how it ranks" in out
     assert ItemBank.load(bank).method == "toy"
     assert main(["bank", "show", bank]) == 0 and "All 40 doc" in capsys.readouterr().out
     assert main(["bank", "check", bank, "--scores", table]) in (0, 3)
@@ -51,7 +51,7 @@ def test_the_command_line_takes_a_method_from_outside(tmp_path, capsys):
     example_table().select(["m03"]).write(more)
     update = ["bank", "update", bank, "--scores", more, "-o", updated]
     assert main(update) == 1
-    assert "give those it was calibrated on as well (--calibrated_on)" in capsys.readouterr().err
+    assert "name them with --calibrated_on" in capsys.readouterr().err
     assert main([*update, "--calibrated_on", table]) == 0
     assert len(ItemBank.load(updated).models) == 12
     sim = ["simulate", "--scores", table, "--methods", "toy,common", "--folds", "2"]

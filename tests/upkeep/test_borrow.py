@@ -44,6 +44,10 @@ def new() -> ScoreTable:
     return replace(task(9, models=40), task="zh")
 
 
+def borrowed(*tables) -> ItemBank:
+    return borrow(*tables)[1]
+
+
 def agreement(bank, new: ScoreTable) -> float:
     """Correlation of a bank's easiness of items with the mean scores of the task's forty models."""
     easy = bank.parameters["ease" if bank.method == "sample" else "intercept"]
@@ -51,15 +55,15 @@ def agreement(bank, new: ScoreTable) -> float:
 
 
 def test_donors_and_one_run_tell_more_of_the_items_than_either(donors, new):
-    alone = agreement(borrow(donors), new)
-    with_one = agreement(borrow(donors, new.select("m0")), new)
+    alone = agreement(borrowed(donors), new)
+    with_one = agreement(borrowed(donors, new.select("m0")), new)
     two_own = agreement(calibrate(new.select(["m0", "m1"])), new)
     assert alone > 0.7
     assert with_one > max(alone, two_own)
 
 
 def test_a_donor_of_other_documents_is_dropped_by_name(donors, new):
-    bank = borrow({**donors, "wrong": shuffled(donors["de"])}, new.select(["m0", "m1"]))
+    bank = borrowed({**donors, "wrong": shuffled(donors["de"])}, new.select(["m0", "m1"]))
     facts = bank.provenance["borrowed"]
     assert facts["dropped"] == ["wrong"]
     assert facts["donors"] == ["de", "es", "hi", "uk"]
@@ -72,8 +76,8 @@ def test_documents_that_a_donor_lacks_and_holes_in_its_runs_leave_the_rest_as_it
     raw[:, :20] = np.nan
     raw[0, 50:60] = np.nan
     own = new.select("m0")
-    part = borrow({**donors, "de": replace(donors["de"], raw=raw)}, own).parameters["intercept"]
-    whole = borrow(donors, own).parameters["intercept"]
+    part = borrowed({**donors, "de": replace(donors["de"], raw=raw)}, own).parameters["intercept"]
+    whole = borrowed(donors, own).parameters["intercept"]
     assert np.isfinite(part).all() and np.corrcoef(part[60:], whole[60:])[0, 1] > 0.95
 
 
@@ -87,7 +91,7 @@ def test_donors_that_cannot_lend_are_refused_by_name(donors, new):
         ({**donors, "away": away}, "donor away has 0 of the 150"),
     ):
         with pytest.raises((UsageError, ScoreTableError), match=says):
-            borrow(lenders, new.select("m0"))
+            borrowed(lenders, new.select("m0"))
 
 
 def test_without_a_run_estimates_use_what_was_borrowed_as_far_as_draws_bear_it_out(donors, new):
@@ -110,7 +114,7 @@ def test_without_a_run_estimates_use_what_was_borrowed_as_far_as_draws_bear_it_o
         of_random = y.var(axis=1, ddof=1).mean() * (1 / 40 - 1 / N_ITEMS)
         return float(np.mean(np.square(errors)) / of_random), bool(policy.describe(3).findings)
 
-    right, wrong = borrow(donors), borrow({n: shuffled(t) for n, t in donors.items()})
+    right, wrong = borrowed(donors), borrowed({n: shuffled(t) for n, t in donors.items()})
     assert right.method == "sample"
     (of_right, misled), (of_wrong, noticed) = square(right), square(wrong)
     assert of_right < 0.8
@@ -126,7 +130,7 @@ def test_documents_are_found_by_their_hash_before_their_number(donors, new):
         name: replace(table, raw=table.raw[:, at], doc_hashes=tuple(hashes[at]))
         for name, table in donors.items()
     }
-    there, here = borrow(moved, own), borrow(donors, own)
+    there, here = borrowed(moved, own), borrowed(donors, own)
     assert there.parameters["intercept"] == pytest.approx(here.parameters["intercept"])
 
 
@@ -138,7 +142,7 @@ def test_the_self_check_leaves_out_whole_donors(donors, new, monkeypatch):
     calls = []
     make = room.make_bank
     monkeypatch.setattr(room, "make_bank", lambda *a, **k: calls.append((a, k)) or make(*a, **k))
-    borrow(donors, new.select("m0"))
+    borrowed(donors, new.select("m0"))
     [([table], options)] = calls
     families = options["families"]
     assert [*(m.split(":")[0] for m in table.models[:-1]), "zh"] == list(families)
@@ -185,7 +189,7 @@ def test_donors_are_counted_by_task_and_filters_of_a_task_are_one(donors, new, t
     table, made = lent([folder, third], own)
     assert made.provenance["borrowed"]["donors"] == ["de", "es", "hi"]
     assert table.filter == "strict"
-    with pytest.raises(UsageError, match=r"hi.bank.json: task hi lends once, and .* has it, too"):
+    with pytest.raises(UsageError, match="both hold scores of task hi"):
         donors_of([third, third])
 
 
@@ -213,8 +217,8 @@ def test_numbers_of_documents_count_within_one_data_set(donors, new):
 
     own = of(new.select("m0"), "wmt24")
     lent = {name: of(table, "wmt24") for name, table in donors.items()}
-    assert borrow(lent, own).n_items == N_ITEMS
+    assert borrowed(lent, own).n_items == N_ITEMS
     with pytest.raises(ScoreTableError, match="donor es has 0 of the 150"):
-        borrow({**lent, "es": of(lent["es"], "flores")}, own)
+        borrowed({**lent, "es": of(lent["es"], "flores")}, own)
     with pytest.raises(UsageError, match="flores, wmt24"):
-        borrow({**lent, "es": of(lent["es"], "flores")})
+        borrowed({**lent, "es": of(lent["es"], "flores")})

@@ -70,8 +70,8 @@ def test_missing_scores_of_a_few_models_do_no_harm():
     ("shape", "n", "error", "says"),
     [
         ((7, 20), 3, BankError, "at least 8 models, not 7"),
-        ((20, 20), 21, UsageError, "20 items separate models"),
-        ((20, 20), 0, UsageError, "20 items separate models"),
+        ((20, 20), 21, UsageError, "20 items tell models apart"),
+        ((20, 20), 0, UsageError, "20 items tell models apart"),
     ],
 )
 def test_what_cannot_be_a_form_is_refused(shape, n, error, says):
@@ -93,7 +93,7 @@ def test_from_a_bank_to_scores_by_commands(table, tmp_path, capsys):
     table.select(names[24:]).write(tmp_path / "new.parquet")
     make = ["bank", "form", str(bank), "--items", "10", "-o", str(out)]
     assert main(make) == 1
-    assert "the bank keeps no scores" in capsys.readouterr().err
+    assert "the bank keeps no full results" in capsys.readouterr().err
     assert main([*make, "--scores", str(tmp_path / "known.parquet")]) == 0
     said = capsys.readouterr()
     assert "form 1: 10 of 50 items" in said.out and "the harness has no task 't'" in said.err
@@ -113,6 +113,11 @@ def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     form.save(tmp_path)
     again = Form.load(tmp_path)
     assert str(vars(again)) == str(vars(form))
+    # Configurations of a model are no models of their own.
+    twice = ScoreTable.from_arrays(
+        np.repeat(table.raw, 2, axis=0), np.repeat(table.models, 2), configs=["a", "b"] * 30
+    )
+    assert form_of(calibrate(twice, "paper", keep_scores=True), 6).models == 30
     table.write(tmp_path / "s.csv")
     assert score_form(again, tmp_path / "s.csv")["m03"][0]["items"] == 6
 

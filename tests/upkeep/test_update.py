@@ -44,7 +44,7 @@ def test_an_update_is_a_calibration_on_all_scores(method, hashed):
         assert made.provenance["updates"][0]["previous"] == bank.sha256
         assert hashed != any(m in str(made._content()) for m in new.models)
         assert len(update(made, new).provenance["updates"]) == 2
-    with pytest.raises(BankError, match="give those it was calibrated on"):
+    with pytest.raises(BankError, match="name them with --calibrated_on"):
         update(calibrate(old, method), new)
 
 
@@ -98,7 +98,7 @@ def test_what_was_chosen_in_adaptive_runs_is_remembered():
     assert [o.chosen for o in made.observations] == ["all"] * 10 + ["adaptive"] * 2
     assert update(made, seen).models == made.models
     paper, _, _ = halves("paper")
-    with pytest.raises(BankError, match="chosen by what it had scored"):
+    with pytest.raises(BankError, match="chose the items of"):
         update(paper, seen)
 
 
@@ -167,7 +167,7 @@ def test_a_new_version_retires_what_changed():
     assert made.n_items == N and len(made.models) == 44
     assert made.doc_hashes[5] == "other"  # retired, and learned anew
     assert made.settings["task_version"] == 2.0
-    assert any("1 document changed" in w for w in made.warnings)
+    assert any("1 document retired, which the new version changes" in w for w in made.warnings)
     few = update(bank, newer.select(NEW[:4]), new_version=True)
     assert few.n_items == N - 1 and 5 not in few.index
     assert any("left out: fewer than 5 models" in w for w in few.warnings)

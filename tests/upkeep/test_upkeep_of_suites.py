@@ -69,7 +69,7 @@ def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, c
     assert {len(b.models) for _, _, b in banks.banks()} == {12}
     assert [b.n_items for _, _, b in banks.banks()] == [whole.n_items, whole.n_items - 2]
     assert list(SuiteBank.load(tmp_path / "t", ["two"])) == ["two"]
-    for ids, says in (("0,3", "say of which task"), ("two=x", "doc_ids are numbers")):
+    for ids, says in (("0,3", "name its task, too"), ("two=x", "doc_ids are numbers")):
         assert main([*line[:-1], ids]) == 2
         assert says in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
-from ..grid import Grid
+from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Wanted, lines, one_of
 from ..table import Reader, ScoreTable
 
@@ -50,7 +50,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
             scores[str(record.get("model")), item_of(record)[1]] = float(record["score"])
     if not scores:
         raise ScoreTableError(f"{journal}: no scores in it")
-    grid = Grid()
+    grid = ScoreGrid()
     models, items = zip(*scores)
     grid.lay([(model, "") for model in models], items, scale.restore(list(scores.values())))
     adaptive = {model for model, _ in scores.keys() - drawn}

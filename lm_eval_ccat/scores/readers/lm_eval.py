@@ -29,7 +29,7 @@ from ...errors import MetricError, ScoreTableError
 from ...metrics import Scale, find_metric
 from ...metrics.pairs import parts_of, script_warning
 from ...shown import plural, short, some
-from ..grid import Grid
+from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Wanted, files_at, json_value, one_of
 from ..table import Reader, ScoreTable
 from .samples import Asked, read_files, sound_rows
@@ -60,7 +60,9 @@ class LoggedRun:
     ----------
     samples : Path
         The ``samples_*.jsonl`` file, plain or ``.gz``.
-    task, date : str
+    task : str
+        From the results file; the file's name replaces characters that file systems reject.
+    date : str
         From the file's name; dates compare as text.
     model : str
         The model's name: the results file's, else the name of the directory.
@@ -215,21 +217,11 @@ def _read_results(path: Path, changed: int) -> dict[str, Any]:
     return value
 
 
-def _results_of(path: Path) -> dict[str, Any]:
-    return _read_results(path, path.stat().st_mtime_ns)
-
-
-def tasks_of(path: Path) -> list[str]:
-    """Names of the tasks that have sample files at or below a path."""
-    return sorted({task for _, task, _ in _sample_files(path)})
-
-
 def groups_of(path: Path) -> dict[str, list[str]]:
     """Groups of tasks that the newest results record, with their tasks and subgroups."""
-    beside = {date: _results_beside(samples, date) for samples, _, date in _sample_files(path)}
     groups: dict[str, list[str]] = {}
-    for _, results in sorted(beside.items()):
-        recorded = None if results is None else _results_of(results).get("group_subtasks")
+    for run in sorted(every_run(path), key=lambda run: run.date):
+        recorded = run.results.get("group_subtasks")
         if isinstance(recorded, dict):
             # A task run by itself stands there, too, with nothing below it.
             groups |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
@@ -264,32 +256,47 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
         raise ScoreTableError(
             f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
-    names = {task, re.sub(r"\W", "_", task or "")}
+    names = {task, _in_file_names(task or "")}
     if not names & {name for _, name, _ in files}:
-        task = one_of(path, "task", task, (name for _, name, _ in files))
-        names = {task}
+        names = {one_of(path, "task", task, (name for _, name, _ in files))}
+    return _runs_of([file for file in files if file[1] in names], task)
+
+
+def every_run(path: Path) -> list[LoggedRun]:
+    """Return the runs of every task at or below a path, by task; none where there is no log."""
+    return sorted(_runs_of(_sample_files(path))[0], key=lambda run: run.task)
+
+
+def _runs_of(
+    files: Iterable[tuple[Path, str, str]], task: str | None = None
+) -> tuple[list[LoggedRun], list[str]]:
+    """Return the runs that wrote these sample files, of `task` if it is known, and warnings."""
     runs, warnings = [], []
     alone: list[Path] = []
     for samples, name, date in files:
-        if name not in names:
-            continue
         results: dict[str, Any] = {}
         try:
             if beside := _results_beside(samples, date):
-                results = _results_of(beside)
+                results = _read_results(beside, beside.stat().st_mtime_ns)
             else:
                 alone.append(samples)
         except ScoreTableError as error:
             warnings.append(f"{error}; the model is named after its directory")
-        runs.append(
-            LoggedRun(samples, task or name, date, _model_name(results, samples.parent), results)
-        )
+        known = results.get("configs") or ()
+        if task is None and name not in known:
+            name = next((one for one in known if _in_file_names(one) == name), name)
+        model = _model_name(results, samples.parent)
+        runs.append(LoggedRun(samples, task or name, date, model, results))
     if alone:
         warnings.append(
             f"no results_<date>.json beside {some(alone, 3)}: the model is "
             "named after its directory, and its settings are unknown"
         )
     return runs, warnings
+
+
+def _in_file_names(task: str) -> str:
+    return re.sub(r"\W", "_", task)
 
 
 def _model_name(results: dict[str, Any], folder: Path) -> str:
@@ -420,10 +427,8 @@ def _alike(values: Iterable[object]) -> bool:
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
-    every = ((task, run) for task in tasks_of(path) for run in find_runs(path, task)[0])
-    return list(
-        dict.fromkeys(Logged(task, m, f) for task, run in every for m, f in run.metric_keys)
-    )
+    every = (Logged(run.task, *key) for run in every_run(path) for key in run.metric_keys)
+    return list(dict.fromkeys(every))
 
 
 def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
@@ -467,7 +472,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     )
     unknown = metric.scale is _ANY_NUMBER
     labels = labels_of(runs)
-    grid = Grid(labels)
+    grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
     filters: dict[str, None] = {}
     troubles: list[str] = []

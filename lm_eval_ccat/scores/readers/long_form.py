@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.registry import known_scale
 from ...metrics.scale import Scale
-from ..grid import Coded, Grid
+from ..grid import Coded, ScoreGrid
 from ..reading import Logged, Progress, Wanted, one_of
 from ..table import Reader, ScoreTable, arrow
 
@@ -155,7 +155,9 @@ def _tables(
     path: Path, sources: Sequence[Source], keys: Sequence[Key], wanted: Wanted
 ) -> Iterator[ScoreTable | CcatError]:
     """Several outcomes, read in one pass."""
-    grids: dict[Key, tuple[Grid, dict[str, set[Any]]]] = {key: (Grid(), {}) for key in keys}
+    grids: dict[Key, tuple[ScoreGrid, dict[str, set[Any]]]] = {
+        key: (ScoreGrid(), {}) for key in keys
+    }
     for source in sources:
         for key, batch in source.parts() if grids.keys() & source.keys else ():
             if key in grids:
@@ -182,7 +184,7 @@ def _tables(
             yield error
 
 
-def _lay(grid: Grid, file: Path, batch: Any) -> None:
+def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     """Take in one batch of rows."""
     import pyarrow as pa
     import pyarrow.compute as pc

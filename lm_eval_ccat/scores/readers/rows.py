@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 
 from ...errors import CcatError, ScoreTableError
 from ...metrics.scale import Scale
-from ..grid import Grid
+from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Wanted, one_of, places_at
 from ..table import Reader, ScoreTable
 
@@ -114,7 +114,7 @@ def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> Sco
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
-    grid = Grid()
+    grid = ScoreGrid()
     grid.lay(
         [(row.model, row.config if several else "") for row in rows],
         [str(row.doc_id) if as_text else row.doc_id for row in rows],

@@ -33,7 +33,7 @@ _HEAD = b'{"doc_id": '
 _FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
 _DECODE = json.JSONDecoder().decode
 
-Row = dict[str, Any]  # as JSON has it
+SampleRow = dict[str, Any]  # as JSON has it
 #: A sample file, and the filters of its run in the order in which they were applied.
 File = tuple[Path, Sequence[str]]
 
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 
 
 @dataclass
-class Rows:
+class FileScores:
     """What one file holds.
 
     Attributes
@@ -70,7 +70,7 @@ class Rows:
     unusable: str = ""
 
 
-def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, Row | str]]:
+def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow | str]]:
     """The rows of a sample file.
 
     Parameters
@@ -106,18 +106,18 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, Row | str
         yield number + 1, f"cannot be read on ({error})"
 
 
-def sound_rows(path: Path) -> Iterator[Row]:
+def sound_rows(path: Path) -> Iterator[SampleRow]:
     """The rows of a sample file that can be read."""
     return (row for _, row in rows_of(path) if isinstance(row, dict))
 
 
-def _checked(row: object) -> Row | str:
+def _checked(row: object) -> SampleRow | str:
     if isinstance(row, dict) and isinstance(row.get("doc_id"), (int, str)):
         return row
     return "not a sample row: no doc_id"
 
 
-def tail_of(line: bytes, key: str) -> Row | None:
+def tail_of(line: bytes, key: str) -> SampleRow | None:
     """The document's number and what a row has from its filter or hash on.
 
     None where the whole row must be parsed.
@@ -138,13 +138,13 @@ def tail_of(line: bytes, key: str) -> Row | None:
     if at < 0:
         return None
     try:
-        tail: Row = _DECODE("{" + str(line[at:], "utf-8"))
+        tail: SampleRow = _DECODE("{" + str(line[at:], "utf-8"))
     except (ValueError, RecursionError):
         return None
     return {**tail, "doc_id": int(first[1])} if tail.keys() >= needed else None
 
 
-def filter_of(row: Row, file: File, earlier: Counter[Any]) -> str:
+def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
     """The filter of a row; `earlier` counts the rows of each document that name none.
 
     Before 0.4.7 the harness named none: it wrote all documents by the first filter, then all by
@@ -167,15 +167,15 @@ def filter_of(row: Row, file: File, earlier: Counter[Any]) -> str:
     return names[earlier[doc_id] - 1]
 
 
-def read_file(file: File, asked: Asked) -> Rows:
-    """Read one file; see :class:`Rows`.
+def read_file(file: File, asked: Asked) -> FileScores:
+    """Read one file; see :class:`FileScores`.
 
     Raises
     ------
     ScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
-    read, earlier, (path, _) = Rows(), Counter[Any](), file
+    read, earlier, (path, _) = FileScores(), Counter[Any](), file
     metric, task, wanted = asked
     key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
@@ -224,7 +224,9 @@ def read_file(file: File, asked: Asked) -> Rows:
     return read
 
 
-def read_files(files: Sequence[File], asked: Asked, on_progress: Progress = None) -> Iterator[Rows]:
+def read_files(
+    files: Sequence[File], asked: Asked, on_progress: Progress = None
+) -> Iterator[FileScores]:
     """Read files in order, by several processes where that pays.
 
     Parameters
