@@ -460,7 +460,7 @@ def score_form(form: Form, logs: str | Path, confidence: float = 0.95) -> dict[s
                 "items": n,
             }]  # fmt: skip
     if not estimates:
-        raise UsageError(f"{path}: no scores of {form.name} or of {form.task}")
+        raise UsageError(f"{path}: no scores of {form.name} or of {form.task or 'its task'}")
     return estimates
 
 

@@ -17,10 +17,9 @@ from sample_rows import sample_row, write_run
 from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError, MetricError, ScaleError, ScoreTableError
-from lm_eval_ccat.metrics import find_metric
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.answers import read_answers
-from lm_eval_ccat.scores.readers.samples import Asked, read_file, tail_of
+from lm_eval_ccat.scores.readers.samples import tail_of
 
 
 def rows_of(scores, metric="exact_match", **fields):
@@ -56,8 +55,7 @@ def test_of_a_model_config_and_document_the_latest_run_counts(tmp_path_factory, 
 
 def test_settings_that_runs_share_and_those_that_differ(tmp_path):
     for model in "ab":
-        generation = {"temperature": 0.0, "until": ["\n"]}
-        write_run(tmp_path, model, rows_of([1, 0]), generation=generation)
+        write_run(tmp_path, model, rows_of([1, 0]), generation={"temperature": 0, "until": ["."]})
     table = ScoreTable.read(tmp_path)
     assert (table.task, table.metric, table.filter) == ("demo", "exact_match", "none")
     assert not table.warnings and "differing" not in table.settings
@@ -99,22 +97,22 @@ def test_runs_that_measure_something_else_are_left_out_and_named(tmp_path, chang
 def test_filters_metrics_and_tasks_are_the_only_ones_or_must_be_named(tmp_path):
     both = rows_of([1, 0], filter="strict") + rows_of([1, 1], filter="flexible")
     write_run(tmp_path, "a", both)
-    write_run(tmp_path, "b", both, results=False)
-    for place in (tmp_path, tmp_path / "b"):  # without a results file the filters are in the rows
-        with pytest.raises(ScoreTableError, match="2 filters"):
-            ScoreTable.read(place)
-    assert ScoreTable.read(tmp_path, filter="strict").raw.tolist() == [[1, 0], [1, 0]]
+    write_run(tmp_path, "b", both, results=False)  # then the filters are in the rows
     rows = [sample_row(0, {"acc": 1.0, "f1": 0.25}), sample_row(1, {"acc": 0.0, "f1": 1.0})]
-    write_run(tmp_path, "a", rows, task="other_task")
-    for metric, task, words in (
-        ("acc", None, r"2 tasks \(demo, other_task\); name one"),
-        (None, "other_task", r"2 metrics \(acc, f1\); name one"),
-        ("bleu", "other_task", "no scores of metric 'bleu'; it has acc, f1"),
-        ("accc", "other_task", "did you mean acc"),
-        (None, "third", "no scores of task 'third'; it has demo"),
+    write_run(tmp_path / "c", "c", rows, task="other_task")
+    for place, metric, task, words in (
+        (tmp_path, None, "demo", "2 filters"),
+        (tmp_path / "b", None, None, "2 filters"),
+        (tmp_path, "acc", None, r"2 tasks \(demo, other_task\); name one"),
+        (tmp_path, None, "other_task", r"2 metrics \(acc, f1\); name one"),
+        (tmp_path, "bleu", "other_task", "no scores of metric 'bleu'; it has acc, f1"),
+        (tmp_path, "accc", "other_task", "did you mean acc"),
+        (tmp_path / "b", None, "third", "no scores of task 'third'; it has demo"),
     ):
         with pytest.raises(ScoreTableError, match=words):
-            ScoreTable.read(tmp_path, metric, task)
+            ScoreTable.read(place, metric, task)
+    strict = ScoreTable.read(tmp_path, task="demo", filter="strict")
+    assert strict.raw.tolist() == [[1, 0], [1, 0]]
     assert ScoreTable.read(tmp_path, "f1", "other_task").raw.tolist() == [[0.25, 1.0]]
 
 
@@ -142,23 +140,40 @@ WRECKS = (
     lambda text: "[1, 2]",
     lambda text: text[:60] + text,  # a write cut off and later continued by a whole row
     lambda text: text[:40] + "\0" * 8 + text[48:],
-    lambda text: text.replace('"doc_id": 1', '"id": 1'),
+    lambda text: text.replace('"doc_id": ', '"id": '),
 )
 
 
-def test_a_broken_line_or_file_is_named_and_the_rest_is_used(tmp_path):
-    rows = rows_of([1, 0, 1])
-    for n, wreck in enumerate(WRECKS):
-        folder = tmp_path / str(n)
-        file = write_run(folder, "a", [rows[0], wreck(json.dumps(rows[1])), rows[2]])
-        table = ScoreTable.read(folder)
-        assert table.doc_ids == (0, 2) and table.raw.tolist() == [[1, 1]]
-        assert any(f"{file}, line 2: not readable" in w for w in table.warnings)
-    file = write_run(tmp_path / "gz", "a", rows_of(np.arange(500) % 2), compress=True)
+def test_what_of_a_file_cannot_be_used_is_named_and_the_rest_counts(tmp_path):
+    lines = [json.dumps(sample_row(n, {"acc": n % 7 / 8})) for n in range(60)]
+    lines[5] = ""
+    broken = [10, 20, 30, 31, 32]
+    for n, wreck in zip(broken, WRECKS):
+        lines[n] = wreck(lines[n])
+    lines[33] = lines[33].replace('"acc": ', '"acc": NaN, "b": ')
+    lines[40] = lines[40].replace('"acc": ', '"b": ')
+    # Keys within a document or an answer are not the row's own.
+    trap = {"filter": "x", "doc_hash": "y", "metrics": ["acc"], "acc": 0.0}
+    text = 'quoted "filter": "none", "metrics": [], "doc_hash": "z", "acc": 0.0}'
+    lines[41] = json.dumps(sample_row(41, {"acc": 6 / 8}, doc={"inner": trap}, answer=text))
+    kept = [n for n in range(60) if n not in (5, *broken, 33, 40)]
+    for packed in (False, True):
+        file = write_run(tmp_path / str(packed), "a", lines, compress=packed, results=False)
+        table = ScoreTable.read(file, "acc")
+        assert list(table.doc_ids) == kept
+        assert table.raw[0].tolist() == [n % 7 / 8 for n in kept]
+        notes = "\n".join(table.warnings)
+        named = [n for n in broken if f"{file}, line {n + 1}: not readable" in notes]
+        assert named == broken[:3]
+        assert f"{file}: 2 more unreadable lines" in notes and "1 rows do not report acc" in notes
+        assert f"{file}: 1 scores unusable, counted as missing (line 34: " in notes
+    file = write_run(tmp_path / "cut", "a", rows_of(np.arange(500) % 2), compress=True)
     file.write_bytes(file.read_bytes()[:-200])
-    table = ScoreTable.read(tmp_path / "gz")
-    assert 0 < table.n_items < 500
-    assert any(str(file) in w and "not readable" in w for w in table.warnings)
+    cut = ScoreTable.read(file)
+    assert 0 < cut.n_items < 500 and f"{file}, line" in cut.warnings[0]
+    write_run(tmp_path, "b", [sample_row(0, {"acc": [1, 2]})], task="lists")
+    with pytest.raises(MetricError, match=r"line 1: .*not as one number"):
+        ScoreTable.read(tmp_path, task="lists")
 
 
 def test_files_are_read_alike_by_several_processes(tmp_path, monkeypatch):
@@ -185,7 +200,7 @@ def test_pairs_of_texts_get_the_sentence_score_and_a_tokenizer_another(tmp_path)
     assert "use bleu@zh" in ScoreTable.read(tmp_path, task="zh").warnings[-1]
 
 
-def test_scales_known_stated_and_not_known(tmp_path):
+def test_a_scale_that_only_the_values_tell(tmp_path):
     write_run(tmp_path, "a", rows_of([0.2, 0.9], metric="my_score"))
     assert ScoreTable.read(tmp_path).scores.tolist() == [[0.2, 0.9]]
     write_run(tmp_path, "b", rows_of([3.0, 9.0], metric="my_score"))
@@ -199,16 +214,6 @@ def test_scales_known_stated_and_not_known(tmp_path):
     rows = rows_of([0.2, 0.9], metric="my_error")
     write_run(tmp_path, "a", rows, task="e", higher_is_better={"e": {"my_error": False}})
     assert ScoreTable.read(tmp_path, task="e").scores.tolist() == [[0.8, pytest.approx(0.1)]]
-
-
-def test_unusable_scores_are_missing_but_an_unusable_metric_is_refused(tmp_path):
-    write_run(tmp_path, "a", rows_of([1.0, float("nan"), 0.0]))
-    table = ScoreTable.read(tmp_path)
-    assert np.isnan(table.raw).sum() == 0 and table.doc_ids == (0, 2)
-    assert any("1 scores unusable" in w and "line 2" in w for w in table.warnings)
-    write_run(tmp_path, "b", [sample_row(0, {"acc": [1, 2]})], task="lists")
-    with pytest.raises(MetricError, match=r"line 1: .*not as one number"):
-        ScoreTable.read(tmp_path, task="lists")
 
 
 def test_what_is_no_log_and_one_file_alone(tmp_path):
@@ -338,23 +343,3 @@ def test_the_rows_that_the_harness_writes_are_read_by_their_end():
         assert agrees(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         del row["filter"]
         assert agrees(json.dumps(row).encode())
-
-
-def test_a_file_with_blank_broken_and_scoreless_rows(tmp_path):
-    lines = [json.dumps(sample_row(n, {"acc": n % 7 / 8})) for n in range(60)]
-    lines[5], lines[20] = "", "{broken"
-    lines[33] = lines[33].replace('"acc": ', '"acc": NaN, "b": ')
-    lines[40] = lines[40].replace('"acc": ', '"b": ')
-    # Keys within a document or an answer are not the row's own.
-    trap = {"filter": "x", "doc_hash": "y", "metrics": ["acc"], "acc": 0.0}
-    text = 'quoted "filter": "none", "metrics": [], "doc_hash": "z", "acc": 0.0}'
-    lines[41] = json.dumps(sample_row(41, {"acc": 1.0}, doc={"inner": trap}, answer=text))
-    file = tmp_path / "samples_t_2026-01-01T00-00-00.jsonl"
-    file.write_text("\n".join(lines))  # the last without its line end
-    rows = read_file((file, ("none",)), Asked(find_metric("acc"), "t", None))
-    kept = [n for n in range(60) if n not in (5, 20, 33, 40)]
-    assert rows.doc_ids == kept and list(rows.filters) == ["none"]
-    assert rows.scores == [1.0 if n == 41 else n % 7 / 8 for n in kept]
-    broken, unusable, without = rows.notes
-    assert f"{file}, line 21: not readable" in broken and "1 rows do not report acc" in without
-    assert "1 scores unusable" in unusable and "(line 34: " in unusable

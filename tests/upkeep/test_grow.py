@@ -1,4 +1,4 @@
-"""A bank that grows from ranking to ranking."""
+"""A bank that grows from ranking to ranking, and what a ranking takes of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ N = 120
 RNG = np.random.default_rng(3)
 EASE = RNG.normal(size=N)
 SKILL = np.linspace(-1.0, 1.0, 12)
-SCORES = 1 / (1 + np.exp(-SKILL[:, None] - EASE + 0.3 * RNG.normal(size=(12, N))))
+SCORES = np.round(1 / (1 + np.exp(-SKILL[:, None] - EASE + 0.3 * RNG.normal(size=(12, N)))), 6)
+BLANK = ItemBank.blank(range(N), task="t", metric="score")
 
 
 def seen(j: int, items: np.ndarray | None = None) -> Observation:
@@ -22,12 +23,14 @@ def seen(j: int, items: np.ndarray | None = None) -> Observation:
     return Observation(f"m{j}", "all" if items is None else "drawn", at, SCORES[j, at])
 
 
-def blank() -> ItemBank:
-    return ItemBank.blank(range(N), task="t", metric="score")
+def known(models: int = 12, items: int = N) -> ScoreTable:
+    return ScoreTable.from_arrays(
+        SCORES[:models, :items], [f"m{j}" for j in range(models)], task="t"
+    )
 
 
 def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
-    bank = grow(blank(), [seen(j) for j in range(MODELS - 1)], "2026-01-01")
+    bank = grow(BLANK, [seen(j) for j in range(MODELS - 1)], "2026-01-01")
     assert bank.method == "sample" and bank.made == "2026-01-01"
     now = f"(now {MODELS - 1}, and {MODELS - 1} for the least answered)"
     assert readiness(bank).endswith(now)
@@ -35,87 +38,79 @@ def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
     bank = grow(ItemBank.load(tmp_path / "b.json"), [seen(MODELS - 1)])
     assert bank.method == "default" and len(bank.models) == MODELS
     # It is the bank that a calibration on the same scores makes.
-    table = ScoreTable.from_arrays(np.round(SCORES[:MODELS], 6), bank.models, task="t")
-    whole = calibrate(table).parameters["intercept"]
+    whole = calibrate(known(MODELS)).parameters["intercept"]
     assert np.allclose(bank.parameters["intercept"], whole, atol=1e-3)
-    bank.save(tmp_path / "b.json")
-    again = grow(ItemBank.load(tmp_path / "b.json"), [seen(9)])
-    assert again.method == "default" and "m9" in again.models
-    half = [seen(j, np.arange(N // 2)) for j in range(11)]
-    assert grow(blank(), half).method == "sample"  # no item must be without answers
-    assert f"{ANSWERS} answers per item (now 11, and 0 for" in readiness(grow(blank(), half))
+    assert of_others(bank, ["m0"])[0].method == "sample"  # without it they are too few
+    half = grow(BLANK, [seen(j, np.arange(N // 2)) for j in range(11)])
+    assert half.method == "sample"  # no item must be without answers
+    assert f"{ANSWERS} answers per item (now 11, and 0 for" in readiness(half)
 
 
 def test_a_later_answer_counts_and_nothing_is_lost():
     first = Observation("a", "drawn", np.array([4, 2]), np.array([0.1, 0.2]), np.array([0.5, 0.25]))
     later = Observation("a", "adaptive", np.array([2, 7]), np.array([0.9, 0.3]))
-    [one] = grow(grow(blank(), [first]), [later]).observations
+    [one] = grow(grow(BLANK, [first]), [later]).observations
     assert dict(zip(one.items.tolist(), one.scores.tolist())) == {4: 0.1, 2: 0.9, 7: 0.3}
-    assert one.chosen == "adaptive" and one.probabilities is not None
-    assert one.probabilities[0] == 0.5 and np.isnan(one.probabilities[1:]).all()
-
-
-def test_a_model_does_not_calibrate_its_own_test():
-    bank = grow(blank(), [seen(j) for j in range(MODELS + 1)])
-    rest, _ = of_others(bank, ["m0"])
-    assert rest.method == "default" and "m0" not in rest.models
-    assert of_others(bank, ["m0", "m1"])[0].method == "sample"
+    assert one.chosen == "adaptive"
+    np.testing.assert_array_equal(one.probabilities, [0.5, np.nan, np.nan])
 
 
 def test_a_calibrated_bank_grows_where_it_keeps_its_scores():
-    table = ScoreTable.from_arrays(SCORES[:8], [f"m{j}" for j in range(8)], task="t")
-    bank = grow(calibrate(table, keep_scores=True), [seen(9, np.arange(0, N, 3))])
+    bank = grow(calibrate(known(8), keep_scores=True), [seen(9, np.arange(0, N, 3))])
     assert bank.models[-1] == "m9"
-    for other in (calibrate(table), calibrate(table, "paper", keep_scores=True)):
+    for other in (calibrate(known(8)), calibrate(known(8), "paper", keep_scores=True)):
         with pytest.raises(BankError, match="save_bank needs one of method 'default' that keeps"):
             grow(other, [seen(9)])
 
 
 def test_the_next_ranking_starts_better():
     """Estimates after 24 items a model are nearer the truth with groups of like difficulty."""
-    known = grow(blank(), [seen(j) for j in (0, 5, 11)])
-    errors = {}
-    for name, bank in (("blank", blank()), ("grown", known)):
-        squares = []
+    truth = SCORES[[4, 7]].mean(axis=1)
+
+    def error(bank: ItemBank) -> float:
+        wrong = []
         for seed in range(8):
-            ranker = Ranker(bank, {"m4": 1.0, "m7": 1.0}, max_items=24, seed=seed,
-                            stop="limits")  # fmt: skip
+            ranker = Ranker(bank, ["m4", "m7"], max_items=24, seed=seed, stop="limits")
             while not ranker.done:
                 for model, item in ranker.ask(2):
                     ranker.tell(model, item, float(SCORES[int(model[1:]), item]))
-            truth = SCORES[[4, 7]].mean(axis=1)
-            estimates = [ranker.estimate(m)[0] for m in ("m4", "m7")]
-            squares.append(np.square(np.array(estimates) - truth))
-        errors[name] = float(np.sqrt(np.mean(squares)))
-    assert errors["grown"] < 0.8 * errors["blank"]
+            wrong.append([ranker.estimate(m)[0] for m in ("m4", "m7")] - truth)
+        return float(np.sqrt(np.mean(np.square(wrong))))
+
+    assert error(grow(BLANK, [seen(j) for j in (0, 5, 11)])) < 0.8 * error(BLANK)
 
 
-# -- a bank that names a model does not calibrate that model's test
-
-
-def known() -> ScoreTable:
-    names = [f"m{j}" for j in range(12)]
-    return ScoreTable.from_arrays(np.round(SCORES[:, :40], 6), names, task="t")
-
-
-@pytest.mark.parametrize(("method", "hashed"), [("default", False), ("paper", True)])
-def test_scores_that_the_bank_holds_of_a_ranked_model_are_left_out(method, hashed, tmp_path):
-    calibrate(known(), method, keep_scores=True, hash_names=hashed).save(tmp_path / "b.json")
-    found, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
+@pytest.mark.parametrize(
+    ("method", "hashed"), [("default", False), ("paper", True), ("grown", False)]
+)
+def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, hashed, tmp_path):
+    table = known(12, 40)
+    if method == "grown":
+        blank = ItemBank.blank(table.doc_ids, task="t", metric="score")
+        bank = grow(blank, [Observation(m, "all", np.arange(40), s)
+                            for m, s in zip(table.models, table.scores)])  # fmt: skip
+    else:
+        bank = calibrate(table, method, keep_scores=True, hash_names=hashed)
+    bank.save(tmp_path / "b.json")
+    left, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
     assert "calibrated on m3 too: its scores of them are left out" in warning
-    rest = calibrate(known().without(["m3"]), method)
-    assert len(found.models) == 11 and found.method == method and len(found.observations) == 11
-    assert set(found.parameters) == set(rest.parameters)
+    rest = calibrate(table.without(["m3"]), bank.method)
+    assert len(left.models) == 11 and len(left.observations) == 11 and left.method == bank.method
+    assert set(left.parameters) == set(rest.parameters)
     for name, values in rest.parameters.items():
-        np.testing.assert_allclose(found.parameters[name], values, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(left.parameters[name], values, rtol=1e-4, atol=1e-5)
 
 
 def test_what_cannot_be_left_out_stays_and_is_told():
-    bare = calibrate(known(), "paper", hash_names=True)
-    found, warning = of_others(bare, known().models[:5])
-    assert found is bare and "of t was calibrated on m0, m1, m2, ... too" in warning
-    assert "--keep_scores" in warning
-    bank = calibrate(known(), "paper", keep_scores=True)
-    found, warning = of_others(bank, known().models[1:])
-    assert found is bank and "cannot do without them" in warning
-    assert of_others(bank, ["new"]) == (bank, "")
+    names = known().models
+    bare, kept = (
+        calibrate(known(12, 40), "paper", hash_names=not keep, keep_scores=keep)
+        for keep in (False, True)
+    )
+    for bank, models, words in (
+        (bare, names[:5], "of t was calibrated on m0, m1, m2, ... too: its estimates of them are"),
+        (kept, names[1:], "cannot do without them"),
+        (kept, ["new"], ""),
+    ):
+        same, warning = of_others(bank, models)
+        assert same is bank and words in warning and bool(words) == bool(warning)

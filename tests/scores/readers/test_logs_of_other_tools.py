@@ -127,12 +127,12 @@ def test_trials_of_helm_are_configs(tmp_path):
 
 
 def test_details_of_the_first_open_llm_leaderboard(tmp_path):
-    date = "2023-09-03T10-57-04.203304"
-    folder = tmp_path / "details_org__model" / date
-    folder.mkdir(parents=True)
-    columns = {"full_prompt": ["p", "q"], "metrics": ["{'acc': 1.0, 'acc_norm': 0.0}"] * 2}
-    file = folder / f"details_harness|arc:challenge|25_{date}.parquet"
-    parquet.write_table(pa.table(columns), file)
+    for date, acc in (("2023-09-03T10-57-04.203304", 1.0), ("2022-09-03T10-57-04.203304", 0.5)):
+        folder = tmp_path / "details_org__model" / date  # of two runs the later one counts
+        folder.mkdir(parents=True)
+        columns = {"full_prompt": ["p", "q"], "metrics": [f"{{'acc': {acc}, 'acc_norm': 0.0}}"] * 2}
+        file = folder / f"details_harness|arc:challenge|25_{date}.parquet"
+        parquet.write_table(pa.table(columns), file)
     table = ScoreTable.read(tmp_path, metric="acc")
     assert table.models == ("org/model",) and table.task == "harness|arc:challenge|25"
     assert table.raw.tolist() == [[1.0, 1.0]] and len(set(table.doc_hashes)) == 2

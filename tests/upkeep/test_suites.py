@@ -1,0 +1,162 @@
+"""Banks for every task and metric of some logs at once; every command takes their folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.testing.methods import example_table
+from lm_eval_ccat.upkeep import tables
+from lm_eval_ccat.upkeep.words import page_of, reveals
+
+TABLE = example_table()
+TASKS = ("suite_a", "suite_b", "suite_c")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Logs of three tasks, run as a group with a subgroup, and the suite of two of them.
+
+    The items of `suite_b` are those of `suite_a` backwards; `suite_c` has a metric that is the same
+    everywhere.
+    """
+    place = tmp_path_factory.mktemp("suite")
+    for j, model in enumerate(TABLE.models):
+        folder, date = place / "logs" / model, f"2025-01-01T00-00-{j:02}.000000"
+        folder.mkdir(parents=True)
+        keys = {"acc,none": 0.5}
+        results = {
+            "model_name": model,
+            "results": {"suite_a": keys, "suite_b": keys, "suite_c": {**keys, "flat,none": 0.5}},
+            "group_subtasks": {"suite": ["suite_sub", "suite_c"], "suite_sub": TASKS[:2]},
+        }
+        (folder / f"results_{date}.json").write_text(json.dumps(results))
+        for task in TASKS:
+            scores = TABLE.scores[j][:: -1 if task == "suite_b" else 1].tolist()
+            rows = [
+                {"doc_id": i, "filter": "none", "metrics": ["acc"], "acc": x, "flat": 0.5}
+                for i, x in enumerate(scores)
+            ]
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / f"samples_{task}_{date}.jsonl").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_harness_group", lambda name: [])  # the harness takes seconds
+        make = calibrating(place, "suite", "suite_sub", "--keep_scores", "--metric", "acc")
+        assert main(make) == 0
+        yield place
+
+
+def calibrating(place, out, task, *more):
+    line = ["calibrate", place / "logs", "--method", "paper", "-o", place / out, "--task", task]
+    return list(map(str, [*line, *more]))
+
+
+def json_of(capsys, *line, code=0):
+    capsys.readouterr()
+    assert main([*map(str, line), "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "members", "lacking"),
+    [
+        ("suite", "acc", TASKS, []),
+        ("suite_c,suite_[ab]", "a*", ("suite_c", *TASKS[:2]), []),
+        ("*", "*", TASKS, ["suite_c flat"]),
+    ],
+)
+def test_a_group_a_list_and_a_pattern_make_one_suite(place, capsys, task, metric, members, lacking):
+    line = calibrating(place, "banks", task, "--metric", metric)
+    made = json_of(capsys, *line, code=3 if lacking else 0)
+    suite = SuiteBank.load(place / "banks")
+    assert {(task, outcome) for task, outcome, _ in suite.banks()} == {(t, "acc") for t in members}
+    assert tuple(made["tasks"]) == tuple(suite) == members and made["without_bank"] == lacking
+    one, two = (suite[t]["acc"].parameters["difficulty"] for t in TASKS[:2])
+    assert one == pytest.approx(two[::-1]) and suite["suite_a"]["acc"].made
+
+
+def test_one_task_is_one_bank_without_the_models_that_are_excluded(place):
+    for more, names in (([], TABLE.models), (["--exclude", "m00,m11"], TABLE.models[1:-1])):
+        assert main(calibrating(place, "one.json", "suite_b", *more)) == 0
+        bank = ItemBank.load(place / "one.json")
+        assert (bank.task, set(bank.models)) == ("suite_b", set(names))
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "code", "says"),
+    [
+        ("suite_b", ["--exclude", "m77"], 1, "m77"),
+        ("suite_a,nowhere", [], 2, "no task, pattern or group 'nowhere'"),
+        ("suite_*", [], 2, "task suite_c reports acc, flat; name one (--metric)"),
+        ("suite*", ["--metric", "flat"], 2, "no outcome could be calibrated"),
+    ],
+)
+def test_what_makes_no_bank_is_told_in_one_line(place, capsys, task, more, code, says):
+    assert main(calibrating(place, "none", task, *more)) == code
+    assert says in capsys.readouterr().err
+
+
+def test_a_group_of_which_a_task_was_not_run_is_refused_by_its_name(place, tmp_path, capsys):
+    shutil.copytree(place / "logs", tmp_path / "logs", ignore=shutil.ignore_patterns("*suite_c*"))
+    assert main(calibrating(tmp_path, "none", "suite")) == 2
+    assert "no scores of 1 of the 3 tasks of suite, suite_c" in capsys.readouterr().err
+
+
+def test_a_page_says_what_the_bank_is_and_what_it_reveals():
+    bank = calibrate(TABLE, "paper", keep_scores=True)
+    page = page_of(SuiteBank({"t": bank}), "cc-by-4.0")
+    assert "license: cc-by-4.0" in page and bank.sha256 in page and "m03" in page
+    assert any("every score of 12 models" in one for one in reveals(bank))
+    hidden = calibrate(TABLE, "paper", hash_names=True)
+    assert "m03" not in page_of(SuiteBank({"t": hidden})) and "a guess can" in reveals(hidden)[0]
+    assert reveals(ItemBank.blank([1])) == []
+
+
+# -- every command takes a suite -----------------------------------------------------------------
+
+
+def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
+    assert set(json_of(capsys, "bank", "show", place / "suite")["tasks"]) == {"suite_a", "suite_b"}
+    assert main(["bank", "show", str(place / "suite")]) == 0
+    shown = capsys.readouterr().out
+    assert "2 banks of 2 tasks" in shown and "suite_b acc  paper, " in shown
+    assert json_of(capsys, "bank", "check", place / "suite", "--scores", place / "logs")["ok"]
+    for task, items in (("suite_a", TABLE.scores), ("suite_b", TABLE.scores[:, :9:-1])):
+        table = ScoreTable.from_arrays(items, TABLE.models, metric="acc")
+        table.write(tmp_path / f"{task}.parquet")  # which states no task
+    line = ["bank", "check", place / "suite", "--scores", tmp_path]
+    found = json_of(capsys, *line, code=3)["tasks"]
+    assert [found[task]["acc"]["ok"] for task in found] == [True, False]
+
+
+def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, capsys):
+    make = calibrating(place, "part", "suite_sub", "--exclude", "m00,m05", "--keep_scores")
+    assert main([*make, "--metric", "acc"]) == 0
+    line = ["bank", "update", place / "part", "--scores", place / "logs", "-o", tmp_path / "t"]
+    line = [*map(str, line), "--retire", "suite_b=0,3"]
+    assert main(line) == 0
+    assert "suite_b acc: 2 models added to 10" in capsys.readouterr().out
+    banks = [bank for _, _, bank in SuiteBank.load(tmp_path / "t").banks()]
+    assert {len(bank.models) for bank in banks} == {12}
+    assert [set(range(TABLE.n_items)) - set(bank.doc_ids) for bank in banks] == [set(), {0, 3}]
+    for ids, says in (("0,3", "name its task, too"), ("suite_b=x", "doc_ids are numbers")):
+        assert main([*line[:-1], ids]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_a_suite_has_forms_that_are_scored_together_and_is_drawn_and_replayed(place, capsys):
+    forms, logs = place / "forms", place / "logs"
+    made = json_of(capsys, "bank", "form", place / "suite", "--items", 5, "-o", forms)
+    assert set(made["tasks"]) == {"suite_a", "suite_b"}
+    assert len(json_of(capsys, "bank", "form", forms, "--score", logs)["forms"]) == 2
+    assert main(["report", str(place / "suite"), "--plots", str(place / "plots")]) == 0
+    drawn = {f.name for f in place.rglob("*.svg")}
+    assert drawn == {"suite_a.acc.svg", "suite_b.acc.svg"}
+    line = ["simulate", "--scores", logs, "--task", "suite_sub", "--methods", "random"]
+    found = json_of(capsys, *line, "--folds", 2, "--items_per_model", 10, "--metric", "acc")
+    assert set(found["settings"]["weights"]) == {"suite_a", "suite_b"}
