@@ -216,6 +216,16 @@ def lines(stream: Any, path: Path) -> Iterator[bytes]:
         yield line
 
 
+def first_record(path: Path) -> dict[str, Any]:
+    """The JSON object on the first line of a file; empty where there is none."""
+    with path.open("rb") as stream:
+        try:
+            record = json.loads(stream.readline(_CHUNK))
+        except (ValueError, RecursionError):
+            return {}
+    return record if isinstance(record, dict) else {}
+
+
 def json_value(path: Path) -> Any:
     """The JSON value that is the whole of a plain or compressed file.
 

@@ -61,30 +61,12 @@ def make_bank(
     return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
 
 
-def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
-    """Return the tasks of some logs that names, shell patterns and groups select.
+def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return those of the recorded tasks that names, shell patterns and groups select.
 
     Groups are those that the logs record, else those of the harness.
-
-    Parameters
-    ----------
-    path : path
-        Logs or a table that any reader reads.
-    names : sequence of str
-
-    Returns
-    -------
-    list of str
-        Each once, in the order named.
-
-    Raises
-    ------
-    UsageError
-        A name means nothing in these logs, or a group has a task that they lack.
     """
-    path = Path(path)
-    reader = reader_of(path)
-    recorded, groups = [o.task or "" for o in reader.outcomes(path)], reader.groups(path)
+    groups = reader_of(path).groups(path)
     tasks: list[str] = []
     for name in names:
         matching = [name] if name in recorded else [t for t in recorded if fnmatchcase(t, name)]
@@ -96,10 +78,10 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
                     f"{missing[0]} among them; run them, or name only tasks that have scores"
                 )
         if not matching:
-            shown = some(list(dict.fromkeys(recorded)))
+            shown = some(recorded)
             raise UsageError(f"{path}: no task, pattern or group {name!r}; its tasks are {shown}")
         tasks += matching
-    return list(dict.fromkeys(tasks))
+    return tasks
 
 
 def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
@@ -177,11 +159,18 @@ def tables_of(
 def outcomes_meant(
     path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
 ) -> list[Logged]:
-    """The outcomes that some names mean; see `build.build`."""
+    """The outcomes that some names mean; see `build.build`.
+
+    Raises
+    ------
+    UsageError
+        A name means nothing in these logs, a group has a task that they lack, or a task reports
+        several metrics or filters and none is named.
+    """
     every = reader_of(path).outcomes(path)
-    names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
+    recorded = list(dict.fromkeys(o.task or "" for o in every))
     meant: list[Logged] = []
-    for task in dict.fromkeys(names):
+    for task in dict.fromkeys(_tasks_meant(path, recorded, tasks) if recorded else ()):
         outcomes = [
             o
             for o in every

@@ -44,7 +44,7 @@ from typing import Any
 
 from ...errors import ScaleError
 from ...metrics.scale import Scale
-from ..reading import MAX_LINE, MAX_VALUE, files_at, json_value, lines
+from ..reading import MAX_LINE, MAX_VALUE, files_at, first_record, json_value, lines
 from .rows import Row, reader_of_rows
 
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
@@ -212,20 +212,11 @@ def _number(value: Any) -> float | None:
 # -- Every Eval Ever ------------------------------------------------------------------------------
 
 _NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
-_HEAD_BYTES = 1 << 20
 
 
-def _record_logs(path: Path) -> Iterator[Path]:
-    for file in files_at(path, "*.jsonl"):
-        if file.suffix == ".jsonl":
-            with file.open("rb") as stream:
-                first = stream.readline(_HEAD_BYTES)
-            try:
-                record = json.loads(first)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict) and set(record) >= _NEEDED:
-                yield file
+def _record_logs(path: Path) -> list[Path]:
+    files = [file for file in files_at(path, "*.jsonl") if file.suffix == ".jsonl"]
+    return [file for file in files if first_record(file).keys() >= _NEEDED]
 
 
 def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:

@@ -7,7 +7,6 @@ is of one, named after the file.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.registry import known_scale
 from ...metrics.scale import Scale
 from ..grid import Coded, ScoreGrid
-from ..reading import Logged, Progress, Wanted, one_of
+from ..reading import Logged, Progress, Wanted, first_record, one_of
 from ..table import Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
@@ -264,12 +263,8 @@ def _sources(path: Any) -> list[Source]:
 def _is_table(file: Path) -> bool:
     if not file.is_file() or file.suffix != ".jsonl":
         return file.is_file() and file.suffix in (".parquet", ".csv")
-    with file.open("rb") as stream:
-        try:
-            first = json.loads(stream.readline(1 << 16))
-        except (ValueError, RecursionError):
-            return False
-    return isinstance(first, dict) and "score" in first and bool({"id", "doc_id"} & set(first))
+    first = first_record(file).keys()
+    return "score" in first and bool({"id", "doc_id"} & first)
 
 
 def _arrow_table(frame: Any) -> Any:
