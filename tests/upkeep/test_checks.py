@@ -16,11 +16,11 @@ N_ITEMS = 200
 EASE = np.random.default_rng(0).normal(scale=1.2, size=N_ITEMS)
 
 
-def scores(n_models=12, seed=0, level=0.0, ease=EASE, binary=False) -> np.ndarray:
+def scores(n_models=12, seed=0, level=0.0, slope=1.0, ease=EASE, binary=False) -> np.ndarray:
     rng = np.random.default_rng(seed)
     skill = np.linspace(-1.5, 1.5, n_models)[:, None] + level
     eta = skill + ease + 0.4 * rng.normal(size=(n_models, len(ease)))
-    p = 1.0 / (1.0 + np.exp(-eta))
+    p = 1.0 / (1.0 + np.exp(-slope * eta))
     return (rng.random(p.shape) < p).astype(float) if binary else p
 
 
@@ -43,7 +43,8 @@ def test_nothing_is_found_where_nothing_is_wrong(bank):
     assert not findings(bank, raw)
     raw[np.random.default_rng(1).random(raw.shape) < 0.4] = np.nan
     assert not findings(bank, raw)
-    assert "drifted_items" not in findings(bank, scores(seed=3, level=0.8))  # of all alike
+    for common in ({"level": 0.8}, {"slope": 1.5}):  # what moves all items is no drift of one
+        assert "drifted_items" not in findings(bank, scores(seed=3, **common))
     for n in (1, 2, 15):
         for finding in check_scores(bank, as_table(scores(n, seed=n))):
             assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.upkeep.forms import Form, form_of, make_form, score_form
 
@@ -68,26 +67,6 @@ def table():
     return ScoreTable.from_arrays(world(7, 30, 50), names, metric="acc", task="t")
 
 
-def test_from_a_bank_to_scores_by_commands(table, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    old, new = table.select(table.models[:24]), table.select(table.models[24:])
-    calibrate(old, "paper").save("b.json")
-    old.write("old.parquet")
-    new.write("new.parquet")
-    make = ["bank", "form", "b.json", "--items", "10", "-o", "form"]
-    assert main(make) == 1
-    assert "the bank keeps no full results" in capsys.readouterr().err
-    assert main([*make, "--scores", "old.parquet"]) == 0
-    said = capsys.readouterr()
-    assert "form 1: 10 of 50 items" in said.out and "the harness has no task 't'" in said.err
-    assert main(["bank", "form", "form", "--score", "new.parquet", "--json"]) == 0
-    models = json.loads(capsys.readouterr().out)["models"]
-    assert list(models) == list(new.models)
-    wrong = [one["estimate"] for [one] in models.values()] - new.scores.mean(axis=1)
-    assert np.sqrt(np.mean(np.square(wrong))) < 0.12
-    assert main(["bank", "form", "form", "--score", "gone"]) == 2
-
-
 def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     # Configurations of a model are no models of their own, and adaptive runs no full results.
     raw = np.vstack([np.repeat(table.raw, 2, axis=0), 1 - table.raw[:1]])
@@ -95,8 +74,10 @@ def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     twice = ScoreTable.from_arrays(
         raw, names, configs=configs, metric="acc", task="t", chosen=("all",) * 60 + ("adaptive",)
     )
-    form = form_of(calibrate(twice, "paper", keep_scores=True), 6)
-    assert (form.models, form.items) == (30, form_of(calibrate(table, "paper"), 6, table).items)
+    form, bare = form_of(calibrate(twice, "paper", keep_scores=True), 6), calibrate(table, "paper")
+    assert (form.models, form.items) == (30, form_of(bare, 6, table).items)
+    with pytest.raises(BankError, match="the bank keeps no full results"):
+        form_of(bare, 6)
     form.save(tmp_path)
     again = Form.load(tmp_path)
     assert str(vars(again)) == str(vars(form))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
     assert ScoreTable.read(drawn, partial=True).chosen == ("drawn",)
 
 
-def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path, capsys):
+def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path):
     known = example_table().without(["m02", "m09"])
     known.write(tmp_path / "known.parquet")
     calibrate(known, "default").save(tmp_path / "b.bank.json")
@@ -52,7 +53,4 @@ def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path, capsys):
     arguments += ["--calibrated_on", str(tmp_path / "known.parquet")]
     assert main([*arguments, "-o", str(out)]) == 0
     new = ItemBank.load(out)
-    assert {"m02", "m09"} <= set(new.models) and new.made
-    capsys.readouterr()
-    assert main(["bank", "show", str(out)]) == 0
-    assert f"made on {new.made}, 0 days ago" in capsys.readouterr().out
+    assert {"m02", "m09"} <= set(new.models) and new.made == date.today().isoformat()
