@@ -132,10 +132,22 @@ class LoggedRun:
         keys = (key.rpartition(",") for key in self.of_task("results") or ())
         return [(m, f) for m, comma, f in keys if comma and not m.endswith("_stderr")]
 
-    @property
+    @functools.cached_property
+    def _counts(self) -> tuple[Any, Any] | None:
+        """Numbers of documents that were run, and in all; None where the results do not say."""
+        counts = self.of_task("n-samples")
+        if not (isinstance(counts, dict) and counts.keys() >= {"effective", "original"}):
+            return None
+        return counts["effective"], counts["original"]
+
+    @functools.cached_property
     def adaptive(self) -> bool:
-        """Whether the run's documents were chosen by what its model had scored."""
-        return self.why_not_full()[0].startswith("an adaptive run")
+        """Whether the run is of some documents, chosen by what its model had scored."""
+        marked, values = self.results.get("adaptive"), self.of_task("results")
+        if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
+            marked = marked.get(self.task)
+        marked = marked or (isinstance(values, dict) and values.get("adaptive"))
+        return bool(marked) and (self._counts is None or self._counts[0] != self._counts[1])
 
     def why_not_full(self) -> tuple[str, bool]:
         """Say why the run is not of all documents, and whether its rows may still be used.
@@ -151,22 +163,14 @@ class LoggedRun:
         usable : bool
             Whether the rows are plain scores of documents.
         """
-        counts, values = self.of_task("n-samples"), self.of_task("results")
-        marked = self.results.get("adaptive")
-        if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
-            marked = marked.get(self.task)
-        marked = bool(marked) or bool(isinstance(values, dict) and values.get("adaptive"))
-        if not (isinstance(counts, dict) and counts.keys() >= {"effective", "original"}):
-            return ("an adaptive run", False) if marked else ("", True)
-        effective, original = counts["effective"], counts["original"]
-        part = f"{effective} of {original} documents"
-        if effective == original:
+        part = " ({} of {} documents)".format(*self._counts) if self._counts else ""
+        if self.adaptive:
+            return f"an adaptive run{part}", False
+        if self._counts is None or self._counts[0] == self._counts[1]:
             return "", True
-        if marked:
-            return f"an adaptive run ({part})", False
         if (self.results.get("config") or {}).get("limit") is not None:
-            return f"run with --limit ({part})", True
-        return f"not a full run ({part})", False
+            return f"run with --limit{part}", True
+        return f"not a full run{part}", False
 
 
 # -- files ----------------------------------------------------------------------------------------
