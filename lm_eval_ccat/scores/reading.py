@@ -40,8 +40,8 @@ class Wanted:
         Lowest and highest possible raw score.
     lower_is_better : bool or None
     partial : bool
-        Whether to read runs whose items were chosen by the model's earlier scores: the scores are
-        valid, but no random sample, so their mean means nothing.
+        Whether to read runs whose items were chosen by the model's earlier scores. These scores are
+        valid, but not a random sample, so their mean is meaningless.
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
     """
@@ -134,7 +134,7 @@ class Wanted:
         return Scale(cap=cap), [note] if over else []
 
 
-#: No wishes: the only metric, task and filter.
+#: Nothing is stated: the only metric, task and filter.
 ANY = Wanted()
 
 
@@ -147,7 +147,7 @@ class Logged:
     filter: str | None = None
 
     def wanted(self, wanted: Wanted) -> Wanted:
-        """Return the same wishes for this outcome."""
+        """Return what the user states, for this task, metric and filter."""
         return replace(wanted, metric=self.metric, task=self.task, filter=self.filter)
 
 

@@ -59,7 +59,7 @@ class Overview:
 
     @classmethod
     def of(cls, parts: Iterable[tuple[slice, Floats]], n_models: int, n_items: int) -> Overview:
-        """Look at a table in the parts that `ScoreTable.parts` gives, which are changed."""
+        """Sum up the parts that `ScoreTable.parts` yields, and overwrite their scores."""
         mean, per_model = np.full(n_models, np.nan), np.zeros(n_models)
         total, count = np.zeros(n_items), np.zeros(n_items)
         low, high = np.full(n_items, np.nan), np.full(n_items, np.nan)

@@ -1,7 +1,7 @@
 """Reader of this package's own runs: the journal of a run directory.
 
-Its items were chosen by what each model had scored, or drawn: the scores are true and no full
-results, so they are read only where partial runs are asked for (`ScoreTable.read(partial=True)`).
+A run chose its items by what each model had scored, or drew them: its scores are no full results,
+so only `ScoreTable.read(partial=True)` reads them.
 """
 
 from __future__ import annotations

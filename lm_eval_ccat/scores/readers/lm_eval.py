@@ -10,7 +10,7 @@ Of the same (model, config, document) the latest run counts. Generation settings
 a model apart. Runs with other few-shot examples or another version of a task measure something
 else: they are left out of a table, and so are runs that are not of every document (see
 `LoggedRun.why_not_full`). Chat templates and system instructions belong to how a model is run and
-may differ from model to model; a reader is told.
+may differ from model to model; a warning says so.
 """
 
 from __future__ import annotations

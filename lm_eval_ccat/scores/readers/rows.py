@@ -28,8 +28,8 @@ class Row:
     score : float
         Raw.
     config : str
-        Tells several answers of one model to one item apart (an epoch, a trial); where there is but
-        one in all, it does not count.
+        Tells several answers of one model to one item apart (an epoch, a trial); ignored where all
+        rows have the same.
     doc_hash : str or None
     date : str
         Of the same (model, config, item) the latest counts; dates compare as text.
@@ -54,7 +54,7 @@ def reader_of_rows(
     logs: Callable[[Path], Iterable[Path]],
     rows: Callable[[Path, list[str]], Iterable[Row]],
 ) -> Reader:
-    """A reader that knows nothing but how to find its logs and turn one into rows.
+    """Make a reader from a function that finds logs and one that turns a log into rows.
 
     Parameters
     ----------
