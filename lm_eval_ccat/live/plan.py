@@ -28,7 +28,7 @@ from ..runs.journal import Item, Record
 from ..scores import ScoreTable
 from ..scores.reading import Wanted
 from ..simulation.audit import WEIGHTED_MEAN
-from ..upkeep.borrow import lent
+from ..upkeep.borrow import borrow_from
 from ..upkeep.update import of_others
 from .earlier import known_means
 from .fields import Donors, Weighting
@@ -373,7 +373,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
     wanted = Wanted(name or None, tasks[0], filtered or None)
     full = donors.own and ScoreTable.read(donors.own, wanted.metric, wanted.task, wanted.filter)
-    _, bank = lent(donors.paths, full or None, wanted)
+    _, bank = borrow_from(donors.paths, full or None, wanted)
     # Drop the date: a run is identified by its bank, so equal scores must give equal banks.
     return replace(bank, made=None)
 

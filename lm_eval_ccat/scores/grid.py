@@ -178,27 +178,27 @@ class ScoreGrid:
         """
         if len(self._hashes) == 1:
             return None, []
-        own = np.zeros(raw.shape[1], dtype=np.int32)
+        settled = np.zeros(raw.shape[1], dtype=np.int32)
         seen = np.zeros(raw.shape, dtype=np.int32)
         for rows, columns, _, versions in self._parts:
             at = place[columns]
             seen[rows, at] = versions
-            fresh = (own[at] == 0) & (versions > 0)
-            own[at[fresh][::-1]] = versions[fresh][::-1]  # the first stays
+            fresh = (settled[at] == 0) & (versions > 0)
+            settled[at[fresh][::-1]] = versions[fresh][::-1]  # the first stays
         labels, ids, texts = list(self.rows), sorted(self._items), list(self._hashes)
         dropped: Counter[str] = Counter()
         changed = []
-        for i in np.flatnonzero(((seen > 0) & (seen != own)).any(axis=0)).tolist():
+        for i in np.flatnonzero(((seen > 0) & (seen != settled)).any(axis=0)).tolist():
             scored = np.flatnonzero(~np.isnan(raw[:, i]))
-            there = np.where(seen[scored, i] == 0, own[i], seen[scored, i])
-            counts = Counter(there.tolist())
+            present = np.where(seen[scored, i] == 0, settled[i], seen[scored, i])
+            counts = Counter(present.tolist())
             # Of equally common hashes, the newest.
-            own[i] = best = max(counts, key=lambda v: (counts[v], v), default=int(own[i]))
-            out = scored[there != best]
+            settled[i] = best = max(counts, key=lambda v: (counts[v], v), default=int(settled[i]))
+            out = scored[present != best]
             raw[out, i] = np.nan
             dropped.update(labels[r][0] for r in out.tolist())
             changed += [ids[i]] if len(out) else []
-        hashes = [texts[v] for v in own.tolist()]
+        hashes = [texts[v] for v in settled.tolist()]
         if not changed:
             return hashes, []
         who = ", ".join(f"{model} ({count})" for model, count in dropped.most_common(5))

@@ -50,7 +50,7 @@ _CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # thresholds of a donor's agreement w
 
 def borrow(
     donors: Mapping[str, ScoreTable],
-    own: ScoreTable | None = None,
+    own_scores: ScoreTable | None = None,
     *,
     task: str | None = None,
     hash_names: bool = False,
@@ -62,7 +62,7 @@ def borrow(
     donors : mapping of str to ScoreTable
         At least three, by their tasks' names. Documents are matched by hash, else by ``doc_id``
         within one data set.
-    own : ScoreTable, optional
+    own_scores : ScoreTable, optional
         Full runs of the new task. Without them, the documents are those that all donors share, and
         the bank's method is "sample"; with them it is "default".
     task : str, optional
@@ -98,20 +98,20 @@ def borrow(
     (40, ['de', 'es', 'uk'])
     """
     _require_enough(list(donors))
-    own = own or _shared(donors)
-    runs = len(own.row_model)
+    own_scores = own_scores or _shared(donors)
+    runs = len(own_scores.row_model)
     for name, lender in donors.items():
-        if (lender.metric, lender.scale) != (own.metric, own.scale):
+        if (lender.metric, lender.scale) != (own_scores.metric, own_scores.scale):
             raise UsageError(
                 f"donor {name} is scored by {lender.metric} ({lender.scale.describe()}), not by "
-                f"{own.metric} ({own.scale.describe()}): intervals of banks that are "
+                f"{own_scores.metric} ({own_scores.scale.describe()}): intervals of banks that are "
                 "borrowed across metrics do not hold"
             )
-    rows = {name: _on(own, name, lender) for name, lender in donors.items()}
-    dropped = _misleading(rows, own.scores) if runs else []
+    rows = {name: _on(own_scores, name, lender) for name, lender in donors.items()}
+    dropped = _misleading(rows, own_scores.scores) if runs else []
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
     _require_enough(list(rows), dropped)
-    moved, weights = _moved(rows, own.scores)
+    moved, weights = _moved(rows, own_scores.scores)
     warnings = [
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
@@ -127,13 +127,13 @@ def borrow(
     models = [f"{name}: {m}" for name in rows for m in donors[name].row_model]
     configs = [config for name in rows for config in donors[name].row_config]
     table = replace(
-        own,
-        raw=own.scale.restore(np.vstack([*moved, own.scores])),
-        row_model=(*models, *own.row_model),
-        row_config=(*configs, *own.row_config),
+        own_scores,
+        raw=own_scores.scale.restore(np.vstack([*moved, own_scores.scores])),
+        row_model=(*models, *own_scores.row_model),
+        row_config=(*configs, *own_scores.row_config),
         chosen=(),
-        task=own.task or task,
-        warnings=(*own.warnings, *warnings),
+        task=own_scores.task or task,
+        warnings=(*own_scores.warnings, *warnings),
     )
     facts = {
         "donors": list(rows),
@@ -144,7 +144,7 @@ def borrow(
     }
     if runs:
         lenders = {f"{name}: {m}": name for name in rows for m in donors[name].models}
-        lenders |= dict.fromkeys(own.models, own.task or "own")
+        lenders |= dict.fromkeys(own_scores.models, own_scores.task or "own")
         bank = make_bank(table, families=tuple(lenders.values()), hash_names=hash_names)
         opinion = trust(bank)
     else:
@@ -206,9 +206,9 @@ def donors_of(
     return donors
 
 
-def lent(
+def borrow_from(
     paths: Sequence[str | Path],
-    own: ScoreTable | None = None,
+    own_scores: ScoreTable | None = None,
     wanted: Wanted = ANY,
     exclude: Sequence[str] = (),
     *,
@@ -221,8 +221,8 @@ def lent(
     Parameters
     ----------
     paths, wanted, exclude
-        See `donors_of`; `own` supplies what `wanted` leaves open.
-    own, hash_names
+        See `donors_of`; `own_scores` supplies what `wanted` leaves open.
+    own_scores, hash_names
         See `borrow`.
     method, **options
         Refused if they are not the defaults, because a borrowed bank takes no options.
@@ -237,13 +237,14 @@ def lent(
             "--borrow makes a bank of method 'default' without scores: leave out --method, "
             "--scale_items and --keep_scores"
         )
-    if own is not None:
+    if own_scores is not None:
         named = {
-            key: getattr(wanted, key) or getattr(own, key) for key in ("task", "metric", "filter")
+            key: getattr(wanted, key) or getattr(own_scores, key)
+            for key in ("task", "metric", "filter")
         }
         wanted = replace(wanted, **named)
     donors = donors_of(paths, wanted, exclude)
-    return borrow(donors, own, task=wanted.task, hash_names=hash_names)
+    return borrow(donors, own_scores, task=wanted.task, hash_names=hash_names)
 
 
 def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:

@@ -13,7 +13,7 @@ from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Wanted
 from ..scores.table import reader_of
-from .borrow import lent
+from .borrow import borrow_from
 from .tables import make_bank, outcomes_meant
 from .words import report
 
@@ -65,7 +65,9 @@ def build(
         read = dict(zip(meant, ScoreTable.read_many(path, meant, wanted)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
-    for outcome, (bank, facts) in zip(meant, in_processes(_made, meant, (path, wanted, how, read))):
+    for outcome, (bank, facts) in zip(
+        meant, in_processes(_one_bank, meant, (path, wanted, how, read))
+    ):
         if isinstance(bank, str):
             why = bank
         else:
@@ -109,10 +111,10 @@ def bank_of(
         table = table.without(exclude)
         if not borrow:
             return table, make_bank(table, method, **options)
-    return lent(borrow, table, wanted, exclude, method=method, **options)
+    return borrow_from(borrow, table, wanted, exclude, method=method, **options)
 
 
-def _made(
+def _one_bank(
     outcome: Logged,
     shared: tuple[Path, Wanted, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
 ) -> tuple[ItemBank | str, Facts]:

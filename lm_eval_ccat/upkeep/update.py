@@ -379,7 +379,7 @@ def grow(
     (('a',), '(now 1, and 0 for the least answered)')
     """
     require_growing(bank)
-    return _made(bank, merged(bank.observations, new), date, join)
+    return _bank_of(bank, merged(bank.observations, new), date, join)
 
 
 def require_growing(bank: ItemBank) -> None:
@@ -440,7 +440,7 @@ def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, i
     return len({o.model for o in observations}), int(count.min())
 
 
-def _made(
+def _bank_of(
     bank: ItemBank, observations: Sequence[Observation], date: str | None, join: bool
 ) -> ItemBank:
     parts = ("task", "metric", "filter", "scale", "doc_hashes", "settings")
@@ -495,7 +495,7 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
         options = bank.provenance.get("options") or {}
         try:
             if bank.provenance.get("grown"):  # goes on as it grows
-                others = _made(bank, rest, bank.made, True)
+                others = _bank_of(bank, rest, bank.made, True)
             else:
                 others = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
                 others = replace(others, settings=dict(bank.settings), made=bank.made)

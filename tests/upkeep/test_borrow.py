@@ -15,7 +15,7 @@ from lm_eval_ccat.methods.default import selfcheck
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.scores.reading import Wanted
 from lm_eval_ccat.upkeep import borrow as room
-from lm_eval_ccat.upkeep.borrow import borrow, donors_of, lent
+from lm_eval_ccat.upkeep.borrow import borrow, borrow_from, donors_of
 
 N_ITEMS = 150
 HARD = np.random.default_rng(1).normal(size=N_ITEMS)
@@ -184,7 +184,7 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
         with pytest.raises(UsageError, match=says):
             donors_of(lenders, what)
     with pytest.raises(UsageError, match="1 donor left"):
-        lent(["suite"], replace(TWO, metric="chrf", filter="strict"))
+        borrow_from(["suite"], replace(TWO, metric="chrf", filter="strict"))
 
 
 def test_a_suite_borrows_for_each_of_its_tasks(tmp_path, capsys):
