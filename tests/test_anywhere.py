@@ -70,7 +70,7 @@ while asks := [*line.next("m1", 2), *line.next("m8", 2)]:
         for ask in asks
     ])
 run.release()
-again, _ = rebuild(run.path)
+again = rebuild(run.path)
 assert again.ranker.result().order == ["m8", "m1"], again.ranker.result().order
 assert ItemBank.load(run.path / "bank.json").sha256 == bank.sha256
 assert main(["verify", str(run.path), "--repair"]) == 0

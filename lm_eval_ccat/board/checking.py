@@ -17,8 +17,7 @@ from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
 from ..metrics.scale import Scale
 from ..ranker import Ranking
-from ..runs.directory import book_of, header_of
-from ..runs.journal import JournalFile
+from ..runs.directory import book_of, read_journal
 from ..scores import ScoreTable
 from .folder import Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
@@ -256,7 +255,8 @@ def figures_of(
     RunError
         If the journal is damaged or was made with other banks, or a bank is missing.
     """
-    header = header_of(journal)
+    file, records = read_journal(journal)
+    header = file.header
     banks = {t: offered(board.bank_of(t, sha), t, reserve) for t, sha in hashes.items()}
     for task, sha256 in tasks_of(header).items():
         if task not in banks or banks[task].sha256 != sha256:
@@ -265,7 +265,7 @@ def figures_of(
     by_task: Any = {t: dict.fromkeys(of, banks[t]) for t, of in (outcomes or {}).items()}
     if outcomes is None:
         [by_task] = banks.values()
-    ranking = book_of(by_task, JournalFile(journal), header).ranker.result()
+    ranking = book_of(by_task, file, records).ranker.result()
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
     for model in ranking.estimates:

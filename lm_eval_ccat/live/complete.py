@@ -97,7 +97,7 @@ def complete(
         if not of_run:  # this ranking asks nothing itself
             run.book.event("end", reason="every document is asked")
         run.require_same()
-        run.book, _ = rebuild(place)
+        run.book = rebuild(place)
         if not run.book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.

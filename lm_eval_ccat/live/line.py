@@ -13,7 +13,7 @@ the Ranker and the line in step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ..runs.book import OPEN, Ask, Book
@@ -59,8 +59,6 @@ class Line:
 
     Attributes
     ----------
-    away : dict of model to str
-        Reason by model, for models that were put aside and may come back.
     over : str or None
         Why the run ended, "" if the Ranker has the reason; None while it goes on.
     """
@@ -75,7 +73,6 @@ class Line:
     goal: bool = True
 
     def __post_init__(self) -> None:
-        self.away: dict[str, str] = {}
         self.over: str | None = None
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.windows}
         self._new: list[tuple[Ask, int]] = []
@@ -87,6 +84,11 @@ class Line:
             self._waiting[ask.model].append(ask)
         self._started = True
         self._advance()
+
+    @property
+    def away(self) -> Set[str]:
+        """Models that were put aside and may come back."""
+        return self.book.tally.away
 
     # -- what a sender calls ---------------------------------------------------------------
 
@@ -139,10 +141,6 @@ class Line:
         """
         if model in self.book.tally.set_aside and (back or model not in self.away):
             return
-        if back:
-            self.away[model] = reason
-        else:
-            self.away.pop(model, None)
         self._write_new()
         self.book.event("drop", model=model, reason=reason, away=back)
         self._waiting[model].clear()
@@ -152,7 +150,6 @@ class Line:
     def take_up(self, model: str) -> None:
         """Take up a model that is back: the Ranker may ask it again, after the asks in line."""
         if model in self.book.tally.set_aside:
-            self.away.pop(model, None)
             self.book.event("restore", model=model)
             self._advance()
 

@@ -124,40 +124,35 @@ class Calls:
     def __init__(self, name: str, most: float = math.inf) -> None:
         self.name = name
         self.most = most
+        self._threads = 0
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._threads = self._begun = 0
+        self._idle = threading.Semaphore(0)  # counts the threads that wait for work
 
     def start(self, come: Callable[[Any], object], call: Callable[..., Any], *args: Any) -> None:
         """Start a call; pass its result, or the error that it raised, to `come`."""
-        with self._lock:
-            self._begun += 1
-            if self._threads < min(self._begun, self.most):
-                self._threads += 1
-                threading.Thread(
-                    target=self._serve, args=(self._work,), name=self.name, daemon=True
-                ).start()
+        if self._threads < self.most and not self._idle.acquire(blocking=False):
+            self._threads += 1
+            serving = (self._work, self._idle)
+            threading.Thread(target=_serve, args=serving, name=self.name, daemon=True).start()
         self._work.put((come, call, args))
-
-    def _serve(self, work: queue.SimpleQueue[Any]) -> None:
-        while (job := work.get()) is not None:
-            come, call, args = job
-            try:
-                result = call(*args)
-            except BaseException as error:
-                result = error
-            with self._lock:
-                if work is self._work:
-                    self._begun -= 1
-            come(result)
 
     def close(self) -> None:
         """Let each thread end after its present call; `start` may be called again."""
-        with self._lock:
-            work, self._work = self._work, queue.SimpleQueue()
-            threads, self._threads, self._begun = self._threads, 0, 0
-        for _ in range(threads):
-            work.put(None)
+        for _ in range(self._threads):
+            self._work.put(None)
+        self._threads, self._work, self._idle = 0, queue.SimpleQueue(), threading.Semaphore(0)
+
+
+def _serve(work: queue.SimpleQueue[Any], idle: threading.Semaphore) -> None:
+    """Make the calls that arrive in `work` until None does."""
+    while (job := work.get()) is not None:
+        come, call, args = job
+        try:
+            result = call(*args)
+        except BaseException as error:
+            result = error
+        idle.release()
+        come(result)
 
 
 class Model(ABC):

@@ -271,7 +271,8 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     RunError
         The folder holds no ranking, or its journal is damaged.
     """
-    book, header = rebuild(folder, lines)
+    book = rebuild(folder, lines)
+    header = book.journal.header
     place, elapsed = Path(folder), book.tally.elapsed
     result = result_of(header, scorer_of_run(header), book, place, seconds=elapsed)
     return replace(

@@ -103,16 +103,15 @@ class Run:
             log_file = None
             if self.directory is not None:
                 place = self.directory.path
+                self.directory.take()
+                stack.callback(self.directory.release)
                 if self.resume and not self.directory.journal.exists():
                     raise RunError(f"nothing to resume: {place} holds no ranking")
-                # A run without answers (after a mistyped metric, say) may be started over.
                 if not self.resume and holds_answers(self.directory):
                     raise RunError(
                         f"{place} already holds a ranking; continue it with --resume, show it "
                         f"with `lm-eval-ccat rank {place}`, or choose another --run_dir"
                     )
-                self.directory.take()
-                stack.callback(self.directory.release)
                 log_file = place / "run.log"
             if self._loaded is None:
                 _refuse_data_parallel()
@@ -139,7 +138,7 @@ class Run:
         UsageError
             ``prior:`` names logs of other models, or a package that a model type needs is missing.
         """
-        spec, prior, models = self.plan.spec, self.spec.prior, self._ready
+        spec, models = self.spec, self._ready
         if not models:
             types = {entry.name: (str(entry.model), entry.model_args) for entry in self.asked}
             internals.require_backends(types, bool(spec.harness.get("apply_chat_template")))
@@ -147,9 +146,9 @@ class Run:
                 HarnessModel(entry, spec, self.plan.measured, self.warn_once, self.plan.sessions)
                 for entry in self.asked
             ]
-        if prior:
-            names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
-            earlier = answers_at_hand(prior, names, tasks, self.observer.warn)
+        if spec.prior:
+            names, tasks = [entry.name for entry in spec.models], list(self.plan.measured)
+            earlier = answers_at_hand(spec.prior, names, tasks, self.observer.warn)
             known = ", ".join(f"{len(of)} of {name}" for name, of in earlier.items() if of)
             self.observer.note(
                 f"Earlier answers found: {known}. When the ranking reaches their documents, it "
@@ -288,8 +287,7 @@ class Run:
             journal.append([{"op": "header", **self.plan.facts()}])
             return Book(self.plan.new_ranker(), journal)
         directory, journal = self.directory, self.directory.journal
-        directory.make()
-        if journal.exists() and not holds_answers(directory):
+        if journal.exists():  # without answers (after a mistyped metric, say): start over
             journal.path.unlink()
             (directory.path / BANK_FILE).unlink(missing_ok=True)
             shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
@@ -305,10 +303,11 @@ class Run:
     def _resumed(self) -> Book:
         plan, directory = self.plan, self.directory
         assert directory is not None
-        header, changed = directory.read_header(), self.require_same()
-        book = Book(make_ranker(plan.banks, header), directory.journal)
-        book.read()
-        if directory.journal.torn:
+        changed, journal = self.require_same(), directory.journal
+        records = journal.read_new()
+        book = Book(make_ranker(plan.banks, journal.header), journal)
+        book.replay(records)
+        if journal.torn:
             self.observer.warn(
                 "a crash cut off the last line of the journal; its document is asked again"
             )
@@ -355,7 +354,7 @@ class Run:
         assert self.directory is not None
         old, new = self.directory.present_identity(), self.plan.identity()
         old["config"] = Spec.recorded(old["config"]).comparable()
-        new["config"] = self.plan.spec.comparable()
+        new["config"] = self.spec.comparable()
         if SCORING not in old["task"]:  # a journal of an earlier version
             del new["task"][SCORING]
         allowed = may_change(*([rf"task\.{SCORING}"] if self.spec.accept_change else []))

@@ -54,12 +54,14 @@ class Sender:
     def __init__(self, plan: Plan, book: Book, models: Sequence[Model], observer: Observer) -> None:
         spec, several = plan.spec, len(models) > 1
         self.plan = plan
+        self.models = models
         self.book = book
         self.observer = observer
         self.rule = spec.failures
+        self._turns: list[Lane] = []
         self.line = Line(
             book,
-            {m.name: spec.ahead or window_of(m.slots * m.batch) for m in models},
+            self._windows(),
             arrival=spec.order == "arrival",
             warmup=plan.warmup * len(plan.measured),
             at_once=spec.ahead is None,
@@ -68,7 +70,6 @@ class Sender:
             goal=several or bool(plan.known) or spec.target_se is not None,
         )
         self.lanes = {model.name: Lane(model, plan, self.line) for model in models}
-        self._turns: list[Lane] = []
         self._came: queue.SimpleQueue[tuple[Lane, Sending, Any] | None] = queue.SimpleQueue()
         self.interrupts = Interrupts(lambda: self._came.put(None))
         self._seat: Lane | None = None
@@ -95,7 +96,7 @@ class Sender:
         if any(lane.opened for lane in self.lanes.values()):
             self._seat = next((lane for lane in self._turns if lane.opened), None)
             self.line.windows = self._windows()
-            wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
+            wire = {model.name: model.slots * model.batch for model in self.models}
             self.book.note("windows", windows=dict(self.line.windows), wire=wire)
             self._began = clock()
         self.interrupts.wait = True
@@ -154,7 +155,7 @@ class Sender:
 
     def _windows(self) -> dict[str, int]:
         """Return the windows of all models, by their slots or as the user says."""
-        widths = {n: lane.model.slots * lane.model.batch for n, lane in self.lanes.items()}
+        widths = {model.name: model.slots * model.batch for model in self.models}
         if self._turns:  # only one of them is loaded, and knows its slots
             widest = max(lane.model.batch for lane in self._turns)
             widths |= {lane.name: widest for lane in self._turns}

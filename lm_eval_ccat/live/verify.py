@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
-from ..runs.journal import FORMAT, Lines
+from ..runs.journal import FORMAT, JournalFile
 from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
@@ -238,30 +238,22 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
 
 def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
     """Return the condition of a run's journal, and its bytes up to the first damage."""
-    file = folder.journal.path
+    journal, damage = JournalFile(folder.journal.path), None
+    if not journal.exists():
+        raise RunError(f"{folder.path} holds no ranking (no {journal.path.name} in it)")
     try:
-        data = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunError(f"{folder.path} holds no ranking (no {file.name} in it)") from None
+        data = journal.path.read_bytes()
     except OSError as error:
-        raise RunError(f"cannot read {file}: {error.strerror or error}") from error
-    whole, _, torn = data.rpartition(b"\n")
-    lines = whole.split(b"\n") if whole else []
-    reader, damage, version, length = Lines(str(file)), None, None, 0
-    for line in lines:
-        try:
-            [record] = reader.read([line])
-            if reader.count == 1:
-                if record.get("format") != FORMAT:
-                    raise RunError(f"{file}, line 1 is not the header of a journal")
-                version = record.get("version")
-        except RunError as error:
-            damage = str(error).partition(";")[0]
-            break
-        length += len(line) + 1
-    sound = 0 if version is None else reader.count
-    lost = len(lines) - sound + bool(torn)
-    return Condition(sound, lost, damage, version, reader.chained), data[:length]
+        raise RunError(f"cannot read {journal}: {error.strerror or error}") from error
+    try:
+        journal.read_new()
+    except RunError as error:
+        damage = str(error).partition(";")[0]
+    size, version = journal.size, journal.header.get("version")
+    if journal.count and journal.header.get("format") != FORMAT:
+        size, version, damage = 0, None, f"{journal}, line 1 is not the header of a journal"
+    lost = len(data[size:].splitlines())  # a torn line counts
+    return Condition(data[:size].count(b"\n"), lost, damage, version, journal.chained), data[:size]
 
 
 def _free_name(folder: Path, stem: str, ending: str) -> Path:

@@ -305,27 +305,15 @@ class Book:
 
     # -- what a reader calls ---------------------------------------------------------------
 
-    def read(self, lines: int | None = None) -> int:
+    def read(self) -> None:
         """Replay the records that this book has neither read nor written yet.
-
-        Parameters
-        ----------
-        lines : int, optional
-            Most records to replay, to see an earlier state of the run.
-
-        Returns
-        -------
-        int
-            Number of new records.
 
         Raises
         ------
         RunError
             The journal is damaged, holds records of a later version, or contradicts itself.
         """
-        records = self.journal.read_new()[:lines]
-        self.replay(records)
-        return len(records)
+        self.replay(self.journal.read_new())
 
     def replay(self, records: Iterable[Record]) -> None:
         """Process records that are in the journal already."""

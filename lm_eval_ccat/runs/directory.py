@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,22 +133,18 @@ class RunDirectory:
         self.journal.make_durable()
 
     def read_header(self) -> Record:
-        """Read the journal's first record, without moving the position of :attr:`journal`.
+        """Return the journal's first record, without moving the position of :attr:`journal`.
 
         Raises
         ------
         RunError
             If the folder holds no journal of a version that this package reads.
         """
-        return header_of(self.journal.path)
+        return read_journal(self.journal.path)[0].header
 
     def present_identity(self) -> Record:
         """Return the header with all changes that the journal has recorded since."""
-        header = self.read_header()
-        for record in JournalFile(self.journal.path).read_new():
-            if record["op"] == "change":
-                header = {**header, **record.get("identity", {})}
-        return header
+        return read_journal(self.journal.path)[0].identity
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a file of the directory atomically, so that no reader sees half of it."""
@@ -162,21 +158,21 @@ class RunDirectory:
         return target
 
 
-def header_of(journal: Path) -> Record:
-    """Return a journal's first record, whatever the file's name.
+def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
+    """Return a journal, whatever the file's name, and all its records.
 
     Raises
     ------
     RunError
-        The file is missing, or no journal of a version that this package reads.
+        The file is missing, damaged, or no journal of a version that this package reads.
     """
-    records = JournalFile(journal).read_new()
-    if not records:
-        raise RunError(f"{journal.parent} holds no ranking (no {journal.name} in it)")
-    header = records[0]
+    journal = JournalFile(path)
+    if not (records := journal.read_new()):
+        raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
+    header = journal.header
     if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
-        raise RunError(f"{journal} is not a journal that lm-eval-ccat {__version__} reads")
-    return header
+        raise RunError(f"{path} is not a journal that lm-eval-ccat {__version__} reads")
+    return journal, records
 
 
 # -- a ranking from its run directory alone --------------------------------------------------------
@@ -237,7 +233,7 @@ def make_ranker(
     return Ranker(banks, arguments["models"], **rest, **arguments["options"])
 
 
-def rebuild(folder: str | Path, lines: int | None = None) -> tuple[Book, Record]:
+def rebuild(folder: str | Path, lines: int | None = None) -> Book:
     """Rebuild a run's state from its directory alone, without configuration, task or model.
 
     Parameters
@@ -248,10 +244,8 @@ def rebuild(folder: str | Path, lines: int | None = None) -> tuple[Book, Record]
 
     Returns
     -------
-    book : Book
+    Book
         Settled, for reading only.
-    header : dict
-        The journal's first record.
 
     Raises
     ------
@@ -261,18 +255,17 @@ def rebuild(folder: str | Path, lines: int | None = None) -> tuple[Book, Record]
         If the directory's copy of the bank is damaged.
     """
     directory = RunDirectory(folder)
-    header = directory.read_header()
-    return book_of(load_banks(directory.path), directory.journal, header, lines), header
+    journal, records = read_journal(directory.journal.path)
+    return book_of(load_banks(directory.path), journal, records[:lines])
 
 
 def book_of(
     banks: ItemBank | Mapping[str, Mapping[str, ItemBank]],
     journal: JournalFile,
-    header: Record,
-    lines: int | None = None,
+    records: Iterable[Record],
 ) -> Book:
-    """Rebuild a run's state from a journal and its banks, wherever they are stored."""
-    book = Book(make_ranker(banks, header), journal)
-    book.read(lines)
+    """Rebuild a run's state from its banks, its journal and records of it."""
+    book = Book(make_ranker(banks, journal.header), journal)
+    book.replay(records)
     book.settle()
     return book

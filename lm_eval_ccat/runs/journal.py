@@ -46,154 +46,29 @@ _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 _CHECKSUM = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 
 
-class Lines:
-    """Converts records to lines and back, and refuses lines that have changed since.
-
-    An item is (task, doc_id) in a record; if the header states a single outcome, lines hold only
-    the doc_id.
-
-    Parameters
-    ----------
-    where : str
-        Name of the journal, for errors.
-
-    Attributes
-    ----------
-    count : int
-        Number of lines so far.
-    chained : bool
-        Whether the last line seals all lines before it.
-
-    Examples
-    --------
-    >>> lines = Lines("the journal").sealed([{"op": "note"}, {"op": "note"}])
-    >>> Lines("the journal").read(lines)
-    [{'op': 'note'}, {'op': 'note'}]
-    """
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.count = 0
-        self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
-        self._hash = hashlib.sha256()
-        self._bare_allowed = False  # lines without checksum: a journal begun in version 1
-        self.chained = False
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all lines so far, which identifies this run."""
-        return self._hash.hexdigest()
-
-    def sealed(self, records: Iterable[Record]) -> list[bytes]:
-        """Return records as lines that follow those so far; call `passed` once they are written."""
-        hashed, lines = self._hash.copy(), []
-        for number, record in enumerate(records, start=self.count):
-            self._take_header(record)
-            filed = {"seq": number, **record}
-            if "item" in record:
-                filed["item"] = self.filed(record["item"])
-            if "pairs" in record:
-                filed["pairs"] = [(model, self.filed(item)) for model, item in record["pairs"]]
-            text = json.dumps(filed, ensure_ascii=False, allow_nan=False)
-            body = text[:-1].encode("utf-8", "surrogatepass")
-            hashed.update(body)
-            seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
-            hashed.update(seal + b"\n")
-            lines.append(body + seal)
-        return lines
-
-    def passed(self, lines: Iterable[bytes]) -> None:
-        """Count lines that this process has written."""
-        for line in lines:
-            self._hash.update(line + b"\n")
-            self.count += 1
-            self._bare_allowed, self.chained = False, True
-
-    def read(self, lines: Iterable[bytes]) -> list[Record]:
-        """Return the records of lines that follow those so far.
-
-        Raises
-        ------
-        RunError
-            A line is damaged, missing, changed or repeated; the message names it.
-        """
-        return [self._read_one(line) for line in lines]
-
-    def _read_one(self, line: bytes) -> Record:
-        name = f"{self.where}, line {self.count + 1}"
-        remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
-        try:
-            record: Record = json.loads(line)
-            sequence = record.pop("seq")
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
-        trouble = self._trouble(line, record)
-        if sequence != self.count:
-            trouble = f"carries the number {sequence}: lines are missing or repeated"
-        if trouble:
-            raise RunError(f"{name} {trouble}; {remedy}")
-        self._hash.update(line + b"\n")
-        self.count += 1
-        self._take_header(record)
-        if "doc" in record:
-            record["item"] = record.pop("doc")
-        if "item" in record:
-            record["item"] = self.item(record["item"])
-        if record.get("op") == "ask":
-            record["pairs"] = [(model, self.item(item)) for model, item in record["pairs"]]
-            record.setdefault("draws", None)  # version 1 did not record them
-        return record
-
-    def _take_header(self, record: Record) -> None:
-        if record.get("op") == "header":
-            several = "outcomes" in (record.get("report") or {})
-            self._alone = None if several else (record.get("task") or {}).get("name", "")
-
-    def item(self, value: Any) -> Item:
-        """Return an item from its form in a line or in the Ranker."""
-        if isinstance(value, list | tuple):
-            task, value = value
-        else:
-            task = self._alone
-        return str(task), value if isinstance(value, str) else int(value)
-
-    def filed(self, item: Item) -> Any:
-        """Return an item in the form of lines and messages."""
-        return item[1] if item[0] == self._alone else item
-
-    def _trouble(self, line: bytes, record: Record) -> str:
-        """Return what is wrong with a line's seal; "" if nothing is."""
-        if seal := _SEAL.search(line):
-            hashed = self._hash.copy()
-            hashed.update(line[: seal.start()])
-            self.chained, self._bare_allowed = True, False
-            del record["sha256"]
-            right = hashed.hexdigest().encode() == seal[1]
-            return "" if right else "does not fit its seal: it was changed, or one before it"
-        if self.chained:
-            return "has no seal, and lines before it have: it was edited by hand"
-        if checksum := _CHECKSUM.search(line):
-            del record["sum"]
-            self._bare_allowed = False
-            right = int(checksum[1], 16) == zlib.crc32(line[: checksum.start()])
-            return "" if right else "does not fit its checksum: it is damaged"
-        if self.count == 0 and record.get("op") == "header":
-            self._bare_allowed = record.get("version") == 1
-        return "" if self._bare_allowed else "has no checksum: it was edited by hand"
-
-
-class Journal(Lines):
+class Journal:
     """A journal in memory, for a run without a run directory.
 
-    `JournalFile` keeps its records on disk; ``tests/runs/conformance.py`` tests both.
+    An item is (task, doc_id) in a record; if the header states a single outcome, lines hold only
+    the doc_id. `JournalFile` keeps its lines on disk; ``tests/runs/conformance.py`` tests both.
 
     Parameters
     ----------
     lines : list of bytes, optional
         List that keeps the records; several journals may share it.
+    name : str
+        Name of the journal, for errors.
 
     Attributes
     ----------
+    header : dict
+        The first record that describes the run; empty without one.
+    identity : dict
+        The header, with all changes that the journal has recorded since.
+    count : int
+        Number of lines read or written so far.
+    chained : bool
+        Whether the last of them seals all lines before it.
     torn : str or None
         The last line, if a crash cut it off.
 
@@ -208,35 +83,141 @@ class Journal(Lines):
     def __init__(
         self, lines: list[bytes] | None = None, name: str = "the journal in memory"
     ) -> None:
-        super().__init__(name)
+        self.name = name
         self.lines = [] if lines is None else lines
+        self.header: Record = {}
+        self.identity: Record = {}
+        self.count = 0
+        self.chained = False
         self.torn: str | None = None
+        self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
+        self._hash = hashlib.sha256()
+        self._bare_allowed = False  # lines without checksum: a journal begun in version 1
         self._closed = False
 
     def __str__(self) -> str:
-        return self.where
+        return self.name
 
-    def exists(self) -> bool:
-        """Whether it holds at least one record."""
-        return bool(self.lines)
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all lines so far, which identifies this run."""
+        return self._hash.hexdigest()
+
+    def item(self, value: Any) -> Item:
+        """Return an item from its form in a line or in the Ranker."""
+        if isinstance(value, list | tuple):
+            task, value = value
+        else:
+            task = self._alone
+        return str(task), value if isinstance(value, str) else int(value)
+
+    def filed(self, item: Item) -> Any:
+        """Return an item in the form of lines and messages."""
+        return item[1] if item[0] == self._alone else item
+
+    # -- reading -------------------------------------------------------------------------------
 
     def read_new(self) -> list[Record]:
-        """Return the records after the last one that this object read or appended."""
-        return self.read(self.lines[self.count :])
-
-    def append(self, records: Iterable[Record]) -> None:
-        """Write all records or none; in a file, they then survive the death of the process.
+        """Return the records after the last one that this object read or appended.
 
         Raises
         ------
         RunError
-            If the journal is closed.
+            A line is damaged, missing, changed or repeated; the message names it. The object then
+            stands before that line.
+        """
+        return [self._read(line) for line in self.lines[self.count :]]
+
+    def _read(self, line: bytes) -> Record:
+        name = f"{self}, line {self.count + 1}"
+        remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
+        try:
+            record: Record = json.loads(line)
+            sequence = record.pop("seq")
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+            raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
+        trouble = self._trouble(line, record)
+        if sequence != self.count:
+            trouble = f"carries the number {sequence}: lines are missing or repeated"
+        if trouble:
+            raise RunError(f"{name} {trouble}; {remedy}")
+        self._hash.update(line + b"\n")
+        self.count += 1
+        if "doc" in record:
+            record["item"] = record.pop("doc")
+        self._note_identity(record)
+        if "item" in record:
+            record["item"] = self.item(record["item"])
+        if record.get("op") == "ask":
+            record["pairs"] = [(model, self.item(item)) for model, item in record["pairs"]]
+            record.setdefault("draws", None)  # version 1 did not record them
+        return record
+
+    def _trouble(self, line: bytes, record: Record) -> str:
+        """Return what is wrong with a line's seal; "" if nothing is."""
+        if seal := _SEAL.search(line):
+            hashed = self._hash.copy()
+            hashed.update(line[: seal.start()])
+            self.chained = True
+            del record["sha256"]
+            right = hashed.hexdigest().encode() == seal[1]
+            return "" if right else "does not fit its seal: it was changed, or one before it"
+        if self.chained:
+            return "has no seal, and lines before it have: it was edited by hand"
+        if checksum := _CHECKSUM.search(line):
+            del record["sum"]
+            self._bare_allowed = False
+            right = int(checksum[1], 16) == zlib.crc32(line[: checksum.start()])
+            return "" if right else "does not fit its checksum: it is damaged"
+        if self.count == 0 and record.get("op") == "header":
+            self._bare_allowed = record.get("version") == 1
+        return "" if self._bare_allowed else "has no checksum: it was edited by hand"
+
+    def _note_identity(self, record: Record) -> None:
+        if record.get("op") == "header":
+            several = "outcomes" in (record.get("report") or {})
+            self._alone = None if several else (record.get("task") or {}).get("name", "")
+            self.header = self.identity = record
+        elif record.get("op") == "change":
+            self.identity = {**self.identity, **record.get("identity", {})}
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Write records; in a file, they then survive the death of the process.
+
+        To survive a power cut too, they need :meth:`make_durable`. Call :meth:`read_new` first:
+        appending continues where reading stopped, and cuts off a torn line after it.
+
+        Raises
+        ------
+        RunError
+            The journal is closed, or the disk is full or read-only. None of the records count
+            then: a part that was written is cut off again, and everything before it stays.
         """
         if self._closed:
             raise RunError(f"{self} is closed: the run has ended")
-        lines = self.sealed(records)
+        hashed, lines = self._hash.copy(), list[bytes]()
+        for number, record in enumerate(records, start=self.count):
+            self._note_identity(record)
+            filed = {"seq": number, **record}
+            if "item" in record:
+                filed["item"] = self.filed(record["item"])
+            if "pairs" in record:
+                filed["pairs"] = [(model, self.filed(item)) for model, item in record["pairs"]]
+            text = json.dumps(filed, ensure_ascii=False, allow_nan=False)
+            body = text[:-1].encode("utf-8", "surrogatepass")
+            hashed.update(body)
+            seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
+            hashed.update(seal + b"\n")
+            lines.append(body + seal)
+        self._write(lines)
+        self._hash = hashed
+        self.count += len(lines)
+        self.chained = self.chained or bool(lines)
+
+    def _write(self, lines: list[bytes]) -> None:
         self.lines[self.count :] = lines
-        self.passed(lines)
 
     def make_durable(self) -> None:
         """Make everything appended so far survive a power cut; does nothing in memory."""
@@ -253,9 +234,11 @@ class JournalFile(Journal):
     ----------
     path : Path
         The file; created by the first append.
-    durable : bool
-        Whether :meth:`make_durable` forces records to the disk. A killed process loses nothing
-        either way, but a power cut may.
+
+    Attributes
+    ----------
+    size : int
+        Number of bytes read or written so far.
 
     Examples
     --------
@@ -267,10 +250,10 @@ class JournalFile(Journal):
     ['header']
     """
 
-    def __init__(self, path: Path, durable: bool = True) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(name=str(path))
-        self.path, self.durable = Path(path), durable
-        self._offset = self._synced = 0
+        self.path = Path(path)
+        self.size = self._synced = 0
         self._file: BinaryIO | None = None
 
     def exists(self) -> bool:
@@ -296,54 +279,38 @@ class JournalFile(Journal):
         """
         try:
             with self.path.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read()
+                stream.seek(self.size)
+                *lines, rest = stream.read().split(b"\n")
         except FileNotFoundError:
             return []
         except OSError as error:
             raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
-        complete, newline, rest = data.rpartition(b"\n")
         self.torn = rest.decode("utf-8", "replace") if rest else None
-        if not newline:
-            return []
-        records = self.read(complete.split(b"\n"))
-        self._offset += len(complete) + 1
+        records = []
+        for line in lines:
+            records.append(self._read(line))
+            self.size += len(line) + 1
         return records
 
-    def append(self, records: Iterable[Record]) -> None:
-        """Write records; when this returns they survive the death of the process.
-
-        To survive a power cut too, records need :meth:`make_durable`. Call :meth:`read_new` first:
-        appending continues where reading stopped, and cuts off a torn line after it.
-
-        Raises
-        ------
-        RunError
-            If the disk is full or read-only. None of the records count then: a part that was
-            written is cut off again, and everything before it stays.
-        """
-        if self._closed:
-            raise RunError(f"the journal {self.path} is closed: the run has ended")
-        lines = self.sealed(records)
+    def _write(self, lines: list[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
         try:
             stream = self._open()
-            if os.fstat(stream.fileno()).st_size != self._offset:
-                stream.truncate(self._offset)
+            if os.fstat(stream.fileno()).st_size != self.size:
+                stream.truncate(self.size)
                 self.torn = None
-            stream.seek(self._offset)
+            stream.seek(self.size)
             _write_all(stream, data)
         except OSError as error:
             # Best effort on a failing disk: the next reader drops a torn line.
             if self._file is not None:
                 with contextlib.suppress(OSError):
-                    self._file.truncate(self._offset)
+                    self._file.truncate(self.size)
             raise RunError(
                 f"cannot write the journal {self.path}: {error.strerror or error}; everything "
                 "recorded before is kept, free the space or fix the rights and resume"
             ) from error
-        self._offset += len(data)
-        self.passed(lines)
+        self.size += len(data)
 
     def make_durable(self) -> None:
         """Force everything appended so far to the disk (``fsync``).
@@ -353,7 +320,7 @@ class JournalFile(Journal):
         RunError
             If the disk reports an error.
         """
-        if not self.durable or self._synced >= self._offset or self._file is None:
+        if self._synced >= self.size or self._file is None:
             return
         try:
             sync_file(self._file.fileno())
@@ -361,7 +328,7 @@ class JournalFile(Journal):
             raise RunError(
                 f"cannot write the journal {self.path}: {error.strerror or error}"
             ) from error
-        self._synced = self._offset
+        self._synced = self.size
 
     def _open(self) -> BinaryIO:
         if self._file is None:

@@ -122,7 +122,8 @@ def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
     assert main(["rank", str(finished.run), "--json"]) == 0
     state = json.loads(capsys.readouterr().out)
     assert state["finished"] and state["models"] == finished.content["models"]
-    book, header = rebuild(finished.run)
+    book = rebuild(finished.run)
+    header = book.journal.header
     assert book.done and book.ranker.result().order == state["order"]
     assert header["task"]["name"] == TASK
 

@@ -56,7 +56,7 @@ def config(several: Bench, server: CompletionsServer, metrics: object, **setting
 
 
 def answered(path: Path, model: str) -> list[int]:
-    book, _ = rebuild(path.with_suffix(".run"))
+    book = rebuild(path.with_suffix(".run"))
     return [item[1] for name, item in book.answers if name == model]
 
 

@@ -93,7 +93,7 @@ def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run: Path) -> None:
     assert resume(run, identity(32.0)) == []  # compared with what it is now
     assert resume(run, identity(None)) == ["config.budget.items: 32 -> null"]
     assert len(work(run)) == 8  # to half of the items, where the method paper ends
-    ranker, _ = rebuild(run)
+    ranker = rebuild(run)
     assert [len(c["settings"]) for c in ranker.tally.changes] == [1, 1]
     assert (
         sum(ranker.ranker.result().cost.values())
@@ -111,7 +111,7 @@ def test_a_model_joins_and_a_price_changes(run: Path) -> None:
     ]
     assert "m10" in dict(work(run))
     assert resume(run, now) == []
-    order = rebuild(run)[0].ranker.result().order
+    order = rebuild(run).ranker.result().order
     assert sorted(order) == ["m1", "m10", "m2"] and order[0] == "m10"
 
 

@@ -19,7 +19,8 @@ FIXTURES = Path(__file__).parent / "format1"
 @pytest.mark.parametrize("method", ["paper", "default"])
 def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Path) -> None:
     folder = shutil.copytree(FIXTURES / method, tmp_path / "run")
-    ranker, header = rebuild(folder)
+    ranker = rebuild(folder)
+    header = ranker.journal.header
     assert header["version"] == 1
     now = ranker.ranker.result().to_dict()
     then = json.loads((folder / "state.json").read_text())
@@ -47,7 +48,7 @@ def test_a_line_that_does_not_fit_its_checksum_is_damaged(tmp_path: Path) -> Non
     bodies = [line[:-1] for line in file.read_bytes().splitlines()]
     lines = [b'%s, "sum": "%08x"}' % (body, zlib.crc32(body)) for body in bodies]
     file.write_bytes(b"\n".join(lines) + b"\n")
-    assert rebuild(folder)[0].answers
+    assert rebuild(folder).answers
     lines[5] = lines[5].replace(b'"seq": 5', b'"seq": 5 ')
     file.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(RunError, match="line 6 does not fit its checksum"):
@@ -64,7 +65,7 @@ def test_a_run_of_format_1_goes_on_with_seals(tmp_path: Path) -> None:
     assert asked
     lines = (folder / "journal.jsonl").read_text().splitlines()
     assert '"sha256"' not in lines[before - 1] and '"sha256"' in lines[before]
-    again, _ = rebuild(folder)
+    again = rebuild(folder)
     assert again.ranker.result().to_dict() == ranker.ranker.result().to_dict()
     assert [(ask.model, ask.item[1]) for ask in again.unanswered] == asked
     assert RunDirectory(folder).read_header()["version"] == 1

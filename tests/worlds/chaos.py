@@ -477,4 +477,4 @@ def _is_billed(kind: str) -> bool:
 
 def rebuilt(run_dir: Path) -> Any:
     """The ranker of a run directory, from its journal alone."""
-    return rebuild(run_dir)[0]
+    return rebuild(run_dir)
