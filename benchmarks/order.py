@@ -33,7 +33,7 @@ import numpy as np
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.served import Price
 from lm_eval_ccat.harness.transport import ServerError
-from lm_eval_ccat.live import lane
+from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.models import Answer, Model
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
@@ -148,7 +148,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     # A minute of silence, half of one before the first answer and a second before an ask is sent
     # again, all shortened as the latencies are: half a second would be usual.
-    lane.SILENCE, lane.UNKNOWN, lane.AT_LEAST = 2.0, 1.0, 2.0 * args.latency
+    channel.SILENCE, channel.AT_FIRST, channel.AT_LEAST = 2.0, 1.0, 2.0 * args.latency
     runs = [ranked(args, 0, n, slots=(1, 4, 8)[n % 3]) for n in range(args.seeds)]
     different = {repr(run[0]) for run in runs}
     print(f"{len(runs)} runs with 1, 4 and 8 slots: {len(different)} result(s)", flush=True)
@@ -163,7 +163,7 @@ def main() -> None:
         for name, how in troubles.items():
             what, _, cost, seconds = ranked(args, seed, 2, slots=4, **how)
             alone = 20.0 * args.latency * lasting(len(what[3]["c"]), 4)
-            may = {"20 times slower": alone, "hanging": lane.SILENCE + calm_seconds}
+            may = {"20 times slower": alone, "hanging": channel.SILENCE + calm_seconds}
             ratios.setdefault(f"paid, {name}, of a calm run's", []).append(cost / calm)
             ratios.setdefault(f"wall time, {name}, of what it may be", []).append(
                 seconds / may.get(name, 1.0 + calm_seconds)

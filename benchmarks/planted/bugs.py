@@ -325,7 +325,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a rate that is refused at once is not lowered",
-        "lm_eval_ccat/live/failures",
+        "lm_eval_ccat/live/rates",
         "self.rate *= BELOW if self._settled else SEARCH",
         "self.rate *= 1.0",
         (

@@ -35,7 +35,7 @@ Measured = Mapping[str, Mapping[str, Outcome]]
 #: Callback for the result of a call, or the error that it raised; may run in any thread.
 Come = Callable[[Any], object]
 #: Answers without a score after which a metric counts as absent although the task declares it.
-PATIENCE = 10
+UNSCORED = 10
 
 
 class NoScoresError(MetricError):
@@ -290,7 +290,7 @@ class HarnessModel(Model):
                 for warning in check_session(self.measured[session.name], session):
                     self._warn(warning)
             self.sessions = sessions
-        # Switch off the client's retries: the lane retries, and journals each attempt.
+        # Switch off the client's retries: the channel retries, and journals each attempt.
         self._tries = internals.own_retries(lm, 1)
         if self._transport is None and pooled(lm):
             self._transport = Transport(lm, entry.concurrency)
@@ -438,7 +438,7 @@ class HarnessModel(Model):
         declared = internals.metric_names(self.sessions[task].task)
         for outcome in missing:
             metric = outcome.metric.name
-            if outcome.metric.source not in declared or len(scored) >= PATIENCE:
+            if outcome.metric.source not in declared or len(scored) >= UNSCORED:
                 reported = ", ".join(sorted(m for m, f in scored[0].values if f == outcome.filter))
                 raise NoScoresError(
                     f"task {task} reports no {metric} for its documents; it reports {reported}"

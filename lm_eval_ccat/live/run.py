@@ -19,10 +19,10 @@ from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, RunDirectory, make_ranker, save_banks
 from ..runs.journal import NO_LIMIT, Differences, Item, Journal, JournalFile, differences
+from .channel import clock
 from .earlier import answers_at_hand
 from .fields import HUB
 from .keep import growing, keep, task_runs, with_further
-from .lane import clock
 from .models import HarnessModel
 from .plan import SCORING, Plan, make_plan
 from .quiet import quiet_harness
@@ -207,15 +207,15 @@ class Run:
         self.observer.begin(self.plan, self.book)
         try:
             with sender.interrupts, settled_heap():
-                for lane in sender.resident():
-                    sender.feed(lane)
+                for channel in sender.resident():
+                    sender.feed(channel)
                 sender.start()
                 while line.over is None and not late:
                     sender.interrupts.heed()
                     sender.look(clock())
                     sender.take_turns()
-                    for lane in sender.lanes.values():
-                        sender.feed(lane)
+                    for channel in sender.channels.values():
+                        sender.feed(channel)
                     if line.over is None:
                         sender.collect(sender.pause(clock()), more=True)
                         sender.tick()

@@ -2,7 +2,7 @@
 
 One thread drives everything (see `Run.ask`): it sends the asks of the line, collects the results,
 passes them to the line and checks the clock. Calls to models run in threads of their own, which
-only return an answer or an error; the model's `Lane` decides what follows from it.
+only return an answer or an error; the model's `Channel` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..errors import CcatError, RunError
 from ..money import UNKNOWN
 from ..runs.book import Book
 from ..runs.journal import Item, Record
+from .channel import Channel, Sending, clock
 from .failures import Failure, State
-from .lane import Lane, Sending, clock
 from .line import Line, window_of
 from .models import Answer, Model, NoScoresError
 from .plan import Plan
@@ -58,7 +58,7 @@ class Sender:
         self.book = book
         self.observer = observer
         self.rule = spec.failures
-        self._turns: list[Lane] = []
+        self._turns: list[Channel] = []
         self.line = Line(
             book,
             self._windows(),
@@ -69,15 +69,15 @@ class Sender:
             most=1 if spec.ahead == 1 else None,
             goal=several or bool(plan.known) or spec.target_se is not None,
         )
-        self.lanes = {model.name: Lane(model, plan, self.line) for model in models}
-        self._came: queue.SimpleQueue[tuple[Lane, Sending, Any] | None] = queue.SimpleQueue()
+        self.channels = {model.name: Channel(model, plan, self.line) for model in models}
+        self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
         self.interrupts = Interrupts(lambda: self._came.put(None))
-        self._seat: Lane | None = None
+        self._seat: Channel | None = None
         self._began = self._ticked = clock()
 
     # -- the run ---------------------------------------------------------------------------
 
-    def resident(self) -> Iterator[Lane]:
+    def resident(self) -> Iterator[Channel]:
         """Yield the models that stay open and the first of those that take turns; none at the end.
 
         The caller opens them before it asks anything, so that errors show before they cost money.
@@ -87,14 +87,14 @@ class Sender:
         if ranker.done or (self.line.goal and ranker.decided) or spent:
             return
         resident, self._turns = self._split_by_memory()
-        for lane in (*resident, *self._turns[:1]):
-            lane.to_open = lane.name not in aside
-            yield lane
+        for channel in (*resident, *self._turns[:1]):
+            channel.to_open = channel.name not in aside
+            yield channel
 
     def start(self) -> None:
         """Ask the first items."""
-        if any(lane.opened for lane in self.lanes.values()):
-            self._seat = next((lane for lane in self._turns if lane.opened), None)
+        if any(channel.opened for channel in self.channels.values()):
+            self._seat = next((channel for channel in self._turns if channel.opened), None)
             self.line.windows = self._windows()
             wire = {model.name: model.slots * model.batch for model in self.models}
             self.book.note("windows", windows=dict(self.line.windows), wire=wire)
@@ -115,7 +115,7 @@ class Sender:
 
     def finish(self, late: bool) -> None:
         """Wait briefly for requests in flight after the deciding answer, or at the deadline."""
-        rest = max((lane.rest() for lane in self.lanes.values()), default=0.0)
+        rest = max((channel.rest() for channel in self.channels.values()), default=0.0)
         self._collect_for(GRACE if late else rest)
         self._abandon("deadline" if late else "behind the deciding answer")
         if late:
@@ -135,19 +135,19 @@ class Sender:
         RunError
             An item gets no answer: a full run needs all of them.
         """
-        lane = self.lanes[model]
+        channel = self.channels[model]
         self.line.beyond(model, items)
-        lane.gate.state, lane.opened = State.OPEN, True
+        channel.gate.state, channel.opened = State.OPEN, True
         try:
             with self.interrupts:
                 self.interrupts.wait = True
-                while self.line.has_next(model) or lane.wire or lane.again:
+                while self.line.has_next(model) or channel.wire or channel.again:
                     self.interrupts.heed()
-                    if lane.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
+                    if channel.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
                         raise RunError(
-                            f"{lane.name} rejects every request because of its rate limit"
+                            f"{channel.name} rejects every request because of its rate limit"
                         )
-                    self.feed(lane)
+                    self.feed(channel)
                     self.collect(self.pause(clock()))
         except BaseException:
             self._abandon("interrupted")
@@ -157,30 +157,30 @@ class Sender:
         """Return the windows of all models, by their slots or as the user says."""
         widths = {model.name: model.slots * model.batch for model in self.models}
         if self._turns:  # only one of them is loaded, and knows its slots
-            widest = max(lane.model.batch for lane in self._turns)
-            widths |= {lane.name: widest for lane in self._turns}
+            widest = max(channel.model.batch for channel in self._turns)
+            widths |= {channel.name: widest for channel in self._turns}
         return {name: self.plan.spec.ahead or window_of(n) for name, n in widths.items()}
 
     # -- opening ---------------------------------------------------------------------------
 
-    def _split_by_memory(self) -> tuple[list[Lane], list[Lane]]:
+    def _split_by_memory(self) -> tuple[list[Channel], list[Channel]]:
         """Return the models that stay open, and those that take turns."""
-        lanes, memory = list(self.lanes.values()), self.plan.spec.memory
-        local = [lane for lane in lanes if lane.model.memory is not None]
-        unstated = [lane for lane in local if lane.model.memory == math.inf]
+        channels, memory = list(self.channels.values()), self.plan.spec.memory
+        local = [channel for channel in channels if channel.model.memory is not None]
+        unstated = [channel for channel in local if channel.model.memory == math.inf]
         if memory is None:
             # One request at a time among models that take turns would load one for each request.
             turns = [] if self.plan.spec.ahead == 1 or len(local) < 2 else unstated
-            return [lane for lane in lanes if lane not in turns], turns
-        if sum(lane.model.memory or 0.0 for lane in local) <= memory:
-            return lanes, []
-        for lane in local:
-            if lane not in unstated and (lane.model.memory or 0.0) > memory:
+            return [channel for channel in channels if channel not in turns], turns
+        if sum(channel.model.memory or 0.0 for channel in local) <= memory:
+            return channels, []
+        for channel in local:
+            if channel not in unstated and (channel.model.memory or 0.0) > memory:
                 raise RunError(
-                    f"model {lane.name} needs memory {lane.model.memory:g}, more than the "
+                    f"model {channel.name} needs memory {channel.model.memory:g}, more than the "
                     f"{memory:g} that `memory:` allows; raise it or leave the model out"
                 )
-        return [lane for lane in lanes if lane.model.memory is None], local
+        return [channel for channel in channels if channel.model.memory is None], local
 
     def take_turns(self) -> None:
         """Load the model at the head of the line once the loaded one has nothing to do.
@@ -188,7 +188,7 @@ class Sender:
         All others wait for its answer anyway.
         """
         seat, head = self._seat, self.line.head
-        wanted = None if head is None else self.lanes[head.model]
+        wanted = None if head is None else self.channels[head.model]
         if wanted is None or wanted not in self._turns or wanted is seat:
             return
         if seat is not None:
@@ -201,60 +201,60 @@ class Sender:
 
     # -- sending ---------------------------------------------------------------------------
 
-    def feed(self, lane: Lane, beside: Sending | None = None) -> None:
+    def feed(self, channel: Channel, beside: Sending | None = None) -> None:
         """Open a model if it should be open, and send it all asks that may go out now.
 
         `beside` goes out first, in addition to the model's slots. A model that cannot be loaded is
         set aside; a signal interrupts the loading.
         """
-        if lane.to_open:
-            lane.to_open = self.interrupts.wait = False
+        if channel.to_open:
+            channel.to_open = self.interrupts.wait = False
             trouble: Exception | None = None
             try:
-                lane.model.open()
+                channel.model.open()
             except Exception as error:  # a model type may raise anything
                 trouble = error
             self.interrupts.wait = True
             if isinstance(trouble, CcatError):
                 raise trouble
             if trouble is not None:
-                return lane.set_aside(f"cannot be loaded: {Failure(trouble).text}")
-            lane.opened = True
-            if lane.model.remote and lane.median is None:
+                return channel.set_aside(f"cannot be loaded: {Failure(trouble).text}")
+            channel.opened = True
+            if channel.model.remote and channel.median is None:
                 # A wrong address, key or name shows at the first item, at the cost of one.
-                lane.gate.not_known_yet()
-        sending = beside or self._next(lane, clock())
+                channel.gate.not_known_yet()
+        sending = beside or self._next(channel, clock())
         while sending is not None:
-            sending.second = sending.second or lane.free <= 0
-            lane.sent(sending, clock())
-            items, come = [ask.item for ask in sending.asks], partial(self._bring, lane, sending)
-            lane.model.start(items, come, beside=sending.second)
-            sending = self._next(lane, clock())
+            sending.second = sending.second or channel.free <= 0
+            channel.sent(sending, clock())
+            items, come = [ask.item for ask in sending.asks], partial(self._bring, channel, sending)
+            channel.model.start(items, come, beside=sending.second)
+            sending = self._next(channel, clock())
 
-    def _next(self, lane: Lane, now: float) -> Sending | None:
+    def _next(self, channel: Channel, now: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
-        gate, away = lane.gate, lane.name in self.line.away
-        if not lane.opened or (lane.name in self.book.tally.set_aside and not away):
+        gate, away = channel.gate, channel.name in self.line.away
+        if not channel.opened or (channel.name in self.book.tally.set_aside and not away):
             return None
-        if lane.free <= 0 and not (away and gate.state is State.WAITING):
+        if channel.free <= 0 and not (away and gate.state is State.WAITING):
             return None
-        if lane.model.remote and lane.wire and self._first_contact(now):
+        if channel.model.remote and channel.wire and self._first_contact(now):
             return None
-        if lane.wait(now) or not gate.may_ask(now):
+        if channel.wait(now) or not gate.may_ask(now):
             return None
-        if (due := lane.take_due(now)) is not None:
+        if (due := channel.take_due(now)) is not None:
             return due
         probing = gate.state is State.PROBING
-        if not probing and lane.free <= len(lane.again):
+        if not probing and channel.free <= len(channel.again):
             return None  # waiting attempts keep their slots
-        asks = self.line.next(lane.name, 1 if probing else lane.model.batch)
+        asks = self.line.next(channel.name, 1 if probing else channel.model.batch)
         if len(asks) > 1:  # the harness evaluates one task per call
             task, _ = asks[0].item
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
-        if not asks and probing and lane.left:
-            lane.left.append(lane.left.pop(0))  # perhaps the server fails on this item alone
-            asks = [lane.left[-1]]
+        if not asks and probing and channel.left:
+            channel.left.append(channel.left.pop(0))  # perhaps the server fails on this item alone
+            asks = [channel.left[-1]]
         if not asks and probing:
             gate.give_up_probe(now)
         return Sending(asks) if asks else None
@@ -263,67 +263,67 @@ class Sender:
         """Whether, just after the start, some server has yet to show that it works."""
         if now - self._began > CONTACT:
             return False
-        remote = (one for one in self.lanes.values() if one.model.remote and one.opened)
+        remote = (one for one in self.channels.values() if one.model.remote and one.opened)
         return any(one.gate.state is State.PROBING and one.median is None for one in remote)
 
     def look(self, now: float) -> None:
         """Put aside models that are away or silent, and resend the ask that holds up the line."""
         limit = 60.0 * self.rule.outage_minutes
-        for lane in self.lanes.values():
-            name, gate = lane.name, lane.gate
-            if lane.refused_for(now) > limit:
-                lane.closed("the server refused every request because of its rate limit")
-            elif name in self.line.away and lane.gone(now, limit):
-                lane.closed(gate.reason)
-            elif name in self.line.away and lane.hangs and self._others_are_done():
-                lane.set_aside(gate.reason)
+        for channel in self.channels.values():
+            name, gate = channel.name, channel.gate
+            if channel.refused_for(now) > limit:
+                channel.closed("the server refused every request because of its rate limit")
+            elif name in self.line.away and channel.gone(now, limit):
+                channel.closed(gate.reason)
+            elif name in self.line.away and channel.hangs and self._others_are_done():
+                channel.set_aside(gate.reason)
             elif name in self.book.tally.set_aside:
                 continue
-            elif lane.silent(now):
+            elif channel.silent(now):
                 gate.failed(now, now, "no answer, not even to a second request")
-                lane.hangs = True
-                lane.set_aside(gate.reason, back=True)
-            elif lane.gone(now):
-                lane.set_aside(gate.reason, back=True)
+                channel.hangs = True
+                channel.set_aside(gate.reason, back=True)
+            elif channel.gone(now):
+                channel.set_aside(gate.reason, back=True)
         head = self.line.head
-        if head is None or not self.lanes[head.model].model.remote:
+        if head is None or not self.channels[head.model].model.remote:
             return
-        lane = self.lanes[head.model]
-        under_way = [one for one in lane.wire if head in one.asks]
-        waits = lane.gate.state is State.WAITING
-        if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
+        channel = self.channels[head.model]
+        under_way = [one for one in channel.wire if head in one.asks]
+        waits = channel.gate.state is State.WAITING
+        if len(under_way) == 1 and not waits and now >= channel.second_at(under_way[0]):
             what = "%s, item %r holds up the others and is sent again"
-            logger.info(what, lane.name, self.book.journal.filed(head.item))
-            self.feed(lane, Sending([head], under_way[0].attempt, second=True))
+            logger.info(what, channel.name, self.book.journal.filed(head.item))
+            self.feed(channel, Sending([head], under_way[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:
         """Whether the remaining models can be ranked by themselves and have nothing left to do."""
         aside = self.book.tally.set_aside
-        present = [lane for name, lane in self.lanes.items() if name not in aside]
-        busy = any(lane.wire or lane.again or self.line.has_next(lane.name) for lane in present)
+        present = [one for name, one in self.channels.items() if name not in aside]
+        busy = any(one.wire or one.again or self.line.has_next(one.name) for one in present)
         return len(present) >= (2 if self.line.needs_two else 1) and not busy
 
     def pause(self, now: float) -> float:
         """Return the seconds until something is due even if no answer arrives."""
         waits = [POLL]
-        for lane in self.lanes.values():
-            waits += [due - now for due, _ in lane.again]
-            if lane.gate.state is State.WAITING:
-                waits.append(lane.gate.wait(now))
-            if lane.opened and self.line.has_next(lane.name) and lane.free > 0:
-                waits.append(lane.wait(now))
+        for channel in self.channels.values():
+            waits += [due - now for due, _ in channel.again]
+            if channel.gate.state is State.WAITING:
+                waits.append(channel.gate.wait(now))
+            if channel.opened and self.line.has_next(channel.name) and channel.free > 0:
+                waits.append(channel.wait(now))
         if (head := self.line.head) is not None:
-            lane = self.lanes[head.model]
-            waits += [lane.second_at(one) - now for one in lane.wire if head in one.asks]
+            channel = self.channels[head.model]
+            waits += [channel.second_at(one) - now for one in channel.wire if head in one.asks]
         return min(max(min(waits), 0.002), POLL)
 
     # -- what comes back -------------------------------------------------------------------
 
-    def _bring(self, lane: Lane, sending: Sending, result: Any) -> None:
+    def _bring(self, channel: Channel, sending: Sending, result: Any) -> None:
         """Queue the answers or the error of a call; runs in its thread."""
-        self._came.put((lane, sending, result))
+        self._came.put((channel, sending, result))
 
-    def _arrivals(self, timeout: float) -> Iterator[tuple[Lane, Sending, Any]]:
+    def _arrivals(self, timeout: float) -> Iterator[tuple[Channel, Sending, Any]]:
         with suppress(queue.Empty):
             one = self._came.get(timeout=timeout)
             while True:
@@ -337,50 +337,50 @@ class Sender:
         With `more`, the freed slots are filled first.
         """
         records: list[Record] = []
-        failed: list[tuple[Lane, Sending, Exception]] = []
-        counted: list[tuple[Lane, list[Answer]]] = []
+        failed: list[tuple[Channel, Sending, Exception]] = []
+        counted: list[tuple[Channel, list[Answer]]] = []
         now = 0.0
-        for lane, sending, result in self._arrivals(timeout):
+        for channel, sending, result in self._arrivals(timeout):
             now = clock()
-            lane.wire.remove(sending)
+            channel.wire.remove(sending)
             if isinstance(result, BaseException):
                 if isinstance(result, NoScoresError) or not isinstance(result, Exception):
                     raise result
-                failed.append((lane, sending, result))
+                failed.append((channel, sending, result))
                 continue
-            lane.answered(sending, now)
+            channel.answered(sending, now)
             new = {(r["model"], r["item"]) for r in records if "item" in r}
-            records += lane.records(sending, result, new)
-            counted.append((lane, result))
-        for lane in {lane.name: lane for lane, _ in counted if more and not failed}.values():
-            if lane.model.remote:  # asks already made need not wait for the processing
-                self.feed(lane)
+            records += channel.records(sending, result, new)
+            counted.append((channel, result))
+        if more and not failed:  # asks already made need not wait for the processing
+            for name in dict.fromkeys(one.name for one, _ in counted if one.model.remote):
+                self.feed(self.channels[name])
         self.line.arrive(records)
-        for lane, answers in counted:
-            if lane.name in self.line.away and lane.gate.state is State.OPEN:
-                lane.back()
-            lane.count_unscored(answers)
-        for lane, sending, trouble in failed:
-            lane.failed(sending, trouble, now)
+        for channel, answers in counted:
+            if channel.name in self.line.away and channel.gate.state is State.OPEN:
+                channel.back()
+            channel.count_unscored(answers)
+        for channel, sending, trouble in failed:
+            channel.failed(sending, trouble, now)
 
     # -- the end ---------------------------------------------------------------------------
 
     def _collect_for(self, seconds: float) -> None:
         """Collect what arrives within `seconds`, and send nothing more."""
         end = clock() + seconds
-        lanes = [lane for lane in self.lanes.values() if not lane.hangs]
-        while any(lane.wire for lane in lanes) and (left := end - clock()) > 0:
+        channels = [channel for channel in self.channels.values() if not channel.hangs]
+        while any(channel.wire for channel in channels) and (left := end - clock()) > 0:
             self.collect(min(left, POLL))
 
     def _abandon(self, why: str) -> None:
         """Abandon the requests in flight, and record that their billing is unknown."""
-        for lane in self.lanes.values():
-            for sending in lane.wire:
+        for channel in self.channels.values():
+            for sending in channel.wire:
                 for ask in sending.asks:
-                    lane.lose(ask.item, UNKNOWN, why)
-            if lane.wire:
-                lane.model.cancel()
-            lane.wire.clear()
+                    channel.lose(ask.item, UNKNOWN, why)
+            if channel.wire:
+                channel.model.cancel()
+            channel.wire.clear()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.served import Price
-from lm_eval_ccat.live import lane
+from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.models import Answer, HarnessModel, Model
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import Observer
@@ -105,8 +105,8 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(
     def hangs(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
         return ("hang", 40.0) if model == "m05" else None
 
-    monkeypatch.setattr(lane, "SILENCE", 2.0)
-    monkeypatch.setattr(lane, "UNKNOWN", 1.0)
+    monkeypatch.setattr(channel, "SILENCE", 2.0)
+    monkeypatch.setattr(channel, "AT_FIRST", 1.0)
     hanging, _, content = spent(bench, Latencies(3), hangs)
     # Who takes requests and answers none is not waited for once the others are done.
     assert content["models"]["m05"]["set_aside"] == "no answer, not even to a second request"
@@ -124,8 +124,8 @@ def test_whom_nothing_can_be_ranked_without_is_waited_for(
         return ("hang", 1.5) if slow else None
 
     began: dict[str, float] = {}
-    monkeypatch.setattr(lane, "SILENCE", 0.6)
-    monkeypatch.setattr(lane, "UNKNOWN", 0.3)
+    monkeypatch.setattr(channel, "SILENCE", 0.6)
+    monkeypatch.setattr(channel, "AT_FIRST", 0.3)
     with CompletionsServer(bench.outputs, mood=wakes_late) as server:
         config = bench.config(
             server.url, ["m05", "m11"], max_items=12, stop="limits",

@@ -1,6 +1,6 @@
-"""`Lane`: one model of a run, its requests in flight, their results and its next attempts.
+"""`Channel`: one model of a run, its requests in flight, their results and its next attempts.
 
-After a failed call, the lane retries, gives up the document or sets the model aside: see
+After a failed call, the channel retries, gives up the document or sets the model aside: see
 `failures`. Times are in seconds of one clock.
 """
 
@@ -17,18 +17,19 @@ from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask
 from ..runs.journal import Item, Record
-from .failures import Availability, Failure, Pace, Remedy, State
+from .failures import Availability, Failure, Remedy, State
 from .line import Line
 from .models import Answer, Model
 from .plan import Plan
+from .rates import Pace
 
 logger = logging.getLogger(__name__)
 
 #: When to resend an ask that holds up the line: after this many median latencies, but at least so
 #: many seconds; and the seconds before a model's first answer.
-SECOND, AT_LEAST, UNKNOWN = 5.0, 1.0, 30.0
+RESEND, AT_LEAST, AT_FIRST = 5.0, 1.0, 30.0
 #: Seconds without an answer after which to put a model aside that also failed, or left a second
-#: request unanswered; a slow model gets `SECOND` of its median latencies.
+#: request unanswered; a slow model gets `RESEND` of its median latencies.
 SILENCE = 60.0
 
 
@@ -59,7 +60,7 @@ class Sending:
 
 
 @dataclass(eq=False)
-class Lane:
+class Channel:
     """State of one model while a run asks it.
 
     Parameters
@@ -156,14 +157,14 @@ class Lane:
     def second_at(self, sending: Sending) -> float:
         """Return the time at which to resend an ask that holds up the line."""
         median = self.median
-        patience = UNKNOWN if median is None else max(AT_LEAST, SECOND * median)
+        patience = AT_FIRST if median is None else max(AT_LEAST, RESEND * median)
         return sending.sent + patience
 
     def silent(self, now: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
         if self._heard is None or not any(one.second for one in self.wire):
             return False
-        return now - self._heard > max(SILENCE, SECOND * (self.median or 0.0))
+        return now - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
 
     def gone(self, now: float, longer: float = 0.0) -> bool:
         """Whether the server has been away for longer than `SILENCE` plus `longer`."""
