@@ -35,7 +35,7 @@ def answers_at_hand(
     prior: Mapping[str, Sequence[str]],
     models: Iterable[str],
     tasks: Sequence[str],
-    warn: Callable[[str], None] | None = None,
+    warn: Callable[[str], None],
 ) -> dict[str, dict[Item, EarlierAnswer]]:
     """Return the latest earlier answers, by model and item.
 
@@ -46,7 +46,7 @@ def answers_at_hand(
     models : iterable of str
         Models to be ranked.
     tasks : sequence of str
-    warn : callable, optional
+    warn : callable
         Called for all that was skipped: damaged files and lines, tasks without answers.
 
     Raises
@@ -79,7 +79,7 @@ def answers_at_hand(
 
 
 def _of_any(
-    path: str, tasks: Sequence[str], warn: Callable[[str], None] | None
+    path: str, tasks: Sequence[str], warn: Callable[[str], None]
 ) -> list[tuple[str, EarlierAnswer]]:
     """Return the answers to those of the tasks that were run before."""
     answers, without = [], {}
@@ -90,7 +90,7 @@ def _of_any(
             without[task] = error
     if not answers:
         raise next(iter(without.values()))
-    if without and warn:
+    if without:
         warn(f"{path} has no answers to {', '.join(without)}; all its documents are asked")
     return answers
 

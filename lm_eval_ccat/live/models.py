@@ -259,7 +259,6 @@ class HarnessModel(Model):
         self._lm: Any = None  # set while open; the client's own number of attempts
         self._tries: int | None = None
         self._transport: Transport | None = None
-        self._texts: set[str] = set()  # tasks whose requests the transport sends without a thread
 
     def open(self) -> None:
         """Load the model and bind it to the tasks; when called again, only load the model.
@@ -294,7 +293,6 @@ class HarnessModel(Model):
         self._tries = internals.own_retries(lm, 1)
         if self._transport is None and pooled(lm):
             self._transport = Transport(lm, entry.concurrency)
-            self._texts = {task for task, s in self.sessions.items() if s.sends_texts}
         self.remote = self._transport is not None
         self._set_width(lm)
 
@@ -322,7 +320,7 @@ class HarnessModel(Model):
         task, transport = items[0][0], self._transport
         if beside and transport is not None:
             transport.widen()
-        if transport is None or self.at_hand or task not in self._texts:
+        if transport is None or self.at_hand or not self.sessions[task].sends_texts:
             return super().start(items, come, beside)
 
         def score(answered: Any) -> None:

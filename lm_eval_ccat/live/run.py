@@ -269,11 +269,10 @@ class Run:
         hub = self.spec.harness.get(HUB) or {}
         answering = {name for name, _ in self.book.answers}
         for model in (model for model in self.models if model.name in answering):
-            entry, name = self.spec.model(model.name), model.name
+            name, kind, arguments = model.name, str(model.entry.model), mask(model.entry.model_args)
             try:
-                runs, kind = task_runs(self.plan, self.book, model), str(entry.model)
-                arguments, of_harness = mask(entry.model_args), self.plan.of_harness
-                save_model(self.directory.path, name, runs, of_harness, kind, arguments, hub)
+                runs, groups = task_runs(self.plan, self.book, model), self.plan.of_harness
+                save_model(self.directory.path, name, runs, groups, kind, arguments, hub)
             except OSError as error:
                 self.observer.warn(f"no results files for {name}: {error}")
             except NotPushed as error:

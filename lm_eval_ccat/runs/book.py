@@ -508,7 +508,9 @@ class Book:
 
     def _take(self, record: Record) -> None:
         op = record.get("op")
-        if "after" in record and op not in ("ask", "tell", "fail"):
+        # After a deadline the answers behind gaps count too, but only where the run is settled.
+        gaps = self.ended is not None and self.ended.get("gaps")
+        if "after" in record and op not in ("ask", "tell", "fail") and not gaps:
             self._tell_to(record["after"])
         match op:
             case "tell" | "fail":

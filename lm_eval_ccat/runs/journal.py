@@ -50,7 +50,7 @@ class Journal:
     """A journal in memory, for a run without a run directory.
 
     An item is (task, doc_id) in a record; if the header states a single outcome, lines hold only
-    the doc_id. `JournalFile` keeps its lines on disk; ``tests/runs/conformance.py`` tests both.
+    the doc_id. `JournalFile` keeps its lines on disk.
 
     Parameters
     ----------

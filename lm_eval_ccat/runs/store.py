@@ -20,7 +20,6 @@ from ..errors import RunError, UsageError
 #: Seconds between two copies during a run.
 SECONDS = 60.0
 _JOURNAL = "journal.jsonl"
-_LEFT = (".lock", ".part")
 _NEEDED = (_JOURNAL, "config.json", "bank.json", "banks")
 
 

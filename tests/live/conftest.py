@@ -18,9 +18,7 @@ def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 @pytest.fixture
 def bench(shared_bench: Bench, tmp_path: Path) -> Bench:
     """The bench with a folder of its own for configurations and run directories."""
-    for name in ("tasks", "bank.json", "default.bank.json", "known.parquet"):
-        (tmp_path / name).symlink_to(shared_bench.folder / name)
-    return Bench(tmp_path, shared_bench.outputs, shared_bench.truth, tmp_path / "bank.json", 120)
+    return shared_bench.at(tmp_path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from worlds.bench import Bench, content_of
-from worlds.server import CompletionsServer
+from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.ranker.contents import Task
@@ -21,16 +21,13 @@ QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
 
 
 @pytest.mark.parametrize(
-    ("trouble", "at_once"),
+    ("what", "at_once"),
     [(("status", 429), 4), (("garbage",), 1)],
 )
 def test_passing_trouble_is_retried_and_nothing_is_lost(
-    bench: Bench, trouble: tuple, at_once: int
+    bench: Bench, what: tuple, at_once: int
 ) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        third = int(prompt.rstrip(".").split()[-1]) % 3 == 0
-        return trouble if before == 0 and third else None
-
+    mood = trouble(*what, when=lambda number, before: before == 0 and number % 3 == 0)
     with CompletionsServer(bench.outputs, mood=mood) as server:
         content = bench.ranked(
             server, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
@@ -44,11 +41,11 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
 def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        answered = sum(n for (m, _), n in server.answered.items() if m == "m05")
-        return ("status", 500) if model == "m05" and answered >= 12 else None
+    def late(number: int, before: int) -> bool:
+        return sum(n for (m, _), n in server.answered.items() if m == "m05") >= 12
 
     failures = {**QUICK["failures"], "outage_minutes": 0.01}
+    mood = trouble("status", 500, of="m05", when=late)
     with CompletionsServer(bench.outputs, mood=mood) as server:
         content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
     assert content["order"] == ["m11", "m01"]
@@ -61,10 +58,7 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
 
 
 def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        number = int(prompt.rstrip(".").split()[-1])
-        return ("status", 422) if model == "m05" and number % 4 else None
-
+    mood = trouble("status", 422, of="m05", when=lambda number, _: number % 4 > 0)
     failures = {**QUICK["failures"], "in_a_row": 50}
     with CompletionsServer(bench.outputs, mood=mood) as server:
         content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
@@ -75,17 +69,13 @@ def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None
 def test_a_refused_document_is_recorded_and_not_scored_zero(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
-    refused = {f"Repeat the numbers of document {i}." for i in range(0, 120, 10)}
-
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("status", 400) if model == "m11" and prompt in refused else None
-
+    mood = trouble("status", 400, of="m11", when=lambda number, _: number % 10 == 0)
     with CompletionsServer(bench.outputs, mood=mood) as server:
         content = bench.ranked(server, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
     block = content["models"]["m11"]
     failed = {f["doc_id"] for f in block["failed"]}
     assert failed and failed <= set(range(0, 120, 10)) and not failed & set(block["items"])
-    assert all(server.asked["m11", p] == 1 for p in refused if server.asked["m11", p])
+    assert set(server.asked.values()) == {1}
     assert block["estimate"] == pytest.approx(bench.truth["m11"], abs=0.06)
     assert "they count as not seen, not as 0" in capsys.readouterr().out
 
@@ -95,10 +85,8 @@ def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
 ) -> None:
     monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.3)
 
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("hang", 30.0) if hanging.is_set() else None
-
     hanging = threading.Event()
+    mood = trouble("hang", 30.0, when=lambda *_: hanging.is_set())
     with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
         config = bench.config(server.url, THREE, stop="limits", model_args={"timeout": 60})
         journal = config.with_suffix(".run") / "journal.jsonl"
@@ -210,13 +198,7 @@ def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Benc
 def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(
     bench: Bench, server: CompletionsServer
 ) -> None:
-    tasks = bench.folder / "tasks"
-    files = {f.name: f.read_text() for f in tasks.iterdir() if f.is_file()}
-    tasks.unlink()
-    tasks.mkdir()
-    for name, text in files.items():
-        (tasks / name).write_text(text)
-    (tasks / "scoring.py").write_text("def process_results(doc, results):\n    return 1 / 0\n")
+    bench.rewrite(lambda name, text: text.replace("return {'share'", "return 1 / 0 * {'share'"))
     failures = {"attempts": 6, "backoff": 0.01}
     content = bench.ranked(server, ["m01", "m11"], (4,), failures=failures)
     aside = [block["set_aside"] for block in content["models"].values() if block["set_aside"]]

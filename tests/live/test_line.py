@@ -6,14 +6,14 @@ import json
 import queue
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from worlds.bench import Bench
-from worlds.server import CompletionsServer
+from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.served import Price
@@ -70,8 +70,19 @@ def test_latencies_and_slots_change_no_result(bench: Bench, bank: str) -> None:
     assert all(result == results[0] for result in results)
 
 
-def spent(bench: Bench, latency: Any, mood: Any = None) -> tuple[float, float, dict[str, Any]]:
-    """(what the server billed, seconds, result) of one ranking of three models."""
+def first(seconds: float) -> Callable[..., bool]:
+    """Whether less than so many seconds have passed since the first call."""
+    began: list[float] = []
+
+    def holds(*_: Any) -> bool:
+        began.append(time.monotonic())
+        return began[-1] - began[0] < seconds
+
+    return holds
+
+
+def spent(bench: Bench, latency: Any, mood: Any = None) -> tuple[float, dict[str, Any]]:
+    """What the server billed, and the result, of one ranking of three models."""
     with CompletionsServer(bench.outputs, latency=latency, mood=mood) as server:
         config = bench.config(
             server.url, THREE, bank="default.bank.json", seed=1,
@@ -79,35 +90,22 @@ def spent(bench: Bench, latency: Any, mood: Any = None) -> tuple[float, float, d
             entry={"price": {"item": 0.001}},
             failures={"backoff": 0.1, "max_backoff": 0.5, "outage_minutes": 0.04},
         )  # fmt: skip
-        began = time.monotonic()
         content = rank(config).content
-        seconds = time.monotonic() - began
-        return 0.001 * sum(server.answered.values()), seconds, content
+        return 0.001 * sum(server.answered.values()), content
 
 
 def test_a_rival_in_trouble_costs_what_a_calm_one_does(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calm, _, result = spent(bench, Latencies(0))
-    slow, _, content = spent(bench, Latencies(1, m05=20.0))
+    calm, result = spent(bench, Latencies(0))
+    slow, content = spent(bench, Latencies(1, m05=20.0))
     assert facts(content) == facts(result)
-    began: list[float] = []
-
-    def away(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
-        if model != "m05":
-            return None
-        began.append(time.monotonic())
-        return ("status", 503) if began[-1] - began[0] < 1.0 else None
-
-    outage, _, content = spent(bench, Latencies(2), away)
+    away = trouble("status", 503, of="m05", when=first(1.0))
+    outage, content = spent(bench, Latencies(2), away)
     assert facts(content) == facts(result)
-
-    def hangs(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
-        return ("hang", 40.0) if model == "m05" else None
-
     monkeypatch.setattr(channel, "SILENCE", 2.0)
     monkeypatch.setattr(channel, "AT_FIRST", 1.0)
-    hanging, _, content = spent(bench, Latencies(3), hangs)
+    hanging, content = spent(bench, Latencies(3), trouble("hang", 40.0, of="m05"))
     # Who takes requests and answers none is not waited for once the others are done.
     assert content["models"]["m05"]["set_aside"] == "no answer, not even to a second request"
     assert content["money"]["unknown"] >= 0.001
@@ -118,12 +116,7 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(
 def test_whom_nothing_can_be_ranked_without_is_waited_for(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wakes_late(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
-        began.setdefault(model, time.monotonic())
-        slow = model == "m05" and time.monotonic() - began[model] < 1.2
-        return ("hang", 1.5) if slow else None
-
-    began: dict[str, float] = {}
+    wakes_late = trouble("hang", 1.5, of="m05", when=first(1.2))
     monkeypatch.setattr(channel, "SILENCE", 0.6)
     monkeypatch.setattr(channel, "AT_FIRST", 0.3)
     with CompletionsServer(bench.outputs, mood=wakes_late) as server:

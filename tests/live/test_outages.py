@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from worlds.bench import Bench, content_of
-from worlds.server import CompletionsServer
+from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.ranking import rank
@@ -44,10 +44,7 @@ def test_an_outage_loses_neither_model_nor_document(bench: Bench) -> None:
 
 
 def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("status", 401) if model == "m01" else None
-
-    with CompletionsServer(bench.outputs, mood=mood) as server:
+    with CompletionsServer(bench.outputs, mood=trouble("status", 401, of="m01")) as server:
         content = bench.ranked(server, ["m01", "m11"], (4,), stop="limits")
         assert "only m11 is left" in content["stopped_because"]
         assert content["models"]["m11"]["n_items"] < 10
@@ -59,9 +56,7 @@ def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench: Bench) -> None
 
 
 def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("hang", 30.0) if model == "m05" else None
-
+    mood = trouble("hang", 30.0, of="m05")
     with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
         config = bench.config(
             server.url, THREE, budget={"seconds": 1.5}, stop="limits",
@@ -76,9 +71,7 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
 
 
 def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("hang", 3.0) if before == 0 and "document 7." in prompt else None
-
+    mood = trouble("hang", 3.0, when=lambda number, before: before == 0 and number == 7)
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(
             server.url, ["m01", "m11"], model_args={"timeout": 1}, stop="limits",
@@ -141,9 +134,7 @@ def test_each_column_of_the_money_stands_on_every_surface(
 def test_a_model_that_was_set_aside_is_taken_up_again(bench: Bench) -> None:
     broken = [True]
 
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("status", 503) if model == "m05" and broken[0] else None
-
+    mood = trouble("status", 503, of="m05", when=lambda *_: broken[0])
     failures = {"backoff": 0.01, "max_backoff": 0.05, "outage_minutes": 0.003}
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(server.url, THREE, failures=failures)
@@ -154,14 +145,12 @@ def test_a_model_that_was_set_aside_is_taken_up_again(bench: Bench) -> None:
         assert main(["rank", str(config), "--resume", "--retry"]) in (0, 3)
     content = content_of(config)
     assert content["models"]["m05"]["set_aside"] is None and len(content["order"]) == 3
+    assert content["models"]["m05"]["n_items"] >= 10
     assert max(server.answered.values()) == 1
 
 
 def test_what_cannot_work_costs_one_request(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        said = '{"error": {"message": "no such model m05"}}'
-        return ("say", 404, said) if model == "m05" else None
-
+    mood = trouble("say", 404, '{"error": {"message": "no such model m05"}}', of="m05")
     with CompletionsServer(bench.outputs, latency=0.02, mood=mood) as server:
         content = bench.ranked(server, THREE, (4,), model_args={"num_concurrent": 8})
         assert sum(n for (m, _), n in server.asked.items() if m == "m05") == 1
@@ -171,10 +160,7 @@ def test_what_cannot_work_costs_one_request(bench: Bench) -> None:
 def test_many_empty_answers_are_loud_and_can_fail_a_run(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        odd = int(prompt.rstrip(".").split()[-1]) % 2
-        return ("empty",) if model == "m01" and odd else None
-
+    mood = trouble("empty", of="m01", when=lambda number, _: number % 2 == 1)
     with CompletionsServer(bench.outputs, mood=mood) as server:
         content = bench.ranked(
             server, ["m01", "m11"], (4,), max_items=30, stop="limits", fail_on_empty=0.1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ def made(
     shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, set[int]]]:
     """The run directory of a ranking, and the documents that each model was asked."""
-    bench = replace(shared_bench, folder=tmp_path_factory.mktemp("made"))
-    (bench.folder / "tasks").symlink_to(shared_bench.folder / "tasks")
+    bench = shared_bench.at(tmp_path_factory.mktemp("made"))
     with CompletionsServer(bench.outputs) as server:
         content = bench.ranked(server, PAIR, name="first", budget={"items": 60}, **WHOLE)
     return bench.folder / "first.run", {m: set(b["items"]) for m, b in content["models"].items()}

@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +68,7 @@ def kill_and_resume(
     bench: Bench, children: Children, kills: int, seed: int, **settings: Any
 ) -> tuple[Path, CompletionsServer, int]:
     """Kill a run ``kills`` times at random moments; (run directory, server, most in flight)."""
-    rng = random.Random(seed)
-    done = 0
+    rng, done = random.Random(seed), 0
     with CompletionsServer(bench.outputs, latency=0.004) as server:
         config = bench.config(server.url, THREE, name=f"killed{seed}", **settings)
         run_dir = config.with_suffix(".run")
@@ -115,13 +113,12 @@ SETTINGS = {"stop": "limits", "budget": {"items": 100}}
 
 
 def test_kills_change_nothing(bench: Bench, children: Children) -> None:
-    kills = 2
     # No budget that binds: a second request of an ask that lags would cost another item of it.
     settings = {"stop": "limits", "max_items": 30, "ahead": 1, "bank": "default.bank.json"}
     with CompletionsServer(bench.outputs) as calm:
         config = bench.config(calm.url, THREE, name="calm", **settings)
         assert main(["rank", str(config)]) in (0, 3)
-    run_dir, server, done = kill_and_resume(bench, children, kills, seed=1, **settings)
+    run_dir, server, done = kill_and_resume(bench, children, 2, seed=1, **settings)
     assert done
     assert_nothing_lost_or_repeated(run_dir, server, extra=done)
     assert comparable(run_dir) == comparable(config.with_suffix(".run"))
@@ -140,10 +137,7 @@ def test_kills_of_a_concurrent_run_repeat_only_what_was_in_flight(
 @pytest.fixture(scope="module")
 def whole(shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run directory of a finished run."""
-    folder = tmp_path_factory.mktemp("whole")
-    for name in ("tasks", "bank.json"):
-        (folder / name).symlink_to(shared_bench.folder / name)
-    bench = replace(shared_bench, folder=folder)
+    bench = shared_bench.at(tmp_path_factory.mktemp("whole"))
     with CompletionsServer(bench.outputs) as server:
         config = bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS)
         assert main(["rank", str(config)]) in (0, 3)
@@ -210,16 +204,11 @@ def test_a_changed_task_is_refused_and_another_version_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config, _ = half
-    tasks = bench.folder / "tasks"
-    changed = {f.name: f.read_text() for f in tasks.iterdir() if f.is_file()}
-    tasks.unlink()
-    tasks.mkdir()
-    for name, text in changed.items():
-        (tasks / name).write_text(text.replace("Repeat the numbers", "Copy the numbers"))
+    bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
     assert main(["rank", str(config), "--resume"]) == 1
     assert "task.prompts_sha256" in capsys.readouterr().err
-    for name, text in changed.items():
-        (tasks / name).write_text(text + "\n# edited" if name.endswith(".py") else text)
+    bench.rewrite(lambda name, text: text.replace("Copy the numbers", "Repeat the numbers"))
+    bench.rewrite(lambda name, text: text + "\n# edited" if name.endswith(".py") else text)
     assert main(["rank", str(config), "--resume"]) == 1
     assert "task.scoring_code_sha256" in capsys.readouterr().err
     monkeypatch.setattr("lm_eval_ccat.live.plan.__version__", "9.9.9")

@@ -95,11 +95,19 @@ def test_a_store_that_fails_stops_no_run(bench, server, monkeypatch):
     assert "no such bucket" in said and (Path("models.run") / "result.json").is_file()
 
 
-def test_other_commands_and_unknown_stores_are_refused() -> None:
-    with pytest.raises(UsageError, match="only `rank` copies a run to an object store"):
-        RunDirectory(URL)
-    with pytest.raises(UsageError, match="nowhere"), store.stored("nowhere://a/b", False, print):
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        *((url, "a name is missing") for url in ("memory://", "memory:///", "s3://bucket/./")),
+        ("s3://bucket/..", "a name is missing"),
+        ("nowhere://a/b", "nowhere"),
+    ],
+)
+def test_a_url_needs_a_name_and_a_store(url: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said), store.stored(url, False, print):
         pass
+    with pytest.raises(UsageError, match="only `rank` copies a run to an object store"):
+        RunDirectory(url)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +199,3 @@ def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
         Path("models.run/banks/all.json").write_text("{}")
     far = tmp_path / "far" / "runs" / "models.run"
     assert {p.name for p in far.rglob("*.json*")} == {"journal.jsonl", "all.json"} and not warnings
-
-
-@pytest.mark.parametrize("url", ["memory://", "memory:///", "s3://bucket/..", "s3://bucket/./"])
-def test_a_url_needs_a_name(url: str) -> None:
-    with pytest.raises(UsageError, match="a name is missing"), store.stored(url, False, print):
-        pass

@@ -10,6 +10,7 @@ import pytest
 from worlds.journals import Teller
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.directory import rebuild
 
 FIXTURE = Path(__file__).parent / "format1" / "paper"
@@ -84,41 +85,29 @@ def test_without_a_sound_header_nothing_is_touched(run, tmp_path, capsys):
     assert "holds no ranking" in capsys.readouterr().err
 
 
-def test_a_result_that_is_not_what_the_journal_says_is_refused(run, capsys):
-    from lm_eval_ccat.live.result import state
+def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
+    journal = run / "journal.jsonl"
+    content, whole = state(run).content, journal.read_bytes()
+    model, n = content["order"][0], content["last_line"]
+    lines = whole.splitlines(keepends=True)
+    # A journal of an earlier version, without the seals that this one wrote.
+    older = [lines[0].replace(b'"lm_eval_ccat": "0.1.0"', b'"lm_eval_ccat": "0.0.9"')]
+    older += [line for line in lines[1:] if b'"sha256"' not in line]
+    assert older[0] != lines[0]
 
-    content = state(run).content
-    (run / "result.json").write_text(json.dumps(content))
-    assert main(["verify", str(run)]) == 0
-    assert "they give the recorded result" in capsys.readouterr().out
-    model = content["order"][0]
-    block = content["models"][model]
-    (run / "result.json").write_text(
-        json.dumps({**content, "models": {**content["models"], model: {**block, "cost": 1e-3}}})
-    )
-    assert main(["verify", str(run)]) == 1
-    assert f"{model}: cost: recorded 0.001, now" in capsys.readouterr().out
-    (run / "result.json").write_text(json.dumps(_with_estimate(content, model, 2.0)))
-    assert main(["verify", str(run)]) == 1
-    (run / "result.json").write_text(json.dumps(content))
-    whole = (run / "journal.jsonl").read_bytes()
-    (run / "journal.jsonl").write_bytes(b"".join(whole.splitlines(True)[:-1]))
-    capsys.readouterr()
-    assert main(["verify", str(run)]) == 1
-    n = content["last_line"]
-    assert f"lines of the journal: recorded {n}, now {n - 1}" in capsys.readouterr().out
-    header, _, rest = whole.partition(b"\n")
-    older = header.replace(b'"lm_eval_ccat": "0.1.0"', b'"lm_eval_ccat": "0.0.9"')
-    assert older != header
-    (run / "journal.jsonl").write_bytes(older + b"\n" + rest.split(b'"sha256"')[0])
-    lines = (run / "journal.jsonl").read_bytes().split(b"\n")
-    (run / "journal.jsonl").write_bytes(b"\n".join([*lines[:-1], b""]))
-    (run / "result.json").write_text(json.dumps(_with_estimate(state(run).content, model, 2.0)))
-    assert main(["verify", str(run)]) == 3
-    said = capsys.readouterr().out
-    assert "Made by 0.0.9; " in said and "recorded 2.0, now" in said
+    def verified(journal_lines: list[bytes], **changes: float) -> tuple[int, str]:
+        journal.write_bytes(b"".join(journal_lines))
+        result = state(run).content if journal_lines is older else content
+        blocks = {**result["models"], model: {**result["models"][model], **changes}}
+        (run / "result.json").write_text(json.dumps({**result, "models": blocks}))
+        return main(["verify", str(run)]), capsys.readouterr().out
 
-
-def _with_estimate(content: dict, model: str, value: float) -> dict:
-    models = content["models"]
-    return {**content, "models": {**models, model: {**models[model], "estimate": value}}}
+    for code, words, verdict in (
+        (0, "they give the recorded result", verified(lines)),
+        (1, f"{model}: cost: recorded 0.001, now", verified(lines, cost=1e-3)),
+        (1, f"{model}: estimate: recorded 2.0, now", verified(lines, estimate=2.0)),
+        (1, f"lines of the journal: recorded {n}, now {n - 1}", verified(lines[:-1])),
+        (3, "Made by 0.0.9; ", verified(older, estimate=2.0)),
+        (1, "The journal gives another result:", verified(older, cost=1e-3)),
+    ):
+        assert verdict[0] == code and words in verdict[1]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,22 @@ class Bench:
     truth: dict[str, float]
     bank: Path
     n_docs: int
+
+    def at(self, folder: Path) -> Bench:
+        """The same bench with another folder for configurations and run directories."""
+        for name in ("tasks", "bank.json", "default.bank.json", "known.parquet"):
+            (folder / name).symlink_to(self.folder / name)
+        return replace(self, folder=folder, bank=folder / "bank.json")
+
+    def rewrite(self, change: Callable[[str, str], str]) -> None:
+        """Give this bench task files of its own: ``change(name, text)`` of each."""
+        tasks = self.folder / "tasks"
+        texts = {file.name: file.read_text() for file in tasks.iterdir() if file.is_file()}
+        if tasks.is_symlink():
+            tasks.unlink()
+            tasks.mkdir()
+        for name, text in texts.items():
+            (tasks / name).write_text(change(name, text))
 
     def config(self, url: str, models: list[str], **settings: Any) -> Path:
         """Write a configuration; ``entry`` holds settings of each model, ``model_args`` theirs."""

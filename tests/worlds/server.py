@@ -17,6 +17,23 @@ from typing import Any
 Mood = Callable[[str, str, int], tuple | None]
 
 
+def trouble(
+    *mood: Any,
+    of: str | None = None,
+    when: Callable[[int, int], bool] = lambda number, before: True,
+) -> Mood:
+    """The mood in which requests of one model (of all, if None) get `mood`.
+
+    `when` decides by the number of the document and how many times it was asked before.
+    """
+
+    def decide(model: str, prompt: str, before: int) -> tuple | None:
+        hit = of in (None, model) and when(int(prompt.rstrip(".").split()[-1]), before)
+        return mood if hit else None
+
+    return decide
+
+
 class CompletionsServer:
     """Serves recorded outputs.
 
