@@ -123,10 +123,8 @@ class Line:
     @property
     def head(self) -> Ask | None:
         """The oldest ask without an answer, which holds up all others."""
-        if self.over is not None or self.book.next_told is not None:
-            return None
-        asks = self.book.asks
-        return asks[self.book.head] if self.book.head < len(asks) else None
+        asks, head = self.book.asks, self.book.head
+        return asks[head] if self.over is None and head < len(asks) else None
 
     def arrive(self, records: Sequence[Record]) -> None:
         """Write answers and failures to the journal, then process them in order."""
@@ -143,7 +141,6 @@ class Line:
             return
         self._write_new()
         self.book.event("drop", model=model, reason=reason, away=back)
-        self._waiting[model].clear()
         if self._started:  # else wait until it is known which models take part
             self._advance()
 

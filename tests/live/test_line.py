@@ -7,23 +7,28 @@ import queue
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from worlds.bench import Bench
 from worlds.server import CompletionsServer, trouble
 
-from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.harness.served import Price
 from lm_eval_ccat.live import channel
+from lm_eval_ccat.live.line import Line
 from lm_eval_ccat.live.models import Answer, HarnessModel, Model
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import ModelSpec, Spec
-from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.book import OPEN, Ask, Book
 from lm_eval_ccat.runs.journal import Journal, JournalFile
 
 THREE = ["m01", "m03", "m05"]
@@ -56,13 +61,79 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(kept)))
 
 
-@pytest.mark.parametrize("bank", ["default.bank.json", ""])
-def test_latencies_and_slots_change_no_result(bench: Bench, bank: str) -> None:
+@cache
+def small_bank() -> ItemBank:
+    rng = np.random.default_rng(0)
+    scores = rng.beta(2, 2, size=(8, 40)) / 2 + np.linspace(0, 0.5, 8)[:, None]
+    return calibrate(ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(8)]), "paper")
+
+
+def played(seed: int | None, arrival: bool = False, away: bool = False) -> Book:
+    """A run over a line, to its end: answers as they are asked, or at random if there is a seed.
+
+    Then asks are sent, put back and answered in any order; with `away`, models go and come back.
+    """
+    rng = random.Random(seed)
+    prices = {"a": 1.0, "b": 2.0, "c": 1.5}
+    book = Book(Ranker(small_bank(), prices, warmup=3, max_items=12), Journal())
+    line = Line(book, {"a": 2, "b": 3, "c": 6}, arrival=arrival, warmup=3)
+    line.start()
+    wire: list[Ask] = []
+    while line.over is None:
+        free = [ask for ask in book.unanswered if ask not in wire]
+        for model in prices:
+            waiting = [ask for ask in free if ask.model == model]
+            sent = line.next(model, 9 if seed is None else rng.randrange(4))
+            assert sent == waiting[: len(sent)], "oldest first, and only what is open"
+            assert line.has_next(model) == (len(waiting) > len(sent))
+            wire += sent
+        assert line.head == next(iter(book.unanswered), None)
+        wire = [ask for ask in wire if ask.state == OPEN]
+        if seed is not None:
+            rng.shuffle(wire)
+            line.back(wire[4:])
+            wire = wire[:4]
+        if away and not rng.randrange(6):
+            model = rng.choice("abc")
+            line.take_up(model) if model in line.away else line.set_aside(model, "503", back=True)
+        elif away and line.away and not wire:
+            line.take_up(min(line.away))
+        now, wire = wire[:2], wire[2:]
+        line.arrive([
+            {
+                "op": "tell", **({} if arrival else {"n": ask.number}), "model": ask.model,
+                "item": ask.item, "cost": 1.0,
+                "score": random.Random(f"{ask.pair}").random() / 2 + "abc".index(ask.model) / 5,
+            }
+            for ask in now
+        ])  # fmt: skip
+    return book
+
+
+@given(st.integers(0, 2**32))
+def test_no_order_in_which_answers_come_changes_a_result(seed: int) -> None:
+    assert played(seed).ranker.result() == played(None).ranker.result()
+
+
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_a_journal_replays_to_what_the_run_ended_with(seed: int, arrival: bool, away: bool) -> None:
+    book = played(seed, arrival, away)
+    again = Book(
+        Ranker(small_bank(), {"a": 1.0, "b": 2.0, "c": 1.5}, warmup=3, max_items=12),
+        Journal(book.journal.lines),
+    )
+    again.read()
+    again.settle()
+    assert again.ranker.result() == book.ranker.result() and again.done
+    assert again.told == book.told == len(book.answers) and not again.ranker.in_flight
+
+
+def test_latencies_and_slots_change_no_result(bench: Bench) -> None:
     results = []
     for seed, slots in enumerate((1, 8)):
         with CompletionsServer(bench.outputs, latency=Latencies(seed)) as server:
             config = bench.config(
-                server.url, THREE, bank=bank, seed=3, max_items=40,
+                server.url, THREE, bank="", seed=3, max_items=40,
                 model_args={"num_concurrent": slots}, entry={"price": {"input": 1, "output": 4}},
                 metrics=["share"],
             )  # fmt: skip
@@ -223,15 +294,3 @@ def test_a_killed_line_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> Non
     for cut in range(2, len(lines), max(1, len(lines) // 3)):
         again = run(models(), ranker(), Journal(lines[:cut])).ranker.result()
         assert again == whole
-
-
-@pytest.mark.parametrize("order", ["asked", "arrival"])
-def test_what_a_journal_says_is_what_the_run_ended_with(bench: Bench, order: str) -> None:
-    lines: list[bytes] = []
-    bank = ItemBank.load(bench.bank)
-    models = [Double("a", 0.4), Double("b", 0.6)]
-    book = run(models, Ranker(bank, {"a": 1.0, "b": 1.0}), Journal(lines), order=order)
-    again = Book(Ranker(bank, {"a": 1.0, "b": 1.0}), Journal(lines))
-    again.read()
-    again.settle()
-    assert again.ranker.result() == book.ranker.result() and again.done
