@@ -12,6 +12,7 @@ the Ranker and the line in step.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -103,10 +104,10 @@ class Line:
         return asks
 
     def back(self, asks: Iterable[Ask]) -> None:
-        """Put asks that could not be sent back at the head of the line."""
-        for ask in sorted(asks, key=lambda ask: -ask.number):
+        """Put asks that could not be sent back into the line, by their numbers."""
+        for ask in asks:
             if ask.state == OPEN:
-                self._waiting[ask.model].appendleft(ask)
+                insort(self._waiting[ask.model], ask, key=lambda one: one.number)
 
     def has_next(self, model: str) -> bool:
         """Whether the line has an ask to send to a model."""

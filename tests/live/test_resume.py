@@ -173,17 +173,6 @@ def test_a_torn_last_line_is_dropped_and_reported(
     assert comparable(config.with_suffix(".run")) == whole
 
 
-def test_damage_in_the_middle_is_refused_by_line(
-    half: tuple[Path, Path], capsys: pytest.CaptureFixture
-) -> None:
-    config, journal = half
-    lines = journal.read_bytes().splitlines(keepends=True)
-    lines[20] = b'{"seq": 20, "op": "te\n'
-    journal.write_bytes(b"".join(lines))
-    assert main(["rank", str(config), "--resume"]) == 1
-    assert "line 21 is damaged" in capsys.readouterr().err
-
-
 def test_a_changed_configuration_is_refused_with_the_difference(
     bench: Bench, server: CompletionsServer, half: tuple[Path, Path], capsys: pytest.CaptureFixture
 ) -> None:
