@@ -131,6 +131,7 @@ def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed: int, cut
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_a_journal_replays_to_what_the_run_ended_with(seed: int, arrival: bool, away: bool) -> None:
     book = played(seed, arrival, away)
+    assert book.ended and book.ended["reason"] == "", "whoever is away, it ends by itself"
     again = fresh(Journal(book.journal.lines))
     again.settle()
     assert again.ranker.result() == book.ranker.result() and again.done

@@ -108,28 +108,6 @@ def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
     assert book.claims == {(model, item)} and not book.answers
 
 
-def test_answers_are_told_by_number_and_replayed_to_the_same_state() -> None:
-    lines: list[bytes] = []
-    book = Book(fresh(), Journal(lines), clock=Clock())
-    records = numbered(book, 5)
-    book.write([records[3], records[1]])
-    assert book.told == 0 and book.next_told is None and len(book.waiting) == 2
-    book.write([records[0]])
-    while (ask := book.next_told) is not None:
-        book.tell(ask)
-    assert book.told == 2 and book.head == 2
-    book.event("drop", model=records[4]["model"], reason="away", away=True)
-    book.write([records[2]])
-    again = Book(fresh(), Journal(lines), clock=Clock())
-    again.read()
-    for one in (book, again):
-        one.settle()
-    assert again.ranker.result() == book.ranker.result()
-    # What came to asks that left the line is kept, and used where its item is asked again.
-    [(late, record)] = [(p, r) for p, r in again.waiting.items()][:1]
-    assert record["score"] == 0.5 and late not in again.answers and again.has(late)
-
-
 def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
     lines: list[bytes] = []
     book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
