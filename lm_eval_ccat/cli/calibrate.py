@@ -87,7 +87,7 @@ def _one_bank(args: argparse.Namespace) -> int:
     lines = [*in_lines(facts), ("bank", bank_line)]
     width = max(len(name) for name, _ in lines)
     emit(args.json, facts, (f"{name:<{width}}  {text}" for name, text in lines))
-    warn(*facts["warnings"])
+    warn(*dict.fromkeys([*facts["warnings_of_scores"], *facts["warnings"]]))
     return 0
 
 
@@ -104,6 +104,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             return
         facts.setdefault(outcome.task or "", {})[outcome.metric] = report
         warn_of_range(args, bank.metric, bank.scale.higher_is_better)
+        warn(*(f"{full}: {text}" for text in report["warnings_of_scores"]))
         if not prints_json(args.json):
             items = f"{report['items_kept']} of {report['items']} items kept"
             models = f"{len(report['models'])} models; {report['trust']}"

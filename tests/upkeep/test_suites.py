@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
@@ -105,6 +106,18 @@ def test_a_group_of_which_a_task_was_not_run_is_refused_by_its_name(place, tmp_p
     shutil.copytree(place / "logs", tmp_path / "logs", ignore=shutil.ignore_patterns("*suite_c*"))
     assert main(calibrating(tmp_path, "none", "suite")) == 2
     assert "no scores of 1 of the 3 tasks of suite, suite_c" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["one.parquet", ""])
+def test_a_model_without_scores_is_named_even_where_the_bank_names_none(tmp_path, capsys, file):
+    raw = np.vstack([TABLE.raw, np.full(TABLE.n_items, np.nan)])
+    for task in ("one", "two"):
+        table = ScoreTable.from_arrays(raw, [*TABLE.models, "gone"], metric="acc")
+        table.write(tmp_path / f"{task}.parquet")
+    line = ["calibrate", str(tmp_path / file), "--method", "paper", "--hash_names"]
+    assert main([*line, "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert said.count("models without a usable score are left out: gone") == (1 if file else 2)
 
 
 def test_a_page_says_what_the_bank_is_and_what_it_reveals():
