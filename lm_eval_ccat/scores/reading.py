@@ -202,18 +202,37 @@ def open_log(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
 
 
-def lines(stream: Any, path: Path) -> Iterator[bytes]:
-    """The lines of an open log.
+def _tolerant(line: bytes) -> Any:
+    return json.loads(line.decode("utf-8", "replace"))
+
+
+def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterator[tuple[int, Any]]:
+    """The values on the lines of a plain or compressed file, but for blank lines.
+
+    Yields
+    ------
+    int, object
+        Number of the line, from 1, and its value; the error where it has none.
 
     Raises
     ------
     ScoreTableError
-        When one has more than `MAX_LINE` bytes.
+        When a line has more than `MAX_LINE` bytes.
+    OSError, EOFError, zlib.error
+        When the file cannot be read on.
     """
-    while line := stream.readline(MAX_LINE + 1):
-        if len(line) > MAX_LINE:
-            raise ScoreTableError(f"{path}: a line of more than {MAX_LINE:,} bytes: not a log")
-        yield line
+    with open_log(path) as stream:
+        number = 0
+        while line := stream.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                raise ScoreTableError(f"{path}: a line of more than {MAX_LINE:,} bytes: not a log")
+            if not line.isspace():
+                try:
+                    value = parse(line)
+                except (ValueError, RecursionError) as error:
+                    value = error
+                yield number, value
 
 
 def first_record(path: Path) -> dict[str, Any]:

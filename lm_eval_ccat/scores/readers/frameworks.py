@@ -44,7 +44,7 @@ from typing import Any
 
 from ...errors import ScaleError
 from ...metrics.scale import Scale
-from ..reading import MAX_LINE, MAX_VALUE, files_at, first_record, json_value, lines
+from ..reading import MAX_LINE, MAX_VALUE, files_at, first_record, json_lines, json_value
 from .rows import Row, reader_of_rows
 
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
@@ -222,26 +222,24 @@ def _record_logs(path: Path) -> list[Path]:
 def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     results = _results_beside(log)
     broken = 0
-    with log.open("rb") as stream:
-        for line in lines(stream, log):
-            try:
-                record = json.loads(line.decode("utf-8", "replace"))
-                name = record["evaluation_name"]
-                result = results.get(record.get("evaluation_result_id")) or results.get(name, {})
-                row = Row(
-                    str(record["model_id"]),
-                    str(name),
-                    str(result.get("metric_id") or result.get("metric_name") or "score"),
-                    record["sample_id"],
-                    float(record["evaluation"]["score"]),
-                    doc_hash=record.get("sample_hash"),
-                    date=str(result.get("date") or ""),
-                    scale=result.get("scale"),
-                )
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                broken += 1
-                continue
-            yield row
+    for _, record in json_lines(log):
+        try:
+            name = record["evaluation_name"]
+            result = results.get(record.get("evaluation_result_id")) or results.get(name, {})
+            row = Row(
+                str(record["model_id"]),
+                str(name),
+                str(result.get("metric_id") or result.get("metric_name") or "score"),
+                record["sample_id"],
+                float(record["evaluation"]["score"]),
+                doc_hash=record.get("sample_hash"),
+                date=str(result.get("date") or ""),
+                scale=result.get("scale"),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            broken += 1
+            continue
+        yield row
     if broken:
         notes.append(f"{log}: {broken} lines are not instance-level records and were left out")
 

@@ -6,7 +6,6 @@ so only `ScoreTable.read(partial=True)` reads them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import ScoreGrid
-from ..reading import Logged, Progress, Wanted, lines, one_of
+from ..reading import Logged, Progress, Wanted, json_lines, one_of
 from ..table import Reader, ScoreTable
 
 _NAME = "journal.jsonl"
@@ -83,14 +82,9 @@ def journals(path: Path) -> Iterator[Path]:
 
 def records(journal: Path) -> Iterator[dict[str, Any]]:
     """The lines of a journal that can be read."""
-    with journal.open("rb") as stream:
-        for line in lines(stream, journal):
-            try:
-                record = json.loads(line.decode("utf-8", "replace"))
-            except (ValueError, RecursionError):
-                continue  # torn by a crash; `verify` says more
-            if isinstance(record, dict):
-                yield record
+    for _, record in json_lines(journal):
+        if isinstance(record, dict):  # else torn by a crash; `verify` says more
+            yield record
 
 
 def header_of(journal: Path) -> dict[str, Any]:

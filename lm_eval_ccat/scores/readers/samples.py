@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ...cluster import in_processes
 from ...errors import MetricError, ScaleError, ScoreTableError
 from ...metrics import Metric
-from ..reading import Progress, json_value, lines, open_log
+from ..reading import Progress, json_lines, json_value, open_log
 
 _SHOWN_LINES = 3
 # Below this starting processes costs more than it gains.
@@ -89,19 +89,14 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow
     number = 0
     try:
         with open_log(path) as stream:
-            if path.suffix == ".json" and stream.read(1) == b"[":
-                for number, row in enumerate(json_value(path), start=1):
-                    yield number, _checked(row)
-                return
-            stream.seek(0)
-            for number, line in enumerate(lines(stream, path), start=1):
-                try:
-                    row = (key and tail_of(line, key)) or json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    if not line.isspace():
-                        yield number, str(error)
-                else:
-                    yield number, _checked(row)
+            is_list = path.suffix == ".json" and stream.read(1) == b"["
+        rows = (
+            enumerate(json_value(path), start=1)
+            if is_list
+            else json_lines(path, lambda line: (key and tail_of(line, key)) or json.loads(line))
+        )
+        for number, row in rows:
+            yield number, _checked(row)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         yield number + 1, f"cannot be read on ({error})"
 
@@ -114,7 +109,7 @@ def sound_rows(path: Path) -> Iterator[SampleRow]:
 def _checked(row: object) -> SampleRow | str:
     if isinstance(row, dict) and isinstance(row.get("doc_id"), (int, str)):
         return row
-    return "not a sample row: no doc_id"
+    return str(row) if isinstance(row, Exception) else "not a sample row: no doc_id"
 
 
 def tail_of(line: bytes, key: str) -> SampleRow | None:
