@@ -510,7 +510,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/scores/reading",
         "for direction in (lower_is_better, self.lower_is_better):",
         "for direction in (self.lower_is_better, lower_is_better):",
-        ("tests/scores/test_table.py",),
+        ("tests/scores/test_harness_logs.py",),
     ),
     Bug(
         "of two runs of another tool the earlier one counts",

@@ -214,6 +214,8 @@ def test_a_scale_that_only_the_values_tell(tmp_path):
     rows = rows_of([0.2, 0.9], metric="my_error")
     write_run(tmp_path, "a", rows, task="e", higher_is_better={"e": {"my_error": False}})
     assert ScoreTable.read(tmp_path, task="e").scores.tolist() == [[0.8, pytest.approx(0.1)]]
+    stated = ScoreTable.read(tmp_path, task="e", lower_is_better=False)
+    assert stated.scores.tolist() == [[0.2, 0.9]]
 
 
 def test_what_is_no_log_and_one_file_alone(tmp_path):
