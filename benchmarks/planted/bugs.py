@@ -255,7 +255,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the interval of a mean leaves [0, 1]",
-        "lm_eval_ccat/ranker/result",
+        "lm_eval_ccat/ranker",
         "min(1.0, high + max(-self.lean, 0.0))",
         "high + max(-self.lean, 0.0)",
         ("tests/ranker/test_result.py",),

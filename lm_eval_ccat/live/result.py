@@ -21,7 +21,7 @@ from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
-from ..ranker.result import ModelRow, PairRow
+from ..ranker.rows import ModelRow, PairRow
 from ..runs.book import CUT, Book, Tally
 from ..runs.directory import rebuild
 from ..runs.journal import Record

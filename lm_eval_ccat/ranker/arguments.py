@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
+from ..methods.method import Method
 
 
 def number(
@@ -63,3 +66,47 @@ def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise UsageError(f"{name} {value!r} is neither {' nor '.join(map(repr, known))}")
     return str(value)
+
+
+def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
+    """Return the options of a method that are not None, each checked for its default's type.
+
+    Raises
+    ------
+    UsageError
+        The method does not take an option, or the option has another type.
+    """
+    stated = {k: v for k, v in options.items() if v is not None}
+    method.check_options(stated, method.policy_options)
+    parameters = inspect.signature(method.policy).parameters
+    for name, value in stated.items():
+        default = parameters[name].default
+        if isinstance(default, bool):
+            flag(value, name)
+        elif isinstance(default, int):
+            whole(value, name)
+        elif isinstance(default, float):
+            number(value, name)
+        elif isinstance(default, str) and not isinstance(value, str):
+            raise UsageError(f"{name} {value!r} is not a text")
+    return stated
+
+
+def prices_of(models: Any) -> dict[str, float]:
+    """Return the price of one unit by model; with names alone, 1 each."""
+    if isinstance(models, (list, tuple)):
+        if len(set(map(str, models))) < len(models):
+            raise UsageError(f"models {models!r} names one twice")
+        models = dict.fromkeys(models, 1.0)
+    if not isinstance(models, Mapping):
+        raise UsageError(f"models {models!r} is neither a list of names nor {{name: price}}")
+    if not models:
+        raise UsageError("a ranking needs at least one model")
+    return {name: price_of(name, price) for name, price in models.items()}
+
+
+def price_of(name: Any, price: Any) -> float:
+    """Return the price of one unit of a model, checked."""
+    if not isinstance(name, str):
+        raise UsageError(f"model {name!r} is not a name")
+    return number(price, f"price of model {name!r}:", 0.0)

@@ -128,8 +128,8 @@ def draw(available: NDArray[np.bool_], seed: int, model: int, n_asked: int) -> i
     return int(rng.choice(np.flatnonzero(available)))
 
 
-class Audits:
-    """Records of the random draws of all models, by outcome.
+class AuditDraws:
+    """Random draws of the audit, by model and outcome.
 
     Parameters
     ----------

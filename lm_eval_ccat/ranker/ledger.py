@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..methods.belief import Floats
+from ..methods.policy import Mask
 from .arguments import number
 from .contents import Contents
 
-Mask = NDArray[np.bool_]
-Counts = NDArray[np.int64]
-
-_ALL = slice(None)
 #: Share of the budget by which rounding alone may make a sum of prices exceed it.
 _ROUNDING = 1e-9
 
@@ -61,11 +58,6 @@ class Account:
         """Number of items told or in flight."""
         return len(self.told) + len(self.pending)
 
-    @property
-    def row(self) -> slice:
-        """The account's row in the ledger's tables."""
-        return slice(self.at, self.at + 1)
-
 
 class Ledger:
     """Accounts of all models under one budget; the only place that counts money.
@@ -92,8 +84,8 @@ class Ledger:
         back), of each task.
     spent_on : ndarray of shape (n_models, n_tasks)
         Amount spent so far, without items in flight.
-    n, prices : ndarray of shape (n_models,)
-        Items told or in flight; price of one unit, from `price`.
+    prices : ndarray of shape (n_models,)
+        Price of one unit, from `price`.
     changes : int
         Number of changes so far to anything that turns depend on.
     """
@@ -114,15 +106,10 @@ class Ledger:
         self._task_units = [float(units[t.where][t.kept].mean()) for t in contents.tasks]
         self._committed: float | None = None
         self.changes = 0
-        none = np.zeros((0, len(contents.tasks)))
-        self.loads, self.remaining, self.asked = (
-            none.astype(int),
-            none.astype(int),
-            none.astype(int),
-        )
+        self.loads, self.remaining, self.asked = np.zeros((3, 0, len(contents.tasks)), dtype=int)
         # `_ahead`: units of the item of a task that must fit the budget; NaN if out of date.
-        self.spent_on, self._ahead = none, none
-        self.n, self.prices = np.zeros(0, dtype=int), np.zeros(0)
+        self.spent_on, self._ahead = np.zeros((2, 0, len(contents.tasks)))
+        self.prices = np.zeros(0)
         for name, price in prices.items():
             self.add(name, price)
 
@@ -133,7 +120,7 @@ class Ledger:
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
         self._ahead = np.vstack([self._ahead, none + np.nan])
-        self.n, self.prices = np.append(self.n, 0), np.append(self.prices, float(price))
+        self.prices = np.append(self.prices, float(price))
         self.accounts.append(Account(name, float(price), at, self.contents.kept.copy()))
         self.position[name] = at
         self.touch()
@@ -147,14 +134,14 @@ class Ledger:
             raise UsageError(f"unknown model {model!r}; this ranking has {known}") from None
 
     @property
-    def active(self) -> list[int]:
-        """Positions of the models that are not set aside."""
-        return [a.at for a in self.accounts if a.dropped is None]
+    def active(self) -> Mask:
+        """Which models are not set aside; shape (n_models,)."""
+        return np.array([a.dropped is None for a in self.accounts])
 
     @property
-    def active_mask(self) -> Mask:
-        """`active` as a mask of shape (n_models,)."""
-        return np.array([a.dropped is None for a in self.accounts])
+    def n(self) -> NDArray[np.int64]:
+        """Number of items told or in flight; shape (n_models,)."""
+        return np.asarray(self.loads.sum(axis=1))
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
@@ -199,20 +186,16 @@ class Ledger:
         price = float(prices[:k].sum())
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 
-    def affordable(self, left: float, at: slice = _ALL) -> Mask:
+    def affordable(self, left: float) -> Mask:
         """Return whether `left` pays for some item, as a mask of shape (n_models, n_tasks)."""
-        some, ahead = self.remaining[at] > 0, self._ahead[at]
+        some = self.remaining > 0
         if math.isinf(left):
             return some
-        for j, t in np.argwhere(some & np.isnan(ahead)).tolist():
+        for j, t in np.argwhere(some & np.isnan(self._ahead)).tolist():
             where = self.contents.tasks[t].where
-            units = self.units[where][self.accounts[at][j].available[where]]
-            ahead[j, t] = units.mean() if self.by_mean else units.min()
-        return np.asarray(some & (self.prices[at, None] * ahead <= left))
-
-    def able(self, left: float) -> Mask:
-        """Return whether each model has an `affordable` task; shape (n_models,)."""
-        return np.asarray(self.affordable(left).any(axis=1))
+            units = self.units[where][self.accounts[j].available[where]]
+            self._ahead[j, t] = units.mean() if self.by_mean else units.min()
+        return np.asarray(some & (self.prices[:, None] * self._ahead <= left))
 
     def choosable(self, account: Account, left: float) -> Mask:
         """Return the items that a model may be asked: available and within `left`; (n_items,)."""
@@ -220,7 +203,7 @@ class Ledger:
             return account.available
         if not self.by_mean:
             return account.available & (self.price(account) * self.units <= left)
-        out, [able] = account.available.copy(), self.affordable(left, account.row)
+        out, able = account.available.copy(), self.affordable(left)[account.at]
         for t, task in enumerate(self.contents.tasks):
             if len(able) > 1 and not able[t]:
                 out[task.where] = False
@@ -276,7 +259,7 @@ class Ledger:
         self.remaining[at] += int(available) - int(account.available[item])
         account.available[item] = available
         self._ahead[at] = np.nan
-        self.n[account.at], self.prices[account.at] = account.n, self.price(account)
+        self.prices[account.at] = self.price(account)
         self.touch()
 
     def set_aside(self, account: Account, reason: str | None) -> None:

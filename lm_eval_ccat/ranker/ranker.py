@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,21 +13,23 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
-from ..methods.method import Method, method_of
+from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
 from ..shown import plural, some
-from .arguments import flag, number, one_of, whole
+from .across import Across, Replays
+from .arguments import checked_options, flag, number, one_of, price_of, prices_of, whole
+from .audit import AuditDraws
+from .builder import RankingBuilder
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
+from .ranking import Ranking
 from .references import Known, references_of, refuse_known
-from .result import Ranking
 from .standing import Standing
 from .stopping import StoppingRule, has_goal, limits, stopping_rule
-from .summary import Summary
 from .turns import Turn, Turns
 from .verdicts import Verdicts
-from .weighted import Across, Replays, WeightedSum
+from .weighted import WeightedSum
 
 
 class Ranker:
@@ -193,12 +194,12 @@ class Ranker:
             min(ahead, int(contents.n_kept.max())),
             self._cap(),
             self.seed,
-            number(audit, "audit", 0.0, 1.0),
+            AuditDraws(number(audit, "audit", 0.0, 1.0)),
             whole(exposure, "exposure", 1),
         )
         self._set_looks()
         more = {"min_difference": min_difference or None, "familywise": familywise or None}
-        self._summary = Summary(self._turns, groups or {}, {**more, **options})
+        self._builder = RankingBuilder(self._turns, groups or {}, {**more, **options})
 
     def __repr__(self) -> str:
         accounts = self._ledger.accounts
@@ -624,7 +625,7 @@ class Ranker:
         {}
         """
         at = self._ledger.account(model).at
-        return self._summary.groups.get(group, self._standing.score).shared_errors(at)
+        return self._builder.groups.get(group, self._standing.score).shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
         """Return one model's expected score on every item, on [0, 1], in bank order.
@@ -655,53 +656,9 @@ class Ranker:
         >>> ranker.result().decisions
         {('a', 'b'): 'open', ('b', 'a'): 'open'}
         """
-        return self._summary.ranking(self.done, parts)
+        return self._builder.ranking(self.done, parts)
 
     @property
     def signature(self) -> str:
         """One line with everything that a reader needs to reproduce the ranking."""
-        return self._summary.signature
-
-
-def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
-    """Return the options of a method that are not None, each checked for its default's type.
-
-    Raises
-    ------
-    UsageError
-        The method does not take an option, or the option has another type.
-    """
-    stated = {k: v for k, v in options.items() if v is not None}
-    method.check_options(stated, method.policy_options)
-    parameters = inspect.signature(method.policy).parameters
-    for name, value in stated.items():
-        default = parameters[name].default
-        if isinstance(default, bool):
-            flag(value, name)
-        elif isinstance(default, int):
-            whole(value, name)
-        elif isinstance(default, float):
-            number(value, name)
-        elif isinstance(default, str) and not isinstance(value, str):
-            raise UsageError(f"{name} {value!r} is not a text")
-    return stated
-
-
-def prices_of(models: Any) -> dict[str, float]:
-    """Return the price of one unit by model; with names alone, 1 each."""
-    if isinstance(models, (list, tuple)):
-        if len(set(map(str, models))) < len(models):
-            raise UsageError(f"models {models!r} names one twice")
-        models = dict.fromkeys(models, 1.0)
-    if not isinstance(models, Mapping):
-        raise UsageError(f"models {models!r} is neither a list of names nor {{name: price}}")
-    if not models:
-        raise UsageError("a ranking needs at least one model")
-    return {name: price_of(name, price) for name, price in models.items()}
-
-
-def price_of(name: Any, price: Any) -> float:
-    """Return the price of one unit of a model, checked."""
-    if not isinstance(name, str):
-        raise UsageError(f"model {name!r} is not a name")
-    return number(price, f"price of model {name!r}:", 0.0)
+        return self._builder.signature

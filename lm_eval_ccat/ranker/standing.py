@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.belief import Belief, References
+from ..methods.policy import Mask
 from .ledger import Ledger
 from .looks import Looks
-from .verdicts import Mask, Verdicts
+from .verdicts import Verdicts
 from .weighted import WeightedSum
 
 
@@ -66,12 +67,12 @@ class Standing:
     @property
     def items(self) -> NDArray[np.int64]:
         """Number of items told or in flight, by model; shape (n_tested,)."""
-        return self.ledger.n[self.ledger.active]
+        return np.asarray(self.ledger.n[self.ledger.active])
 
     @property
     def nobody(self) -> Mask:
         """A mask that selects no model; its inverse, ``~nobody``, selects all."""
-        return np.zeros(len(self.ledger.active), dtype=bool)
+        return np.zeros(int(self.ledger.active.sum()), dtype=bool)
 
     @property
     def errors(self) -> NDArray[np.float64]:
@@ -85,7 +86,8 @@ class Standing:
 
     def affordable(self, budget: float) -> Mask:
         """Return for which models some item fits a budget; shape (n_tested,)."""
-        return self.ledger.able(self.ledger.left(budget))[self.ledger.active]
+        able = self.ledger.affordable(self.ledger.left(budget))[self.ledger.active]
+        return np.asarray(able.any(axis=1))
 
     # -- looks --------------------------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class Standing:
         return self._verdicts(self.belief())
 
     def _verdicts(self, belief: Belief) -> Verdicts:
-        key = belief, tuple(self.ledger.active), frozenset(self.barred), self.looks
+        key = belief, self.ledger.active.tobytes(), frozenset(self.barred), self.looks
         if self._kept is None or self._kept[0] != key:
             looks = self.looks.joined(len(self.ledger.accounts))
             self._kept = key, self._verdicts_of(belief, looks, self.min_difference)
@@ -138,7 +140,7 @@ class Standing:
         return self._verdicts_of(belief, looks.after(belief, 1.0 - self.confidence, near), near)
 
     def _verdicts_of(self, belief: Belief, looks: Looks, near: float) -> Verdicts:
-        active = self.ledger.active
+        active = self.ledger.active.nonzero()[0].tolist()
         if looks.once:  # this is the only look
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         belief, bar = belief.only(active), None

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..methods.policy import Mask
 from .arguments import number, whole
 from .standing import Standing
 from .verdicts import EQUIVALENT, OPEN
-
-Mask = NDArray[np.bool_]
 
 
 class StoppingRule(ABC):

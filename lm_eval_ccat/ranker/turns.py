@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..methods.belief import Floats
-from ..methods.policy import Choice, rounded
+from ..methods.policy import Choice, Mask, rounded
 from . import audit
 from .ledger import Account
 from .standing import Standing
 from .stopping import StoppingRule
-from .verdicts import Mask
 
 #: How much more an item of another model must be worth before a model that asks for itself gives up
 #: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
@@ -44,8 +43,8 @@ class Turns:
     cap : int
         Most items per model; it does not cut the warm-up.
     seed : int
-    audit_share : float
-        Share of the items of each model and task that the audit draws at random.
+    audits : AuditDraws
+        Say which items the audit draws at random.
     exposure : int
         Number of most informative items from which each item is drawn.
     """
@@ -55,7 +54,7 @@ class Turns:
     warmup: int
     cap: int
     seed: int
-    audit_share: float
+    audits: audit.AuditDraws
     exposure: int
     stopped: str | None = None
     _kept: tuple[int, list[Turn]] | None = None
@@ -63,7 +62,6 @@ class Turns:
 
     def __post_init__(self) -> None:
         self.ledger, self._policy = self.standing.ledger, self.standing.score.leader
-        self.audits = audit.Audits(self.audit_share)
 
     def learned(self) -> None:
         """Take a look, after the warm-up, because an answer has come in or has failed.
@@ -86,11 +84,11 @@ class Turns:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
         ledger = self.ledger
         ahead = (ledger.loads < self.warmup) & (ledger.remaining > 0)
-        return np.asarray(ahead & ledger.active_mask[:, None])
+        return np.asarray(ahead & ledger.active[:, None])
 
     def wanted(self) -> Mask:
         """Return the models that the stopping rule would give more items; shape (n_models,)."""
-        out = self.ledger.active_mask.copy()
+        out = self.ledger.active
         if out.any():
             out[out] = self.rule.wants(self.standing)
         return out
@@ -106,7 +104,8 @@ class Turns:
             if able.any():
                 turns = _by_task(able & (ledger.loads == ledger.loads[able].min()))
             else:
-                able = self.wanted() & (ledger.n < self.cap) & ledger.able(ledger.left())
+                able = self.wanted() & (ledger.n < self.cap)
+                able &= ledger.affordable(ledger.left()).any(axis=1)
                 turns = [Turn(j) for j in able.nonzero()[0].tolist()]
             self._kept = ledger.changes, turns
         return self._kept[1]
@@ -129,18 +128,16 @@ class Turns:
             return None
         warming, left = _by_task(self.warming()), ledger.left()
         if first := [t.task or 0 for t in warming if t.model == j]:
-            some = ledger.affordable(self._free, account.row)[0]
+            some = ledger.affordable(self._free)[j]
             able = [t for t in first if some[t]]
             return Turn(j, min(able, key=ledger.loads[j].__getitem__)) if able else None
         for model, task in warming if math.isfinite(left) else ():
-            other = ledger.accounts[model]
             now = math.inf if self._policy.warmup_ignores_budget else left
-            if task is not None and ledger.affordable(now, other.row)[0, task]:
-                left -= ledger.mean_price(other, task) * (
-                    self.warmup - int(ledger.loads[model, task])
-                )
+            if task is not None and ledger.affordable(now)[model, task]:
+                ahead = self.warmup - int(ledger.loads[model, task])
+                left -= ledger.mean_price(ledger.accounts[model], task) * ahead
         wanted = account.n < self.cap and self.wanted()[j]
-        if not (wanted and ledger.affordable(left, account.row).any()):
+        if not (wanted and ledger.affordable(left)[j].any()):
             return None
         if math.isfinite(left):
             models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
@@ -217,7 +214,7 @@ class Turns:
         Draw nothing once any remaining item exceeds the budget left: a draw among only the
         affordable items would not be uniform over all.
         """
-        if not self.audit_share:
+        if not self.audits.share:
             return None
         ledger, account = self.ledger, self.ledger.accounts[turn.model]
         contents, task = ledger.contents, turn.task or 0
@@ -225,7 +222,7 @@ class Turns:
             task = contents.task_at(self._next(turn)[0].item)
         where = contents.tasks[task].where
         left, n_asked = account.available[where], int(ledger.asked[turn.model, task])
-        if not left.any() or not audit.is_due(n_asked, self.audit_share):
+        if not left.any() or not audit.is_due(n_asked, self.audits.share):
             return None
         if float(ledger.price(account) * ledger.units[where][left].max()) > ledger.left():
             return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from scipy.special import ndtri
 
 from ..content import OpenPairContent
 from ..methods.belief import Belief, Floats, tail
+from ..methods.policy import Mask
+from .families import family, family_size
 from .looks import ROUNDING, Looks
 
 Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 
 OPEN, DECIDED, EQUIVALENT = 0, 1, 2
@@ -249,28 +250,31 @@ class Verdicts:
         return sign, DECIDED if sign else EQUIVALENT
 
     @cached_property
+    def _neighbours(self) -> tuple[Ints, Ints, Ints]:
+        """Neighbours in the order of which one is tested: place of the first, and row and column.
+
+        Row and column are those of the pair in the matrices.
+        """
+        a, b, m = self.rows[:-1], self.rows[1:], len(self.belief.location)
+        at = np.flatnonzero((a < m) | (b < m))
+        a, b = a[at], b[at]
+        return at, np.where(a < m, a, b), np.where(a < m, b, a)
+
+    @cached_property
     def adjacent(self) -> Signs:
         """States of neighbours in the order; shape (n_rows - 1,)."""
-        a, b = self.rows[:-1], self.rows[1:]
-        m = len(self.belief.location)
-        first = np.where(a < m, a, np.where(b < m, b, 0))
-        out = self._decided((first, np.where(a < m, b, a)))[1] if m else 0 * a
-        both = (a >= m) & (b >= m)
-        as_they_stand = np.where(self.location[a] > self.location[b], DECIDED, EQUIVALENT)
-        return np.where(both, as_they_stand, out).astype(np.int8)
+        place, (at, i, j) = self.location[self.rows], self._neighbours
+        out = np.where(place[:-1] > place[1:], DECIDED, EQUIVALENT).astype(np.int8)
+        out[at] = self._decided((i, j))[1]
+        return out
 
     @cached_property
     def unsettled(self) -> Mask:
         """Tested models with an open neighbour that is not barred; shape (n_tested,)."""
-        m = len(self.belief.location)
-        out = np.zeros(len(self.names), dtype=bool)
-        a, b = self.rows[:-1], self.rows[1:]
-        open_ = self.adjacent == OPEN
-        if open_.any():
-            first = np.where(a < m, a, b)
-            open_ &= ~self.barred[np.minimum(first, m - 1), np.where(a < m, b, a)]
-            out[a[open_]] = out[b[open_]] = True
-        return out[:m]
+        out, (at, i, j) = np.zeros(len(self.names), dtype=bool), self._neighbours
+        open_ = (self.adjacent[at] == OPEN) & ~self.barred[i, j]
+        out[i[open_]] = out[j[open_]] = True
+        return out[: len(self.belief.location)]
 
     @property
     def ties(self) -> list[tuple[str, ...]]:
@@ -442,79 +446,3 @@ def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:
         above[exact] += -gap[exact] > apart[exact]
         below[exact] += gap[exact] > apart[exact]
     return np.asarray(above), np.asarray(below)
-
-
-# -- families of pairs: a confidence that holds of all of them together --------------------------
-
-
-@lru_cache(maxsize=16)
-def still_true(n_models: int, with_references: bool) -> Floats:
-    """Return the most hypotheses that can be true together once 0, 1, .. others are rejected.
-
-    J. P. Shaffer, "Modified Sequentially Rejective Multiple Test Procedures", Journal of the
-    American Statistical Association 81 (1986). A model can equal at most one of several known
-    values, so a board of thousands costs a family no more than one further model would.
-
-    Examples
-    --------
-    >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
-    ([3.0, 1.0, 1.0], 1.0)
-    """
-    sets = [1]  # bit s: s hypotheses can be the true ones
-    for k in range(1, n_models + 1):
-        sets.append(0)
-        for j in range(1, k + 1):
-            sets[k] |= sets[k - j] << (j * (j - 1) // 2)
-            if with_references:
-                sets[k] |= sets[k - j] << (j * (j + 1) // 2)
-    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
-    left = np.arange(int(can[-1]), 0, -1)
-    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
-
-
-def _left(belief: Belief, n: int) -> Floats:
-    """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
-    r, m = belief.references, len(belief.location)
-    left = np.arange(n, 0, -1.0)
-    if r is None or r.exact:
-        most = still_true(m, r is not None)
-        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
-    return left
-
-
-def family_size(belief: Belief) -> float:
-    """Return how many hypotheses can be true together when none is rejected."""
-    m, r = len(belief.location), belief.references
-    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
-    n = m * (m - 1) // 2 + m * distinct
-    return float(_left(belief, n)[0]) if n else 1.0
-
-
-def family(p: Floats, belief: Belief, level: float) -> tuple[Floats, float]:
-    """Adjust p by a step-down rule; also return the divisor of the level for open pairs.
-
-    Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact
-    reference models the rule is Holm's, because these may be equal to each other.
-    """
-    m, r = len(p), belief.references
-    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
-    exact = r is not None and r.exact
-    if exact and r is not None:
-        index = m + np.unique(r.location, return_index=True)[1]
-    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
-    if not len(flat):
-        return p, 1.0
-    left = _left(belief, len(flat))
-    ascending = np.argsort(flat, kind="stable")
-    stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
-    open_ = int((stepped <= level).sum())
-    adjusted = np.empty(len(flat))
-    adjusted[ascending] = stepped
-    out, n = np.ones(p.shape), len(upper[0])
-    out[:, :m][upper] = adjusted[:n]
-    out[:, :m] = np.minimum(out[:, :m], out[:, :m].T)
-    if r is not None:
-        block = adjusted[n:].reshape(m, len(index))
-        of = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
-        out[:, m:] = block[:, of]
-    return out, float(left[min(open_, len(left) - 1)])

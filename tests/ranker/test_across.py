@@ -14,7 +14,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.harness.evaluation import _shared
 from lm_eval_ccat.methods.policy import Levers
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.ranker.weighted import FEWEST_MODELS, PRIOR, USUAL, Across, Replays, correlation
+from lm_eval_ccat.ranker.across import FEWEST_MODELS, PRIOR, USUAL, Across, Replays, correlation
 
 N_KNOWN, N_ITEMS = 30, 40
 

@@ -82,12 +82,12 @@ def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
         kept = slow.units[where][slow.contents.tasks[t].kept]
         assert ledger.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
         for limit in (left, 0.7, 2.5, math.inf):
-            assert ledger.affordable(limit, account.row)[0, t] == slow.fits(limit, [t])
+            assert ledger.affordable(limit)[account.at, t] == slow.fits(limit, [t])
     assert ledger.mean_price(account) == pytest.approx(
         slow.price * slow.units[slow.contents.kept].mean()
     )
     for limit in (left, 1.0, 3.0, math.inf):
-        assert ledger.affordable(limit, account.row).any() == slow.fits(limit, [0, 1])
+        assert ledger.affordable(limit)[account.at].any() == slow.fits(limit, [0, 1])
         assert np.flatnonzero(ledger.choosable(account, limit)).tolist() == slow.choosable(limit)
 
 
@@ -154,21 +154,21 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     account = ledger.account("a")
     for item in (0, 1):
         ledger.place(account, item, None)
-    assert ledger.left() < 0.1 + 1e-9 and ledger.able(ledger.left())[0]  # 0.1 + 0.2 > 0.3
+    assert ledger.left() < 0.1 + 1e-9 and ledger.affordable(ledger.left()).any()  # 0.1 + 0.2 > 0.3
     ledger.place(account, 2, None)
-    assert not ledger.able(ledger.left())[0]
+    assert not ledger.affordable(ledger.left()).any()
     ledger.reprice({"a": 1e-8})
-    assert not ledger.able(ledger.left())[0]
+    assert not ledger.affordable(ledger.left()).any()
 
 
 def test_a_model_set_aside_and_one_that_joins():
     contents = Contents(bank_of("default", 30))
     ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
     ledger.set_aside(ledger.account("a"), "gone")
-    assert ledger.active == [1]
+    assert ledger.active.tolist() == [False, True]
     ledger.set_aside(ledger.account("a"), None)
     ledger.add("c", 2.0)
-    assert ledger.active == [0, 1, 2] and ledger.price(ledger.account("c")) == 2.0
+    assert ledger.active.all() and ledger.price(ledger.account("c")) == 2.0
     with pytest.raises(UsageError, match="unknown model 'd'; this ranking has a, b, c"):
         ledger.account("d")
     with pytest.raises(UsageError, match="unknown model"):

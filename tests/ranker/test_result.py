@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.ranker.result import Estimate
+from lm_eval_ccat.ranker.rows import Estimate
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
 LOSS = Scale(0.0, 50.0, higher_is_better=False)

@@ -1,4 +1,4 @@
-"""`Summary`: builds a `Ranking` from the state of a ranker."""
+"""`RankingBuilder`: builds a `Ranking` from the state of a ranker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..bank.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from .contents import Task, scale_of
 from .ledger import Account
-from .result import Estimate, ModelRow, Ranking
+from .ranking import Ranking
+from .rows import Estimate, ModelRow
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
 from .turns import Turns
 from .verdicts import DECIDED, Verdicts
@@ -20,7 +21,7 @@ from .weighted import WeightedSum
 _TOPS = (1, 3, 5, 10)
 
 
-class Summary:
+class RankingBuilder:
     """Puts together the results of a ranking and of its parts.
 
     Parameters
@@ -188,7 +189,7 @@ class Summary:
                 "question": None if standing.question == BENCHMARK else standing.question,
                 "looks": "one" if standing.looks.once else None,
                 "warmup": turns.warmup,
-                "audit": turns.audit_share or None,
+                "audit": turns.audits.share or None,
                 "exposure": turns.exposure if turns.exposure > 1 else None,
                 "known": None if references is None else len(references.names),
                 "seed": turns.seed,
@@ -205,7 +206,7 @@ class Summary:
             return ""
         open_ = [a for a, wanted in zip(ledger.accounts, turns.wanted()) if wanted]
         if not open_:
-            if not ledger.active:
+            if not ledger.active.any():
                 return "no model is left"
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"

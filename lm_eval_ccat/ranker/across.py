@@ -1,0 +1,303 @@
+"""What tasks have in common: a prior on abilities across them, and errors that go together.
+
+The prior across tasks uses a model's answers in other tasks to estimate its ability in one.
+
+Each bank states the abilities of its calibration models. ``R`` is the correlation of these
+abilities between tasks over the models in all banks, shrunk towards 0 as far as its entries are
+uncertain (J. Schäfer and K. Strimmer, "A shrinkage approach to large-scale covariance
+matrix estimation", Statistical Applications in Genetics and Molecular Biology 4, 2005). With
+``p_t`` the standard deviation of the prior of an ability in task ``t``, and ``x_t``, ``S_t`` its
+posterior by the answers of that task alone, all answers together give
+
+    precision  (p R p)^-1 + diag(1 / S_t - 1 / p_t^2),        mean  covariance . (x / S),
+
+which is ``x`` and ``S`` if ``R`` is the identity: an uncorrelated task neither informs the others
+nor learns from them. An estimate moves by its slope times the shift of the ability. Only the part
+of its variance that the ability explains changes, and these parts are correlated between tasks:
+the error of the average is not that of independent tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bank import ItemBank
+from ..methods.belief import BENCHMARK, Belief, Floats
+from .contents import Task
+
+#: Fewest models in all banks for a prior across tasks.
+FEWEST_MODELS = 10
+
+
+def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
+    """Return the shrunk correlation of abilities between tasks; shape (n_tasks, n_tasks).
+
+    Parameters
+    ----------
+    abilities : sequence of mapping of str to float
+        Abilities of each task's calibration models, by name.
+
+    Returns
+    -------
+    ndarray or None
+        None if fewer than `FEWEST_MODELS` models are in all tasks, or their abilities do not vary.
+
+    Examples
+    --------
+    >>> x = {f"m{i}": float(i) for i in range(12)}
+    >>> r = correlation([x, {m: 2.0 * a for m, a in x.items()}])
+    >>> r.round(3).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    >>> correlation([x, {"m1": 0.0}]) is None
+    True
+    """
+    first, *others = abilities
+    shared = [m for m in first if all(m in of for of in others)]
+    if len(shared) < FEWEST_MODELS:
+        return None
+    x = np.array([[of[m] for m in shared] for of in abilities], dtype=np.float64)
+    x -= x.mean(axis=1, keepdims=True)
+    size = np.sqrt((x * x).sum(axis=1, keepdims=True))
+    if not (np.isfinite(size).all() and (size > 0.0).all()):
+        return None
+    x /= size
+    r = x @ x.T
+    apart = ~np.eye(len(x), dtype=bool)
+    uncertain = float(((1.0 - r**2) ** 2)[apart].sum()) / (len(shared) - 1)
+    share = min(uncertain / max(float((r**2)[apart].sum()), 1e-12), 1.0)
+    # Always shrink a little, so that the matrix has an inverse however few models there are.
+    return np.where(apart, (1.0 - max(share, 1e-4)) * r, 1.0)
+
+
+class Across:
+    """Joint state of the tasks that share a prior on abilities.
+
+    Parameters
+    ----------
+    parts : mapping of int to Task
+        Tasks that take part, by number, each with one outcome.
+    correlation : ndarray of shape (n_tasks, n_tasks)
+
+    Attributes
+    ----------
+    tasks : tuple of int
+    shift : ndarray of shape (n_tasks, n_models)
+        What the other tasks add to each task's own estimate.
+    """
+
+    def __init__(self, parts: Mapping[int, Task], correlation: Floats) -> None:
+        self.tasks, self._parts = tuple(parts), list(parts.values())
+        self._correlation = correlation
+        self._apart: Floats | None = None  # precision of the prior, which does not change
+        self._clear()
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> Across | None:
+        """Build from the tasks that can take part; None if fewer than two can."""
+        parts, known = {}, []
+        for t, task in enumerate(tasks):
+            first, *more = task.states
+            stated = {} if more else _report(first.outcome.bank, "abilities")
+            abilities = {
+                str(m): float(a)
+                for m, a in stated.items()
+                if isinstance(a, (int, float)) and np.isfinite(a)
+            }
+            if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
+                parts[t] = task
+                known.append(abilities)
+        r = correlation(known) if len(parts) > 1 else None
+        return None if r is None else cls(parts, r)
+
+    def _clear(self) -> None:
+        n, m = len(self.tasks), len(self._parts[0].states[0].scores)
+        self._at = [-1] * n
+        self._ability = np.full((n, m), np.nan)
+        self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n, m))
+        self._moved, self.shift = np.zeros((2, n, m))
+        self._joint = np.zeros((m, n, n))  # covariances of abilities, all answers known
+        self._prior = np.zeros(n)
+
+    def refresh(self) -> None:
+        """Bring the state up to date for tasks that have changed."""
+        if self._at == [task.changes for task in self._parts]:
+            return
+        if self._ability.shape[1] != len(self._parts[0].states[0].scores):
+            self._clear()
+        before = np.array([self._ability, self._variance])
+        for n, task in enumerate(self._parts):
+            if task.changes == self._at[n]:
+                continue
+            self._at[n], first = task.changes, task.states[0]
+            levers = first.policy.levers(first.belief(BENCHMARK))
+            assert levers is not None
+            self._ability[n], self._variance[n] = levers.ability, levers.variance
+            self._slope[n], self._prior[n] = levers.slope, levers.prior_variance
+            self._loose[n] = levers.share * levers.error
+            # The part of the error that depends on the ability, as a slope in it.
+            self._hangs[n] = np.sqrt(self._loose[n] / levers.variance)
+        changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
+        moved = np.flatnonzero(changed)
+        self._joint[moved], more = self.together(
+            self._ability[:, moved].T, self._variance[:, moved].T
+        )
+        self._moved[:, moved] = more.T
+        self.shift = self._slope * self._moved
+
+    def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
+        """Return covariances of abilities given all answers, and the shift of each ability.
+
+        Parameters
+        ----------
+        x, s : ndarray of shape (n_models, n_tasks)
+            Posterior means and variances given the answers of each task alone.
+        """
+        if self._apart is None:
+            sd = np.sqrt(self._prior)
+            self._apart = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
+        precision = np.repeat(self._apart[None], len(x), axis=0)
+        on = np.arange(len(self._prior))
+        precision[:, on, on] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
+        joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
+
+    def variances(self, weights: Floats) -> Floats:
+        """Return by how much the prior changes the variance of a weighted sum, for each model.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_tasks,)
+            Weights of the tasks that take part.
+
+        Returns
+        -------
+        ndarray of shape (n_models,)
+        """
+        return _more(weights, self._hangs, self._joint, self._loose)
+
+    def covariances(self, model: int) -> Floats:
+        """Return covariances of the errors of one model's tasks; shape (n_tasks, n_tasks).
+
+        The diagonal is the change of each task's own variance.
+        """
+        self.refresh()
+        hangs = self._hangs[:, model]
+        return np.asarray(
+            hangs[:, None] * self._joint[model] * hangs - np.diag(self._loose[:, model])
+        )
+
+
+def _more(weights: Floats, hangs: Floats, joint: Floats, loose: Floats) -> Floats:
+    """Return what errors that depend on abilities add to a sum's variance, for each model."""
+    w = weights[:, None] * hangs
+    return np.asarray(np.einsum("sm,mst,tm->m", w, joint, w) - (weights**2) @ loose)
+
+
+def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
+    """Return one part of a bank's calibration report, by model; empty if it is missing."""
+    report = bank.provenance.get("report")
+    each = report.get(what) if isinstance(report, Mapping) else None
+    return each if isinstance(each, Mapping) else {}
+
+
+#: Fewest models that all banks must have left out; the prior's weight in models; and the usual
+#: factor (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which share their source texts).
+FEWEST, PRIOR, USUAL = 6, 4.0, 1.3
+#: Groups in which models are left out; models of one group share the bank's curves and the draws.
+GROUPS = 5
+#: Number of items of a task up to which estimates rest on the bank, and from which on draws.
+EARLY, LATE = 10, 20
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Replays of models left out of all banks, to correct the stated error of a mean over tasks.
+
+    Calibration records what a ranking would have estimated for each model left out after some items
+    of its task, and the true error. Errors of one model in several tasks are not independent (a
+    model that departs from the bank in one task departs in others), so a sum errs by more than
+    independent errors would. The weighted sum is therefore formed for the models left out as well,
+    and its squared errors are divided by its stated variances. The mean of these ratios, with
+    `PRIOR` further models at the usual factor, multiplies the stated variances.
+
+    Attributes
+    ----------
+    n : ndarray of shape (n_stops,)
+        Items of each task.
+    rows : ndarray of shape (n_stops, 7, n_tasks, n_models)
+        Error of the estimate, its stated variance and degrees of freedom; the ability, its
+        variance, the estimate's slope in it, and the share of the error that it explains.
+    """
+
+    n: Floats
+    rows: Floats
+
+    @classmethod
+    def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
+        """Read the banks' replays; None if fewer than `FEWEST` models were left out of all."""
+        each = [_report(b, "left_out") for b in banks]
+        shared = [m for m in each[0] if all(m in of for of in each)]
+        if len(banks) < 2 or len(shared) < FEWEST:
+            return None
+        stops = [n for n in each[0][shared[0]] if all(n in of[m] for of in each for m in shared)]
+        rows = np.array([[[of[m][n] for m in shared] for of in each] for n in stops])
+        if rows.ndim != 4:
+            return None
+        return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
+
+    def judged(self, weights: Floats, across: Across | None) -> tuple[Floats, Floats]:
+        """Return squared errors of the sum, and their ratios to stated variances.
+
+        Both of shape (n_stops, n_models).
+        """
+        if across is not None:
+            across.refresh()
+        squares, ratios = [], []
+        for e, v, df, x, s, slope, share in self.rows:
+            w2 = (weights**2) @ v
+            freedom = w2**2 / ((weights**4) @ (v**2 / df))
+            error, variance = weights @ e, w2
+            if across is not None:
+                at = list(across.tasks)
+                joint, moved = across.together(x[at].T, s[at].T)
+                error = error + weights[at] @ (slope[at] * moved.T)
+                loose = (share * v)[at]
+                variance = w2 + _more(weights[at], np.sqrt(loose / s[at]), joint, loose)
+            squares.append(error**2)
+            ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
+        return np.array(squares), np.array(ratios)
+
+    def gains(self, weights: Floats, across: Across) -> bool:
+        """Return whether a prior across tasks lowers the sum's error by over a standard error."""
+        with_, without = (self.judged(weights, a)[0][self._early] for a in (across, None))
+        gain = ((without - with_) / without.mean(axis=1, keepdims=True)).mean(axis=0)
+        return bool(gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5)
+
+    @property
+    def _early(self) -> NDArray[np.bool_]:
+        early = self.n <= EARLY
+        return early if early.any() else ~early
+
+    def factors(self, weights: Floats, across: Across | None) -> Floats:
+        """Return the factors on variances of the sum after few items of each task, and after more.
+
+        Many answers of a few models are still few models, so each model is averaged first. No
+        factor is below 1: luck in a few replays is no reason for smaller errors.
+        """
+        ratios, late = self.judged(weights, across)[1], self.n > EARLY
+        means = [ratios[at].mean(axis=0) for at in (self._early, late if late.any() else ~late)]
+        shown = [(x.sum() + PRIOR * USUAL) / (len(x) + PRIOR) for x in means]
+        return np.maximum(shown, 1.0)
+
+    def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
+        """Scale the variances of a belief by the factors from the replays."""
+        each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
+        scale = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
+        scale = 0.5 * (scale[:, None] + scale)
+        most = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
+        return replace(belief, variance=belief.variance * scale, df=np.minimum(belief.df, most))

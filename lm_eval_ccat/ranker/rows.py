@@ -1,0 +1,186 @@
+"""Rows of a ranking: what it says of one model, of a pair, and of a place among known models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..content import PairContent, PlaceContent
+from ..methods.policy import Drawn
+from .audit import AuditResult
+from .looks import Looks
+from .verdicts import Verdicts
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated mean score on [0, 1], with everything that its interval needs.
+
+    Attributes
+    ----------
+    mean, error : float
+        Estimate and standard error.
+    df, n, n_items : float
+        Degrees of freedom of the error; number of items behind it, and of the benchmark.
+    lean : float
+        By how much it may be too high (below 0: too low) because some answers failed.
+    looks : Looks
+        The looks at which intervals hold.
+    of_method : callable, optional
+        ``confidence -> (low, high)``, if the method has its own interval.
+    """
+
+    mean: float
+    error: float
+    df: float = np.inf
+    n: float = np.inf
+    n_items: float = np.inf
+    lean: float = 0.0
+    looks: Looks = field(default=Looks(once=True), compare=False)
+    of_method: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
+
+    @property
+    def once(self) -> bool:
+        """Whether the interval holds for a single look only."""
+        return self.looks.once and self.of_method is None
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the two-sided interval, cut to [0, 1]."""
+        if self.of_method is not None:
+            low, high = self.of_method(confidence)
+        else:
+            n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
+            at = np.array([self.df]), np.array([n]), self.n_items
+            half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
+            low, high = self.mean - half, self.mean + half
+        return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """Results of one model. Scores are on [0, 1], higher is better.
+
+    Attributes
+    ----------
+    name : str
+    known : bool
+        Whether it is a reference model, whose full results were given.
+    estimate : Estimate
+        Estimated full-benchmark mean; with several tasks or outcomes, their weighted sum.
+    interval : (float, float)
+        Interval of the estimate, at the ranking's confidence.
+    bound : (float, float) or None
+        The interval widened as if every failed item had scored 0, or 1: it holds whatever the
+        failures depend on. None if no item failed.
+    ability : (float, float) or None
+        Ability and its standard error, in logits; only for a single outcome.
+    items : list
+        Items that it was scored on, in the order they were told: doc_ids, or (task, doc_id).
+    draws : list of (item, float)
+        Those of `items` that were drawn at random, with the probability of the draw.
+    failed : dict of item to str
+        Items that it failed on, with the reason.
+    cost : float
+        Amount spent on it, in price x units.
+    set_aside : str or None
+        Why it was dropped before the end.
+    findings : list of str
+        Reasons why the bank says little about it, each completing a sentence that begins with its
+        name.
+    sample : Drawn or None
+        Estimate from the randomly drawn items alone, while `estimate` combines bank and draws; for
+        methods that have both.
+    audit : AuditResult or None
+        With ``audit``: an estimate that does not rely on the response model.
+    """
+
+    name: str
+    estimate: Estimate
+    interval: tuple[float, float]
+    known: bool = False
+    bound: tuple[float, float] | None = None
+    ability: tuple[float, float] | None = None
+    items: list[Any] = field(default_factory=list)
+    draws: list[tuple[Any, float]] = field(default_factory=list)
+    failed: dict[Any, str] = field(default_factory=dict)
+    cost: float = 0.0
+    set_aside: str | None = None
+    findings: list[str] = field(default_factory=list)
+    sample: Drawn | None = None
+    audit: AuditResult | None = None
+
+
+_SHOWN = 6  # models of a long tie that `in_words` names
+
+
+def place_of(v: Verdicts, name: str) -> PlaceContent:
+    """Return where a tested model stands among all models, known and new.
+
+    Its rank by the point estimates, the interval of ranks that decided pairs leave possible (from
+    one more than the number of models decidedly better to the number not decidedly worse), the
+    nearest models decidedly better and worse, and those it is not separated from, best first.
+    """
+    i, order = v.names.index(name), v.rows.tolist()
+    signs = [0 if j == i else v.pair(i, j)[0] for j in order]  # best first
+    best, worst = (int(x[i]) for x in v.ranges)
+    above = next((v.names[j] for j, sign in zip(order[::-1], signs[::-1]) if sign < 0), None)
+    below = next((v.names[j] for j, sign in zip(order, signs) if sign > 0), None)
+    tied = [v.names[j] for j, sign in zip(order, signs) if not sign and j != i]
+    rank, ranks = order.index(i) + 1, f"{best} to {worst}" if best < worst else "decided"
+    words = [f"rank {rank} of {len(order)} ({ranks})"]
+    if above and below:
+        words.append(f"between {above} and {below}")
+    elif above or below:
+        words.append(f"below {above}" if above else f"above {below}")
+    if tied:
+        # The nearest ones stand around the model's own place among those tied with it.
+        start = min(max(rank - best - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
+        near = tied[start : start + _SHOWN]
+        more = len(tied) - len(near)
+        words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
+    return {
+        "rank": rank, "rank_interval": [best, worst], "models": len(order), "above": above,
+        "below": below, "tied_with": tied, "in_words": ", ".join(words),
+    }  # fmt: skip
+
+
+class PairRow(NamedTuple):
+    """Two models of the order, `a` before `b`.
+
+    Attributes
+    ----------
+    a, b : str
+    p : float
+        P(a better), as if looked at once: descriptive, while `decision` is the verdict.
+    needed : float
+        What `p` would have to be now to decide the pair: more than the confidence, since a pair
+        that is looked at after every answer has many chances to look different.
+    decision : str
+        "decided", "equivalent" (they surely differ by less than ``min_difference``) or "open".
+    population : bool or None
+        Whether the decision also holds for items like these; None if not checked.
+    barred : bool
+        Whether the pair may not be decided (`Ranker.bar`).
+    """
+
+    a: str
+    b: str
+    p: float
+    needed: float
+    decision: str
+    population: bool | None = None
+    barred: bool = False
+
+    def to_dict(self) -> PairContent:
+        """JSON values."""
+        content: PairContent = {
+            "a": self.a, "b": self.b, "p": self.p, "decision": self.decision, "needed": self.needed,
+        }  # fmt: skip
+        if self.population is not None:
+            content["population"] = self.population
+        if self.barred:
+            content["barred"] = True
+        return content
