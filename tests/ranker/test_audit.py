@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from boards import bank_of
 from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
@@ -32,27 +33,10 @@ def run(bank, scores, *, audit: float, n: int, seed: int = 0, **more):
     return ranker.result()
 
 
-@pytest.mark.parametrize("which", ["usual", "alien"])
-def test_unbiased_and_covering_whatever_the_model(which):
+def test_a_model_that_no_ability_of_the_bank_describes_does_not_fit_it():
     bank, usual, alien = world()
-    scores = {"usual": usual, "alien": alien}[which]
-    truth = scores[bank.kept].mean()
-    audits = [run(bank, scores, audit=0.4, n=40, seed=s).audits["m"] for s in range(20)]
-    error = np.array([a.estimate - truth for a in audits])
-    # Unbiased: the mean error is within three of its own standard errors.
-    assert abs(error.mean()) < 3 * error.std() / np.sqrt(len(error))
-    covered = np.mean([a.interval[0] <= truth <= a.interval[1] for a in audits])
-    assert covered > 0.85
-    assert all(a.n == 16 for a in audits)
-    assert {a.fits for a in audits[:4]} == {which == "usual"}
-
-
-def test_its_interval_is_of_the_confidence_that_is_asked_for():
-    bank, usual, _ = world(0, 40)
-    for c, tail in ((0.8, 0.9), (0.95, 0.975)):
-        found = run(bank, usual, audit=0.5, n=20, confidence=c).audits["m"]
-        reach = stats.t.ppf(tail, found.n - 1) * found.standard_error
-        assert found.interval == pytest.approx((found.estimate - reach, found.estimate + reach))
+    fits = [run(bank, y, audit=0.4, n=40).audits["m"].fits for y in (usual, alien)]
+    assert fits == [True, False]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 1 / 3, 0.5, 0.99])
@@ -121,13 +105,6 @@ SCORES = {0: 0.2, 1: 0.9, 2: 0.45, 3: 0.7, 5: 0.35}  # 4 failed, 9 is in flight
 EXPECTED = np.array([0.3, 0.8, 0.5, 0.6, 0.55, 0.4, 0.5, 0.5, 0.5, 0.1])
 
 
-def test_two_draws_say_nothing_yet():
-    drawn = audit(DRAWS[:2], SCORES, EXPECTED, np.full(10, 0.02))
-    found = AuditResult.of(drawn, 0.5, 0.95)
-    assert found.n == 2 and found.agrees is None and found.interval == (0.0, 1.0)
-    assert np.isnan(found.estimate) and np.isnan(found.standard_error)
-
-
 @pytest.mark.parametrize("variance", [[0.02, 0.02, 0.02], [0.01, 0.05, 0.002]])
 def test_misfit_is_a_scaled_chi_square(variance):
     of_all = np.ones(10)
@@ -139,13 +116,8 @@ def test_misfit_is_a_scaled_chi_square(variance):
     scale = v.sum() / freedom
     assert found.misfit_p == pytest.approx(stats.chi2.sf(square / scale, freedom))
     assert audit([], {}, EXPECTED, of_all).misfit_p == 1.0
-
-
-def test_a_misfit_is_called_so_below_one_in_a_thousand():
-    def with_p(p):
-        return AuditResult(3, 0.5, 0.1, (0.4, 0.6), True, p)
-
-    assert not with_p(0.0009).fits and with_p(0.001).fits and with_p(float("nan")).fits
+    few = AuditResult.of(audit(DRAWS[:2], SCORES, EXPECTED, of_all), 0.5, 0.95)  # says nothing yet
+    assert few.n == 2 and few.agrees is None and few.interval == (0.0, 1.0)
 
 
 def test_a_draw_that_was_given_back_is_forgotten():
@@ -165,21 +137,13 @@ def test_a_draw_that_was_given_back_is_forgotten():
 
 
 def test_a_method_that_draws_by_itself_draws_no_more_and_shows_what_its_draws_say():
-    _, usual, _ = world()
-    rng = np.random.default_rng(3)
-    skill = np.linspace(-1.5, 1.5, 12)[:, None]
-    scores = 1.0 / (1.0 + np.exp(-skill + rng.normal(size=120) + rng.normal(size=(12, 120))))
-    bank = calibrate(ScoreTable.from_arrays(scores, [f"m{j}" for j in range(12)]))
+    usual = world()[1]
+    bank = bank_of("default", 120)
     plain, audited = (run(bank, usual, audit=share, n=40) for share in (0.0, 0.4))
     assert plain.items == audited.items and plain.draws == audited.draws
     assert plain.audits == {} and audited.audits["m"].n == len(plain.draws["m"])
-    for result in (plain, audited):
-        sample = result.to_dict()["models"]["m"]["sample"]
-        assert sample["n"] == len(result.draws["m"]) > 10
-        low, high = sample["interval"]
-        assert low < sample["estimate"] < high
-        assert abs(sample["estimate"] - usual.mean()) < 4 * sample["standard_error"]
-    assert run(world()[0], usual, audit=0.4, n=40).to_dict()["models"]["m"]["sample"] is None
+    assert plain.row("m").sample.n == len(plain.draws["m"]) > 10
+    assert run(world()[0], usual, audit=0.4, n=40).row("m").sample is None
 
 
 def test_an_audit_is_unbiased_whatever_fails():

@@ -161,20 +161,6 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     assert not ledger.affordable(ledger.left()).any()
 
 
-def test_a_model_set_aside_and_one_that_joins():
-    contents = Contents(bank_of("default", 30))
-    ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
-    ledger.set_aside(ledger.account("a"), "gone")
-    assert ledger.active.tolist() == [False, True]
-    ledger.set_aside(ledger.account("a"), None)
-    ledger.add("c", 2.0)
-    assert ledger.active.all() and ledger.price(ledger.account("c")) == 2.0
-    with pytest.raises(UsageError, match="unknown model 'd'; this ranking has a, b, c"):
-        ledger.account("d")
-    with pytest.raises(UsageError, match="unknown model"):
-        ledger.account(["a"])
-
-
 @pytest.mark.parametrize("cost", [-0.1, math.inf, math.nan])
 def test_a_cost_that_is_none_is_refused(cost):
     contents = Contents(bank_of("default", 30))

@@ -21,38 +21,34 @@ def test_more_money_goes_on_where_the_old_budget_ended(method):
     drive(ranker, TELL)
     assert ranker.spent == 60
     ranker.change(budget=90)
-    assert not ranker.done
-    result = drive(ranker, TELL)
     at_once = drive(Ranker(bank_of(method), models, budget=90, stop="limits"), TELL)
-    assert result == at_once
+    assert drive(ranker, TELL) == at_once
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_model_joins_late_and_one_set_aside_comes_back(method):
-    ranker = Ranker(bank_of(method), dict.fromkeys("ad", 1.0))
+def test_a_model_joins_late_and_one_set_aside_comes_back():
+    ranker = Ranker(bank_of("default"), dict.fromkeys("ad", 1.0))
     drive(ranker, TELL)
     ranker.change(add={"b": 2.0})
-    assert not ranker.done
     for pair in ranker.ask(5):
         ranker.tell(*pair, TELL(*pair))
     ranker.drop("b", "its server is gone")
-    without = drive(ranker, TELL)
-    assert without.set_aside == {"b": "its server is gone"} and without.order == ["d", "a"]
+    assert drive(ranker, TELL).order == ["d", "a"]
     ranker.restore("b")
     result = drive(ranker, TELL)
     assert result.order == ["d", "b", "a"] and not result.set_aside
     assert result.cost["b"] == 2.0 * len(result.items["b"])
-    with pytest.raises(UsageError, match="'b' is in this ranking already"):
-        ranker.change(add={"b": 1.0})
 
 
-def test_a_change_lifts_a_stop():
+@pytest.mark.parametrize(
+    "change", [{"budget": 50}, {"max_items": 30}, {"prices": {"a": 2.0}}, {"add": {"c": 1.0}}],
+    ids=str,
+)  # fmt: skip
+def test_a_change_lifts_a_stop_and_the_passing_of_time_does_not(change):
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, budget=40)
     ranker.stop("the budget of 60 seconds is used up")
-    assert ranker.done
     ranker.change(elapsed=61.0)
     assert ranker.done
-    ranker.change(budget=50)
+    ranker.change(**change)
     assert not ranker.done
 
 

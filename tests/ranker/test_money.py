@@ -40,17 +40,6 @@ def test_paper_stops_by_the_mean_price_of_what_is_left():
     assert rest.mean() > 40.0 - ranker.spent
 
 
-@pytest.mark.parametrize("method", ["paper", "default"])
-@pytest.mark.parametrize(("price", "size", "n"), [(2.0, 0.5, 17), (0.5, 3.0, 11)])
-def test_items_that_are_alike_cost_price_times_units(method, price, size, n):
-    ranker = Ranker(
-        bank_of(method), {"a": price}, units=np.full(80, size), budget=17.0, stop="limits", warmup=3
-    )
-    result = drive(ranker, of(SCORES))
-    assert len(result.items["a"]) == n
-    assert ranker.spent == result.cost["a"] == pytest.approx(price * size * n)
-
-
 @settings(max_examples=8, deadline=None)
 @given(
     method=st.sampled_from(["paper", "default"]),

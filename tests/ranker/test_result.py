@@ -70,8 +70,7 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
         ends = max(row.mean - half, 0.0), min(row.mean + half, 1.0)
         assert found.interval("a", c) == pytest.approx(ends)
     assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]
-    high = replace(row, mean=0.99, error=0.05)
-    assert high.interval(0.95)[1] == 1.0 and high.interval(0.95)[0] < 0.99 - 1.96 * 0.05
+    assert replace(row, mean=0.99, error=0.05).interval(0.95)[1] == 1.0
     assert replace(row, mean=0.01, error=0.05).interval(0.95)[0] == 0.0
     one = Estimate(0.5, 0.05)
     assert one.interval(0.95) == pytest.approx((0.5 - 0.0979982, 0.5 + 0.0979982))
@@ -98,36 +97,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     for part in ("task:t0", "method:default", "confidence:0.95", "audit:0.25", "known:2", "seed:0"):
         assert part in found.signature.split("|")
     assert "exposure" not in found.signature
-
-
-def test_its_table_is_headed_by_the_order_if_there_is_one(found):
-    assert found._grid().title == found.in_words() != ""
-    ranker = Ranker(bank_of("default"), ["a"])
-    ranker.drop("a")
-    nobody = ranker.result()
-    assert nobody._grid().title == "no model was ranked" and nobody.decided
-
-
-@pytest.mark.parametrize("looks", ["every", "one"])
-@pytest.mark.parametrize("method", ["default", "paper", "sample", "finite"])
-def test_a_higher_confidence_never_narrows_an_interval(method, looks):
-    finite = {"guarantee": "finite"} if method == "finite" else {}
-    bank = bank_of("sample" if finite else method)
-    ranker = Ranker(bank, dict.fromkeys("ab", 1.0), max_items=30, looks=looks, **finite)
-    scores = of(draw([-0.3, 0.3], 80, 5))
-    while not ranker.done:
-        for n, (model, item) in enumerate(ranker.ask(5)):
-            ranker.fail(model, item, "no") if n == 4 else ranker.tell(
-                model, item, scores(model, item)
-            )
-    ranking = ranker.result()
-    levels = [0.51, 0.8, 0.9, 0.949, 0.95, 0.951, 0.96, 0.99, 0.999, 0.999999]
-    for interval in (
-        lambda c: ranking.interval("a", c),
-        lambda c: ranking.difference("a", "b", c)[1:],
-    ):
-        low, high = zip(*map(interval, levels))
-        assert list(low) == sorted(low, reverse=True) and list(high) == sorted(high)
 
 
 def test_open_pairs_say_what_they_need_and_decided_ones_need_nothing():

@@ -78,13 +78,6 @@ def test_free_models_come_first():
     assert set(found[:16]) == {"b", "c"} and set(found[16:]) == {"a"}
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_exposure_draws_among_so_many_items(k):
-    bank = bank_of("paper")
-    first = {Ranker(bank, {"a": 1.0}, seed=s, exposure=k).ask()[0] for s in range(40)}
-    assert len(first) == k
-
-
 def test_nothing_is_drawn_at_random_that_the_budget_could_forbid():
     units = np.where(np.arange(80) == 7, 30.0, 1.0)  # the last that a random draw may not take
     ranker = Ranker(

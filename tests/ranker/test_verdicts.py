@@ -152,13 +152,6 @@ def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
     assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a"]
 
 
-def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
-    for error, state in ((0.2, OPEN), (0.001, EQUIVALENT)):
-        belief = Belief.independent([0.5, 0.5], [error] * 2, n=[100] * 2, n_items=1000)
-        looks = Looks().after(belief, 0.05, 0.05)
-        assert Verdicts(belief, looks, "ab", min_difference=0.05).state[0, 1] == state
-
-
 def test_a_barred_pair_stays_open_whatever_was_seen():
     b = Belief.independent([0.7, 0.5, 0.2], [0.01] * 3, n=[90] * 3, n_items=500)
     bar = np.zeros((3, 3), dtype=bool)
@@ -282,12 +275,6 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     assert looks.boundary(level / 2, at, float(size)) > c
 
 
-def test_all_horizons_together_spend_no_more_than_the_level():
-    horizons = tuple(60 * 2**k for k in range(6))
-    spent = [Looks(horizons=horizons[: k + 1]).spent(10_000) for k in range(6)]
-    assert spent == sorted(spent) and 0.5 < spent[0] < spent[-1] < 1.0
-
-
 def test_a_horizon_that_is_raised_spends_what_was_kept_back():
     looks = Looks(horizons=(100,))
     assert looks.spent(1000) == pytest.approx(0.9) and looks.raised(80) is looks
@@ -295,6 +282,7 @@ def test_a_horizon_that_is_raised_spends_what_was_kept_back():
     assert raised.horizons == (100, 300) and 0.9 < raised.spent(1000) < 1.0
     at = np.array([50.0, 100.0])
     assert (looks.boundary(0.05, at, 1e3) == raised.boundary(0.05, at, 1e3)).all()
+    assert raised.spent(1000) < raised.raised(600).spent(1000) < 1.0
     assert np.isinf(looks.boundary(0.05, np.array([101.0]), 1e3)[0])
     assert np.isfinite(raised.boundary(0.05, np.array([101.0]), 1e3)[0])
     assert Looks(horizons=(999,)).spent(1000) == 1.0  # nothing is left beyond
@@ -303,8 +291,8 @@ def test_a_horizon_that_is_raised_spends_what_was_kept_back():
 def test_a_horizon_at_the_last_item_but_one_needs_no_level_beyond():
     at = np.array([50.0, 99.0, 100.0])
     looks = Looks(horizons=(99,)).raised(100)
-    assert np.isfinite(looks.boundary(0.05, at[:2], 100.0)).all()
-    assert looks.boundary(0.05, at, 100.0)[2] == 0.0 and looks.spent(100.0) == 1.0
+    assert np.isfinite(c := looks.boundary(0.05, at, 100.0)).all() and c[2] == 0.0
+    assert looks.spent(100.0) == 1.0
     known = Belief.independent([0.5, 0.5], [0.0, 0.0], n=[100, 100], n_items=100)
     assert np.isfinite(looks.after(known, 0.05).counts).all()
 
