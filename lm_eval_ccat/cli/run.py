@@ -88,8 +88,8 @@ def run(args: argparse.Namespace) -> int:
     def command() -> None:
         names = stated.get("tasks") or []
         parts = [names] if isinstance(names, str) else names
-        tasks = [task for part in parts for task in str(part).split(",")]
-        internals.require_tasks(tasks, args.include_path)
+        tasks = [task for part in parts for task in str(part).split(",") if task]
+        internals.task_manager(tasks, args.include_path)  # close names of one that does not exist
         with internals.naming_extras():
             internals.run_command()._execute(args)
 

@@ -74,7 +74,7 @@ ATTRIBUTES = {
         "_to_eval_results configs groups higher_is_better metrics n_samples num_fewshot samples "
         "versions"
     ),
-    "lm_eval.tasks:TaskManager": "load match_tasks task_index|_task_index",
+    "lm_eval.tasks:TaskManager": "load task_index|_task_index",
     "lm_eval.tasks._index:Entry": "cfg kind tags yaml_path",
     "lm_eval.api.model:LM": (
         "apply_chat_template chat_template create_from_arg_obj generate_until loglikelihood "

@@ -1,14 +1,17 @@
 """Find and load the harness's tasks.
 
-Reading all of the harness's 14,000 task files as YAML takes many seconds; most names can be found
-by searching them as text.
+Parsing the harness's 14,000 task files takes 10 s and more. So they are read as text, and only those
+are parsed that mention a wanted name, or a name that the wanted ones need.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,12 @@ from ...plugins import did_you_mean
 from .names import attribute, hush, resolve
 
 _INDEX = "task_index|_task_index"
-_DEFINED = re.compile(rb"^(task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)[\"']?[ \t]*$", re.MULTILINE)
-#: Neither a pattern nor a path.
-_NAME = re.compile(r"[^*?\[\]/\\]+(?<!\.yaml)(?<!\.yml)")
+#: Special parts of patterns, as in file names.
+_WILD = re.compile(r"[*?]|\[.*?\]")
+#: Parts of a task file's text: the files that it includes; the name that it defines.
+_INCLUDED = re.compile(r"^include[ \t]*:(.*(?:\n[ \t]*-.*)*)", re.MULTILINE)
+_PATH = re.compile(r"[^\s,\"'\[\]]+")
+_DEFINED = re.compile(r"^(?:task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)", re.MULTILINE)
 
 
 def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
@@ -32,11 +38,14 @@ def load_tasks(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], d
 def task_manager(
     names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return an index of tasks that contains some names.
+    """Return an index of tasks that contains some names and all that these need.
 
-    Other task files of the harness are left out if each name is a file, a task or group of
-    `include_path` (which takes precedence over the harness's own), or a task or group that
-    files of the harness define.
+    Parameters
+    ----------
+    names : sequence
+        Tasks, groups, tags, patterns or files; also configurations of tasks and groups.
+    include_path, metadata
+        As in the harness: what a folder defines takes precedence over the harness's own.
 
     Raises
     ------
@@ -47,92 +56,96 @@ def task_manager(
     make, about = resolve("lm_eval.tasks:TaskManager"), dict(metadata or {})
     manager = make(include_path=include_path, include_defaults=False, metadata=about)
     index = attribute(manager, _INDEX)
-    missing = [
-        n for n in names if not (isinstance(n, str) and (_is_whole(index, n) or Path(n).is_file()))
-    ]
-    files = _stock_files(missing, index)
-    if files is None:
-        return make(include_path=include_path, metadata=about)
-    index.update({name: _entry(file) for name, file in files.items()})
-    return manager
-
-
-def require_tasks(names: Sequence[str], include_path: Any = None) -> None:
-    """Raise a `UsageError` with close names for tasks that neither a folder nor the harness has."""
-    hush()
-    make = resolve("lm_eval.tasks:TaskManager")
-    index = attribute(make(include_path=include_path, include_defaults=False), _INDEX)
-    _stock_files([n for n in names if n not in index and not Path(n).exists()], index)
-
-
-def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
-    """Whether an index holds a task, or a group with all of its members."""
-    entry = index.get(name)
-    if entry is None or entry.kind.name != "GROUP":
-        return entry is not None and entry.kind.name in ("TASK", "PY_TASK")
-    return all(isinstance(n, str) and _is_whole(index, n) for n in _members(entry.cfg))
-
-
-def _stock_files(names: Sequence[Any], others: Mapping[str, Any]) -> dict[str, Path] | None:
-    """Find the harness's own files of tasks and of groups with their members, by name.
-
-    None if only the whole index can tell: a name may be a tag or a pattern, is defined in several
-    files, or names a group in the index `others` that lacks some of its members.
-
-    Raises
-    ------
-    UsageError
-        If no file has a name; the message suggests close names.
-    """
-    plain = [n for n in names if isinstance(n, str) and _NAME.fullmatch(n)]
-    unknown = [n for n in plain if n not in others]
-    if not unknown:
-        return None if names else {}
-    files: dict[str, list[Path]] = {}
-    groups: set[str] = set()
-    texts = []
-    for path, text in _texts():
-        texts.append(text)
-        for kind, defined in _DEFINED.findall(text):
-            files.setdefault(defined.decode(), []).append(path)
-            groups |= {defined.decode()} if kind == b"group" else set()
-    for name in unknown:
-        # Used as a tag, a group's member or a value of a task.
-        start = rb"^(?:[ \t]*-[ \t]*|(?:task|group|tag)[ \t]*:[^\n]*?)[\"']?\b"
-        used = re.compile(start + re.escape(name.encode()) + rb"[\"']?[ \t]*(?:$|[,\]#])", re.M)
-        if name not in files and not any(map(used.search, texts)):
-            meant = did_you_mean(name, dict.fromkeys([*others, *files]), listing=False)
+    for name, entry in _stock_entries(names, index).items():
+        index.setdefault(name, entry)
+    for name in names:
+        plain = isinstance(name, str) and not _WILD.search(name)
+        if plain and name not in index and not Path(name).exists():
+            defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
+            meant = did_you_mean(name, {**index, **defined}, listing=False)
             raise UsageError(
                 f"cannot load task {name!r}: no task, group or tag has that name{meant} "
                 "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
             )
-    if len(unknown) < len(names):
-        return None
-    alone: dict[str, Path] = {}
-    wanted: list[Any] = list(unknown)
-    while wanted:
-        name = wanted.pop()
-        if not isinstance(name, str):
-            return None
-        if name in alone or _is_whole(others, name):
-            continue
-        at = [] if name in others else files.get(name, [])
-        if len(at) != 1 or at[0].suffix != ".yaml":
-            return None
-        alone[name] = at[0]
-        wanted += _members(_plain_yaml(at[0])) if name in groups else []
-    return alone
+    return manager
 
 
-def _members(config: Mapping[str, Any] | None) -> list[Any]:
-    """Return the names of a group's tasks; None stands for one that is defined in place."""
-    stated = (config or {}).get("task")
-    members = stated if isinstance(stated, list) else [stated]
-    return [m.get("task") if isinstance(m, Mapping) else m for m in members]
+def _stock_entries(names: Iterable[Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the harness's entries of names that are not in `own`, and of all that these need.
+
+    They are those of its whole index, as every file counts that mentions one of the names.
+    """
+    stock: dict[str, Any] = {}
+    searched: set[str] = set()
+    texts: dict[str, str] = {}
+    configs: dict[str, dict[str, object]] = {}
+    while new := _needed(names, {**stock, **own}) - own.keys() - searched:
+        texts = texts or _texts()
+        said = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
+        for file, text in texts.items():  # finding a part of the name first is ten times as fast
+            if file not in configs and any(part in text and m.search(text) for part, m in said):
+                configs[file] = _plain_yaml(Path(file))
+        searched, stock = searched | new, {}
+        for file in sorted(configs):  # of two definitions of a name the harness takes the first
+            with suppress(ValueError):  # neither a task nor a group
+                add = resolve("lm_eval.tasks._index:TaskIndex.process_cfg")
+                add(configs[file], Path(file), stock)
+    return {name: stock[name] for name in searched if name in stock}
+
+
+def _mention(name: str) -> re.Pattern[str]:
+    """Return what finds a name, or one that matches a pattern, as a word of a text."""
+    return re.compile(r"(?<!\w)" + ".*".join(map(re.escape, _WILD.split(name))) + r"(?!\w)")
+
+
+def _needed(names: Iterable[Any], index: Mapping[str, Any]) -> set[str]:
+    """Return names with those that match patterns among them, and members of groups and tags."""
+    needed: set[str] = set()
+    left = [*names]
+    while left:
+        name = left.pop()
+        if isinstance(name, Mapping):
+            left += _members(name)
+        elif isinstance(name, str) and name not in needed:
+            entry = index.get(name)
+            if entry is None and Path(name).is_file():
+                with suppress(Exception):  # loading it will say what is wrong with it
+                    left += _members(_plain_yaml(Path(name)))
+                continue
+            needed.add(name)
+            left += fnmatch.filter(index, name)
+            if entry is not None and entry.kind.name == "TAG":
+                left += entry.tags
+            elif entry is not None and entry.kind.name == "GROUP":
+                left += _members(entry.cfg)
+    return needed
+
+
+def _members(config: Mapping[str, Any]) -> list[Any]:
+    """Return the members of a group, or the name of a task: names, or configurations with more."""
+    members = config.get("task")
+    return members if isinstance(members, list) else [members]
+
+
+def _texts() -> dict[str, str]:
+    """Read the harness's task files, each with the text of all that it includes."""
+    root = Path(resolve("lm_eval.tasks:__file__")).parent
+
+    @functools.cache
+    def whole(file: str) -> str:
+        with suppress(OSError):
+            text = Path(file).read_text("utf-8", "replace")
+            names = _PATH.findall(" ".join(_INCLUDED.findall(text)))
+            paths = (os.path.normpath(os.path.join(os.path.dirname(file), n)) for n in names)
+            return "\n".join((text, *map(whole, paths)))
+        return ""
+
+    files = (os.path.join(here, name) for here, _, names in os.walk(root) for name in names)
+    return {file: whole(file) for file in files if file.endswith(".yaml")}
 
 
 def _plain_yaml(file: Path) -> dict[str, object]:
-    """Read a task file of the harness without resolving its functions."""
+    """Read a task file without resolving its functions."""
     return dict(resolve("lm_eval.tasks._yaml_loader:load_yaml")(file, resolve_func=False))
 
 
@@ -144,21 +157,10 @@ def _entry(file: Path) -> Any:
     return entry
 
 
-def _texts() -> Iterator[tuple[Path, bytes]]:
-    # Files that tasks include may end in "yaml" without the dot.
-    root = Path(resolve("lm_eval.tasks:__file__")).parent
-    for here, _, files in os.walk(root):
-        for name in files:
-            if name.endswith("yaml"):
-                path = Path(here, name)
-                yield path, path.read_bytes()
-
-
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
     """Expand patterns to names of tasks, groups and tags; keep a pattern without a match."""
-    return [
-        name for pattern in patterns for name in sorted(manager.match_tasks([pattern])) or [pattern]
-    ]
+    index = attribute(manager, _INDEX)
+    return [n for pattern in patterns for n in sorted(fnmatch.filter(index, pattern)) or [pattern]]
 
 
 @dataclass(frozen=True)
