@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.harness.served import Price
+from lm_eval_ccat.harness.price import Price
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.models import Answer, Model

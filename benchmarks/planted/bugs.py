@@ -213,7 +213,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a character beyond ASCII counts as a quarter of a token",
-        "lm_eval_ccat/harness/served",
+        "lm_eval_ccat/harness/price",
         "CHARACTERS_PER_TOKEN + (len(text) - plain)",
         "CHARACTERS_PER_TOKEN + (len(text) - plain) / 4",
         ("tests/harness/test_prices.py",),

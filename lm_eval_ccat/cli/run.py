@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
-from ..harness.session import with_shipped_tasks
+from ..harness.opening import with_shipped_tasks
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import warn
 
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         command()
         return 0
 
-    from ..harness.evaluation import in_words
+    from ..harness.estimates import in_words
     from ..live.adaptive import Adaptive, adaptively, refuse_subsets
 
     options = Adaptive.read(flags, warn=warn)

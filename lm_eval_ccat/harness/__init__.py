@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .session import Administered, TaskSession, open_session, open_sessions
+from .opening import open_session, open_sessions
+from .session import Administered, TaskSession
 
 __all__ = ["Administered", "TaskSession", "open_session", "open_sessions"]

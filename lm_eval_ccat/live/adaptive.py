@@ -25,10 +25,12 @@ from ..bank.suite import SuiteBank
 from ..errors import CcatError, UsageError
 from ..files import safe_name
 from ..harness import internals
-from ..harness.evaluation import Evaluation, TaskRun, in_words, install
+from ..harness.estimates import TaskRun, in_words
+from ..harness.evaluation import Evaluation, install
 from ..harness.internals.bases import ConfigurableTask, stock_class
+from ..harness.opening import ignored_fewshot
 from ..harness.scorers import record_scorers
-from ..harness.session import TaskSession, ignored_fewshot
+from ..harness.session import TaskSession
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from ..shown import visible_line
@@ -369,7 +371,7 @@ def adaptive_evaluate(
     -------
     dict or None
         Results of `lm_eval.simple_evaluate`, on the metric's own scale, with an ``adaptive``
-        block per task. See `lm_eval_ccat.harness.evaluation`.
+        block per task. See `lm_eval_ccat.harness.estimates`.
 
     Raises
     ------

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import RunError, UsageError
-from ..harness.evaluation import TaskRun, save_model
+from ..harness.estimates import TaskRun
+from ..harness.evaluation import save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval import can_read

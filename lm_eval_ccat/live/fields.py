@@ -12,7 +12,7 @@ import yaml
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from ..harness.served import Price
+from ..harness.price import Price
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..plugins import did_you_mean
 from ..ranker.stopping import TargetError, rule_of

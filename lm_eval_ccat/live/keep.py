@@ -21,8 +21,8 @@ from ..bank.bank import Observation
 from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import BankError, CcatError, MetricError, UsageError
-from ..harness.evaluation import TaskRun
-from ..harness.outcomes import blank_outcome, leading
+from ..harness.estimates import TaskRun
+from ..harness.task_metrics import blank_outcome, leading
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing

@@ -21,7 +21,7 @@ import yaml
 
 from ..errors import UsageError
 from ..harness.internals import holds_weights
-from ..harness.served import Price
+from ..harness.price import Price
 from ..masking import mask, remember_credentials
 from ..methods.belief import POPULATION
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of

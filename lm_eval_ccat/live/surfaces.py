@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ..errors import UsageError
-from ..harness.served import Price
+from ..harness.price import Price
 from .fields import Kind, Schema, Values, number_of, options_of, prices_of, schema_of
 from .spec import ModelSpec, Spec
 

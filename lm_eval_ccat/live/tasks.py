@@ -14,7 +14,7 @@ from typing import Any
 from ..demo import register_models
 from ..errors import UsageError
 from ..harness import TaskSession, internals, open_sessions
-from ..harness.session import ignored_fewshot, with_shipped_tasks
+from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from .fields import HUB, Values
 from .spec import ModelSpec, Spec

@@ -377,7 +377,7 @@ def write_form(
     lacking : str
         Why there is no task; empty where there is one.
     """
-    from ..harness.session import task_file
+    from ..harness.opening import task_file
 
     form.save(folder)
     lacking = "" if form.task else "the bank does not name its task"

@@ -225,7 +225,7 @@ def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
 def _harness_group(name: str) -> list[str]:
     """Tasks of a group or tag of the harness; none where it knows no such group."""
     from ..harness import internals
-    from ..harness.session import with_shipped_tasks
+    from ..harness.opening import with_shipped_tasks
 
     try:
         tasks = internals.static_configs(

@@ -13,7 +13,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import MetricError, ScaleError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.check import check_tasks
-from lm_eval_ccat.harness.outcomes import metric_of_task
+from lm_eval_ccat.harness.task_metrics import metric_of_task
 
 ROWS = [
     {"source": "eins zwei", "target": "one two", "targets": ["one two", "a b"], "label": 0},

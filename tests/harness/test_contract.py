@@ -12,6 +12,7 @@ import importlib
 import inspect
 import io
 import logging
+import os
 import random
 import re
 import string
@@ -208,8 +209,8 @@ def test_every_attribute_that_is_read_is_listed():
         asyncio.AbstractEventLoop, asyncio.Future, aiohttp, aiohttp.ClientSession, io.StringIO,
         aiohttp.ClientResponse, aiohttp.StreamReader, aiohttp.TraceConfig, weakref.finalize,
         urllib.parse.SplitResult, urllib.request, types.MethodType, types.FunctionType,
-        types.CodeType, subprocess.Popen, subprocess.CompletedProcess, numpy.ndarray, Ranking,
-        ItemBank, Metric, Scale, OSError(), hashlib.sha256(), string.Template(""),
+        types.CodeType, os.path, subprocess.Popen, subprocess.CompletedProcess, numpy.ndarray,
+        Ranking, ItemBank, Metric, Scale, OSError(), hashlib.sha256(), string.Template(""),
         Listed, internals.Requests, JudgeSettings, TaskSession, Administered, Served,
         ServerCall, ServerError("", ""), datetime.timedelta, yaml, Path,
     ]  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat.harness.evaluation import in_words
+from lm_eval_ccat.harness.estimates import in_words
 from lm_eval_ccat.metrics import find_metric
 
 

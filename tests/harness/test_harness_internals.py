@@ -15,7 +15,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.internals import tasks
 from lm_eval_ccat.harness.internals.names import attribute
-from lm_eval_ccat.harness.session import shipped_tasks, with_shipped_tasks
+from lm_eval_ccat.harness.opening import shipped_tasks, with_shipped_tasks
 
 
 def test_the_hook_is_installed_once_and_leaves_other_tasks_to_the_harness(bench):

@@ -8,8 +8,9 @@ import random
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.harness.evaluation import Evaluation, TaskRun
-from lm_eval_ccat.harness.outcomes import blank_outcome, score_of
+from lm_eval_ccat.harness.estimates import TaskRun
+from lm_eval_ccat.harness.evaluation import Evaluation
+from lm_eval_ccat.harness.task_metrics import blank_outcome, score_of
 
 
 class Drawn:

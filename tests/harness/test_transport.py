@@ -17,7 +17,7 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
-from lm_eval_ccat.harness.served import Tokens
+from lm_eval_ccat.harness.price import Tokens
 from lm_eval_ccat.harness.transport import ServerError, Transport, pooled
 from lm_eval_ccat.live.failures import Failure, Remedy
 

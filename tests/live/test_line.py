@@ -20,7 +20,7 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.harness.served import Price
+from lm_eval_ccat.harness.price import Price
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import Line
 from lm_eval_ccat.live.models import Answer, HarnessModel, Model

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.harness.evaluation import _shared
+from lm_eval_ccat.harness.estimates import shared_error
 from lm_eval_ccat.methods.policy import Levers
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.across import FEWEST_MODELS, PRIOR, USUAL, Across, Replays, correlation
@@ -151,8 +151,10 @@ def test_a_group_of_the_harness_counts_what_errors_share():
         )
 
     one, other = run("a", b=0.01), run("b", a=0.01)
-    assert _shared(one, other, "g", "acc,none") == pytest.approx(100.0)
-    assert _shared(one, one, "g", "acc,none") == 0.0 == _shared(one, other, "g", "f1,none")
+    assert shared_error(one, other, "g", "acc,none") == pytest.approx(100.0)
+    assert (
+        shared_error(one, one, "g", "acc,none") == 0.0 == shared_error(one, other, "g", "f1,none")
+    )
 
 
 def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior(world):

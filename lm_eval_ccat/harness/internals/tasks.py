@@ -1,7 +1,7 @@
 """Find and load the harness's tasks.
 
-Parsing the harness's 14,000 task files takes 10 s and more. So they are read as text, and only those
-are parsed that mention a wanted name, or a name that the wanted ones need.
+Parsing the harness's 14,000 task files takes 10 s and more. So they are read as text, and only
+those are parsed that mention a wanted name, or a name that the wanted ones need.
 """
 
 from __future__ import annotations

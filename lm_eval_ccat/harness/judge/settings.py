@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from ...errors import UsageError
-from ..served import Price
+from ..price import Price
 
 LOWEST, HIGHEST = 1.0, 10.0
 REDUCERS = ("mean", "median", "majority", "mode")

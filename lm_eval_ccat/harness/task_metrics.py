@@ -1,4 +1,4 @@
-"""The outcomes of a task, and the scoring of its answers."""
+"""The metrics of a loaded task: the outcomes that they make, and the scores of its answers."""
 
 from __future__ import annotations
 

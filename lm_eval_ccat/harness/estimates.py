@@ -1,0 +1,300 @@
+"""Estimates in results of the harness's form, for tasks and groups that were run in part.
+
+A part's mean, which would be biased, is never formed: the metric's key holds the estimate and its
+standard error, the ``adaptive`` block names the task's other metrics, which are left out,
+``n-samples`` shows fewer effective than original documents, and the task's printed name says that
+the score is an estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..bank.outcome import Outcome
+from ..money import ASSUMED, BILLED, columns_in_words
+from ..ranker import Ranking
+from ..ranker.headline import held
+from . import internals
+from .scorers import signed
+from .session import Administered, TaskSession
+from .task_metrics import score_of
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One model's scored documents of one task, and the ranking based on them.
+
+    Parameters
+    ----------
+    session : TaskSession
+    outcome : Outcome
+    administered : dict of doc_id to Administered
+        Documents in the order of asking.
+    name : str
+        The model's name in the ranking.
+    ranking : Ranking
+        The ranking by this task and outcome.
+    money : dict of str to float, or None
+        Dollars billed, assumed and unknown, if a price is known.
+    seconds : float
+    warnings : tuple of str
+        Differences between the bank and the task.
+    beside : tuple of TaskRun
+        The same answers for each further outcome.
+    covariances : dict of str to (dict of str to float)
+        Covariances of its error, on [0, 1], with those of other tasks, by group of the ranking (""
+        for all of its tasks); empty if the errors are independent.
+    """
+
+    session: TaskSession
+    outcome: Outcome
+    administered: Mapping[int, Administered]
+    name: str
+    ranking: Ranking
+    money: Mapping[str, float] | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    beside: tuple[TaskRun, ...] = ()
+    covariances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars billed or assumed."""
+        return None if self.money is None else self.money[BILLED] + self.money[ASSUMED]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every document of the task was run."""
+        return len(self.administered) == len(self.session.doc_ids)
+
+    @property
+    def key(self) -> str:
+        """Key of the estimate in the task's results."""
+        return self.outcome.results_key
+
+    @property
+    def scorer(self) -> Mapping[str, Any] | None:
+        """The scorer behind the metric, if the metric's name alone does not identify it."""
+        return self.session.scorer(self.outcome.metric.name)
+
+    @cached_property
+    def estimate(self) -> tuple[float, float]:
+        """Estimate and standard error on the metric's own scale; exact if all was run."""
+        scale, name = self.outcome.scale, self.name
+        if self.complete:
+            scored = [s for a in self.administered.values() if (s := score_of(self.outcome, a))]
+            return float(scale.restore(np.mean([score for _, score in scored]))), 0.0
+        return (
+            float(scale.restore(self.ranking.estimates[name])),
+            float(scale.restore_error(self.ranking.standard_errors[name])),
+        )
+
+
+def describe(run: TaskRun) -> dict[str, object]:
+    """Return the ``adaptive`` block of one task, with figures on the metric's own scale."""
+    ranking, name = run.ranking, run.name
+    n = len(run.administered)
+    ability, ability_se = ranking.abilities[name]
+    by_draws: Mapping[str, Any] = {}  # from the documents drawn at random
+    if not run.complete:
+        ranking = replace(ranking, scale=run.outcome.scale)
+        by_draws = ranking.content_of(ranking.row(name))
+    return {
+        **_estimated(run),
+        **({"outcomes": [_estimated(one) for one in (run, *run.beside)]} if run.beside else {}),
+        "confidence": ranking.confidence,
+        "items": n,
+        "items_total": len(run.session.doc_ids),
+        "stopped_because": ("every document was run" if run.complete else ranking.stopped_because),
+        "method": run.outcome.bank.method,
+        "bank": run.outcome.bank.short_hash,
+        "ability": ability,
+        "ability_standard_error": ability_se,
+        "sample": by_draws.get("sample") or None,
+        "audit": by_draws.get("audit") or None,
+        "place": ranking.places.get(name),
+        "cost": {"items": n, "usd": run.usd, "money": run.money and dict(run.money)},
+        "seconds": round(run.seconds, 3),
+        "not_estimated": [] if run.complete else left_out(run),
+        "warnings": list(run.warnings),
+        "documents": list(run.administered),
+        "scorer": run.scorer,
+        "signature": signed(
+            ranking.signature, run.session.name, run.scorer, internals.harness_version()
+        ),
+    }
+
+
+def _estimated(run: TaskRun) -> dict[str, object]:
+    """Return the block of one estimated outcome, on the metric's own scale."""
+    metric, scale = run.outcome.metric, run.outcome.scale
+    estimate, se = run.estimate
+    low, high = run.ranking.interval(run.name)
+    if run.complete:
+        low = high = float(scale.normalise(estimate))
+    return {
+        "estimand": estimand(run),
+        "metric": metric.name,
+        "filter": run.outcome.filter,
+        "key": run.key,
+        "scale": scale.describe(),
+        "estimate": estimate,
+        "standard_error": se,
+        "interval": sorted(float(scale.restore(v)) for v in (low, high)),
+        "looks": None if run.complete else run.ranking.looks,
+    }
+
+
+def estimand(run: TaskRun) -> str:
+    """Say in words what the number estimates."""
+    what, name = run.outcome.metric.in_words, run.session.name
+    known, total = run.outcome.bank.n_items, len(run.session.doc_ids)
+    if run.complete:
+        return f"{what} over all {total} documents of {name}, every one of them run"
+    which = (
+        f"all {total} documents" if known == total else f"the bank's {known} of {total} documents"
+    )
+    return f"estimate of the {what} over {which} of {name}, from {len(run.administered)} of them"
+
+
+def in_words(block: Mapping[str, Any], task: str) -> str:
+    """Describe in words what was estimated, how precisely, and from how many documents."""
+    if "scores" in block:
+        scores = ", ".join(
+            f"{key} = {one['estimate']:.4g} ± {one['standard_error']:.2g}"
+            for key, one in block["scores"].items()
+        )
+        shown = f"{scores}, " if scores else ""
+        return (
+            f"{task}: {shown}{block['items']} of {block['items_total']} documents of "
+            f"{len(block['tasks'])} tasks\n  {block['estimand']}"
+        )
+    estimates = []
+    for one in block.get("outcomes") or [block]:
+        low, high = one["interval"]
+        estimates.append(
+            f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
+            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
+        )
+    lines = [held(block.get("looks"), block["confidence"]), block["estimand"], block["signature"]]
+    money = block.get("cost", {}).get("money")
+    lines += columns_in_words(money) if money else ()
+    return (
+        f"{task}: {'; '.join(estimates)}, "
+        f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}."
+        + "".join(f"\n  {line}" for line in lines if line)
+    )
+
+
+def left_out(run: TaskRun) -> list[str]:
+    """Return the keys of the task's other metrics, which have no estimate."""
+    reported = {pair: None for answer in run.administered.values() for pair in answer.values}
+    keys = [f"{metric},{flt}" for metric, flt in reported]
+    return [key for key in keys if key not in {one.key for one in (run, *run.beside)}]
+
+
+def correct_task(everything: Any, name: str, run: TaskRun) -> None:
+    """Put a task's estimates into the harness's accumulator, sized as a full run for its groups."""
+    values, n, total = everything.metrics[name], len(run.administered), len(run.session.doc_ids)
+    if not run.complete:
+        values["alias"] = f"{values['alias']} (adaptive estimate, {n} of {total} docs)"
+        values["sample_len"] = total
+        everything.n_samples[name]["effective"] = n
+        # Only this value tells loggers of plain numbers that the others are estimates.
+        values[f"adaptive_items,{run.outcome.filter}"] = n
+    directions = dict(everything.higher_is_better[name])
+    for one in (run, *run.beside):
+        if not run.complete or one.key not in values:
+            label = one.outcome.metric.label
+            values[one.key], values[f"{label}_stderr,{one.outcome.filter}"] = one.estimate
+            directions.setdefault(label, one.outcome.scale.higher_is_better)
+    everything.higher_is_better[name] = directions
+
+
+def correct_group(
+    metrics: Any, group: Any, partial: Mapping[str, TaskRun]
+) -> dict[str, object] | None:
+    """Correct the scores of a group with estimated tasks; return its ``adaptive`` block.
+
+    The harness would average over those tasks that have a metric, and pool standard errors of
+    another kind. Here a score is kept only if every task has it, and its standard error is that of
+    the estimates: tasks that were run in full add none.
+    """
+    tasks = [internals.task_name(task) for task in group.get_all_tasks()]
+    estimated = [name for name in tasks if name in partial]
+    if not estimated or not group.has_aggregation:
+        return None
+    values = metrics[group.name]
+    sizes = {
+        name: len(partial[name].session.doc_ids) if name in partial else metrics[name]["sample_len"]
+        for name in tasks
+    }
+    run_in_all = sum(metrics[name]["sample_len"] for name in tasks)
+    scores: dict[str, dict[str, object]] = {}
+    dropped = []
+    for config in group.aggregate_metric_list:
+        # A task run in part may lack a metric that a full run of it would report.
+        filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
+        for flt in filters:
+            key, stderr = f"{config.metric},{flt}", f"{config.metric}_stderr,{flt}"
+            if not all(key in metrics[name] for name in tasks):
+                dropped.append(key)
+                values.pop(key, None)
+                values.pop(stderr, None)
+                values.get("sample_count", {}).pop(key, None)
+                continue
+            size = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
+            weights = {name: size[name] / sum(size.values()) for name in tasks}
+            variance = sum((weights[n] * metrics[n][stderr]) ** 2 for n in estimated) + sum(
+                weights[a] * weights[b] * shared_error(partial[a], partial[b], group.name, key)
+                for a in estimated
+                for b in estimated
+            )
+            values[stderr] = math.sqrt(max(variance, 0.0))
+            scores[key] = {
+                "estimate": values[key], "standard_error": values[stderr], "weights": weights,
+            }  # fmt: skip
+    values["alias"] = f"{values['alias']} (adaptive estimate, {run_in_all} docs run)"
+    values["sample_len"] = run_in_all
+    if "sample_count" in values:
+        values["sample_count"] = {key: run_in_all for key in values["sample_count"]}
+    return {
+        "estimand": (
+            f"estimate of the score of group {group.name} over all documents of its "
+            f"{len(tasks)} tasks, of which {len(estimated)} were run in part; its standard error "
+            "is that of the estimates alone"
+        ),
+        "estimated": list(scores),
+        "scores": scores,
+        "not_estimated": dropped,
+        "tasks": estimated,
+        "items": run_in_all,
+        "items_total": sum(sizes.values()),
+    }
+
+
+def shared_error(one: TaskRun, other: TaskRun, group: str, key: str) -> float:
+    """Return the covariance of two tasks' errors in a group, on the metric's own scale."""
+    of_group = one.covariances.get(group, one.covariances.get("", {}))
+    covariance = of_group.get(other.session.name, 0.0)
+    if not covariance or not one.key == other.key == key:
+        return 0.0
+    spans = (run.outcome.scale.restore_error(1.0) for run in (one, other))
+    return float(covariance * math.prod(map(float, spans)))
+
+
+def _filters_of(
+    metric: str, partial: Mapping[str, TaskRun], metrics: Mapping[str, Any], tasks: list[str]
+) -> list[str]:
+    """Return the filters under which a full run of the tasks would report a metric."""
+    filters: dict[str, None] = {}
+    for name in tasks:
+        keys = [*metrics[name], *(left_out(partial[name]) if name in partial else ())]
+        filters.update({k.partition(",")[2]: None for k in keys if k.partition(",")[0] == metric})
+    return sorted(filters)

@@ -1,0 +1,374 @@
+"""One judge of a panel: its prompt, its requests, the cache of its replies, and what it costs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import random
+import secrets
+import string
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+from ...errors import HarnessError, UsageError
+from .. import internals
+from ..price import Tokens, estimate_tokens
+from ..served import spend
+from ..transport import ServerError, Transport, pooled, server_calls
+from .settings import JudgeSettings, grade
+
+log = logging.getLogger("lm_eval.ccat")
+
+#: Statuses of a server that may pass: the request is worth retrying.
+_PASSING = {None, 408, 409, 425, 429, 500, 502, 503, 504, 529}
+#: Statuses that concern this one question alone.
+_REFUSED = {400, 413, 422, 451}
+_LONGEST_PAUSE = 30.0
+_LONGEST_REPLY = 2048
+_REMINDER = (
+    "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
+    "from 1 to 10, in the form Rating: [[N]]"
+)
+_OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
+Messages = list[dict[str, str]]
+#: A judge's reply, its tokens, and its cost if the server states it.
+Reply = tuple[str, Tokens, float | None]
+
+
+@dataclass
+class Usage:
+    """Requests to judges, and their cost.
+
+    Attributes
+    ----------
+    calls : int
+        Number of replies, repeated requests included.
+    cached : int
+        Number of ratings from the cache.
+    unrated : int
+        Number of answers without a readable rating.
+    refused : int
+        Number of questions that a judge's server refused.
+    tokens : Tokens
+    usd : float or None
+        Cost as the server states it, or by the judge's price; None if some reply has neither.
+    lock : threading.Lock
+        Held while replies are counted, as several sessions may ask at once.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    unrated: int = 0
+    refused: int = 0
+    tokens: Tokens = field(default_factory=lambda: Tokens(0, 0, "usage"))
+    usd: float | None = 0.0
+    lock: Any = field(default_factory=Lock, repr=False, compare=False)
+
+    def describe(self) -> str:
+        """One line for people."""
+        about = "" if self.tokens.source == "usage" else "about "
+        cost = "cost unknown (no price stated)" if self.usd is None else f"{about}${self.usd:.4f}"
+        refused = f"; {self.refused} answers refused" if self.refused else ""
+        return (
+            f"{self.calls} requests, {self.cached} answers from the cache, "
+            f"{about}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
+            f"{self.unrated} answers without a rating{refused}"
+        )
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One answer's rating.
+
+    Attributes
+    ----------
+    score : float
+        From 1 to 10; NaN if there is none.
+    reply : str
+        The last reply of the first judge.
+    cached : bool
+        Whether the rating came from the cache, at no cost.
+    ratings : tuple of float
+        The rating of each judge and repeat; NaN for one without a rating.
+    error : str
+        Why the answer could not be judged; "" if it could.
+    """
+
+    score: float
+    reply: str
+    cached: bool
+    ratings: tuple[float, ...] = ()
+    error: str = ""
+
+
+class _Refusal(HarnessError):
+    """The judge's server refused one question (too long, filtered); others may succeed."""
+
+
+class Member:
+    """One judge of a panel: fills in its prompt, asks its model, reads and caches its replies."""
+
+    def __init__(
+        self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
+    ) -> None:
+        self._settings, self._usage, self._sleep = settings, usage, sleep
+        try:
+            self._prompt = string.Template(settings.prompt.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(
+                f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
+            ) from error
+        self._replies: dict[str, str] = {}  # by the hash of their question
+        path = settings.cache
+        lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+        for number, line in enumerate(lines):
+            try:
+                entry = json.loads(line)
+                self._replies[entry["key"]] = entry["reply"]
+            except (json.JSONDecodeError, KeyError, TypeError):
+                # The torn last line of a run that was killed: its rating is asked for again.
+                if number == 0:
+                    raise UsageError(f"{path} is not a judge's cache; name another") from None
+        self._lock = Lock()  # a local model takes one call
+        self._lm: Any = None
+        self._transport: Transport | None = None
+        self._untaken: set[str] = set()  # settings that the server does not take
+
+    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
+        """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
+        settings, usage = self._settings, self._usage
+        keys = [self._key(fields, repeat) for fields in answers]
+        # The same question twice in one call is asked once.
+        asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
+        rated: dict[str, Rating] = {}
+        failures: dict[str, HarnessError] = {}
+        for key in asked:
+            past = self._replies.get(key)
+            if past is not None and (score := self._grade(past)) is not None:
+                rated[key] = Rating(score, past, True)
+        for left in reversed(range(settings.attempts)):
+            unrated = [key for key in asked if key not in rated]
+            for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
+                if isinstance(reply, HarnessError):
+                    rated[key] = Rating(math.nan, "", False, error=str(reply))
+                    if not isinstance(reply, _Refusal):
+                        failures[key] = reply
+                    continue
+                text = reply[0]
+                self._count(reply)
+                if (score := self._grade(text)) is not None:
+                    self._keep(key, text)
+                    rated[key] = Rating(score, text, False)
+                elif not left:
+                    rated[key] = Rating(math.nan, text, False)
+                else:
+                    reminder = _REMINDER if settings.grade_pattern is None else _OWN_REMINDER
+                    asked[key] = [
+                        *asked[key],
+                        {"role": "assistant", "content": text},
+                        {"role": "user", "content": reminder},
+                    ]
+        ratings = [rated[key] for key in keys]
+        with usage.lock:
+            usage.cached += sum(one.cached for one in ratings)
+            usage.refused += sum(bool(rated[k].error) and k not in failures for k in keys)
+            usage.unrated += sum(math.isnan(one.score) and not one.error for one in ratings)
+        for failure in failures.values():
+            raise failure
+        return ratings
+
+    def _keep(self, key: str, reply: str) -> None:
+        settings = self._settings
+        with self._lock:
+            self._replies[key] = reply
+            if settings.cache is not None:
+                settings.cache.parent.mkdir(parents=True, exist_ok=True)
+                entry = {"key": key, "model": settings.model, "reply": reply}
+                with settings.cache.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def _grade(self, reply: str) -> float | None:
+        return grade(reply, self._settings.grade_pattern, self._settings.grades)
+
+    def _count(self, reply: Reply) -> None:
+        usage, price = self._usage, self._settings.price
+        _, tokens, usd = reply
+        if usd is None and price.known:
+            usd = price.cost(tokens, 0.0)
+        with usage.lock:
+            usage.calls += 1
+            usage.tokens = usage.tokens + tokens
+            # One unknown cost makes the sum unknown; known costs still count in the budget.
+            usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
+            if usd is not None:
+                spend(usd)
+
+    # -- the question ----------------------------------------------------------------------
+
+    def _key(self, fields: Mapping[str, str], repeat: int) -> str:
+        """Return the hash of everything that a reply depends on, except for the random mark."""
+        settings = self._settings
+        asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
+        asked_as = [settings.temperature, settings.max_tokens, settings.extra]
+        parts = (asked_of, asked_as, self._prompt.template, dict(fields), repeat)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _messages(self, fields: Mapping[str, str]) -> Messages:
+        # A mark that the answer cannot know, so that no answer can forge the end of its block.
+        mark, filled = secrets.token_hex(8), dict(fields)
+        names = self._prompt.pattern.findall(self._prompt.template)
+        if "answer" in filled and not any("mark" in found for found in names):
+            filled["answer"] = f"[begin {mark}]\n{filled['answer']}\n[end {mark}]"
+        try:
+            content = self._prompt.substitute(filled, mark=mark)
+        except (KeyError, ValueError) as error:
+            raise UsageError(
+                f"the prompt {self._settings.prompt} asks for {error}, which the task does not "
+                f"give; it gives {', '.join(fields)} (a dollar sign is written $$)"
+            ) from error
+        return [{"role": "user", "content": content}]
+
+    # -- the model -------------------------------------------------------------------------
+
+    def _ask(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
+        """Answer each conversation, in order: a server's several at a time, a local model's in one
+        call. An error stands where a reply would."""
+        if not conversations:
+            return []
+        with self._lock:
+            if self._lm is None:
+                self._lm = internals.make_lm(*_model_of(self._settings))
+                if pooled(self._lm):
+                    self._transport = Transport(self._lm, self._settings.concurrency)
+            if self._transport is None:
+                return self._generate(conversations)
+        with ThreadPoolExecutor(self._settings.concurrency) as pool:
+            return list(pool.map(self._over_http, conversations))
+
+    def _requests(self, conversations: Sequence[Messages]) -> list[Any]:
+        settings = self._settings
+        if settings.base_url is not None or settings.apply_chat_template:
+            prompts = [self._lm.apply_chat_template(messages) for messages in conversations]
+        else:
+            prompts = ["\n\n".join(m["content"] for m in messages) for messages in conversations]
+        sampling = {
+            "until": [],
+            "max_gen_toks": settings.max_tokens or _LONGEST_REPLY,
+            "do_sample": bool(settings.temperature),
+            "temperature": settings.temperature or 0.0,
+        }
+        return internals.requests_for(prompts, sampling)
+
+    def _generate(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
+        requests = self._requests(conversations)
+        internals.send(self._lm, requests)
+        count = internals.token_counter(self._lm) or estimate_tokens
+        source = "estimate" if count is estimate_tokens else "tokenizer"
+        return [
+            (text, Tokens(count(internals.prompt(request)), count(text), source), None)
+            for request in requests
+            for text in internals.answers(request)
+        ]
+
+    def _over_http(self, messages: Messages) -> Reply | HarnessError:
+        assert self._transport is not None
+        settings = self._settings
+        [call] = server_calls(self._lm, self._requests([messages]))
+        where = f"judge {settings.model} at {settings.base_url or settings.lm}"
+        attempt = 0
+        while True:
+            body = self._body(call.payload)
+            try:
+                [(answer, served)] = self._transport.submit([replace(call, payload=body)])
+                text = _content(answer)
+                if text is None:
+                    [text] = self._transport.read(call, answer)
+                read = sum(estimate_tokens(message["content"]) for message in messages)
+                guessed = Tokens(read, estimate_tokens(text), "estimate")
+                return text, served.usage or guessed, served.usd
+            except ServerError as error:
+                if error.status == 400 and self._adapt(error.words, body):
+                    continue
+                if error.status in _REFUSED:
+                    return _Refusal(f"{where} refused: {error}")
+                if error.final or error.status not in _PASSING:
+                    return HarnessError(f"{where} refused: {error}")
+                if attempt == settings.retries:
+                    return HarnessError(
+                        f"{where} gave no answer in {attempt + 1} tries ({error}); see that it "
+                        "runs, or raise `retries`"
+                    )
+                # Doubling pauses, spread so that several callers do not come back together.
+                pause = min(2.0**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+                self._sleep(max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)))
+                attempt += 1
+
+    def _body(self, payload: Mapping[str, Any]) -> dict[str, object]:
+        settings, body = self._settings, dict(payload)
+        if settings.temperature is None or "temperature" in self._untaken:
+            body.pop("temperature", None)
+        if settings.max_tokens is None:
+            body.pop("max_tokens", None)
+        elif "max_tokens" in self._untaken:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        body.pop("seed", None)  # repeated ratings would all be the first
+        if not body.get("stop"):
+            body.pop("stop", None)
+        return {**body, **settings.extra}
+
+    def _adapt(self, detail: str, sent: Mapping[str, Any]) -> bool:
+        """Adapt to a setting that the server says it does not take; return whether to try again."""
+        instead = {"max_tokens": "asked for max_completion_tokens instead",
+                   "temperature": "left to the server"}  # fmt: skip
+        for name, how in instead.items():
+            if name in detail and name in sent and name not in self._settings.extra:
+                with self._lock:
+                    if name not in self._untaken:
+                        self._untaken.add(name)
+                        log.warning("judge %s takes no %s: %s", self._settings.model, name, how)
+                return True
+        return False
+
+
+def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
+    """Return type and arguments of the harness's model for a judge's settings."""
+    if settings.base_url is None:
+        return str(settings.lm), dict(settings.lm_args)
+    headers = {"Accept": "application/json"}  # without headers the harness sends a key
+    if settings.api_key_env:
+        key = os.environ.get(settings.api_key_env)
+        if not key:
+            raise UsageError(
+                f"judge {settings.model}: the environment variable {settings.api_key_env} with "
+                "its key is not set"
+            )
+        headers = {"Authorization": f"Bearer {key}"}
+    return "local-chat-completions", {
+        "model": settings.model,
+        "base_url": f"{settings.base_url.rstrip('/')}/chat/completions",
+        "header": headers,
+        "timeout": max(1, round(settings.timeout)),
+        "num_concurrent": 2,  # with 1, the harness would send the end-of-text string as a stop
+    }
+
+
+def _content(answer: Any) -> str | None:
+    """Return a chat's reply, without parts such as reasoning; None if the answer is not a chat's.
+
+    The harness's own parser would read a choice without an index as empty.
+    """
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        return None
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        texts = [p.get("text") for p in parts if p.get("type") in ("text", "output_text", None)]
+        return "".join(str(text or "") for text in texts)
+    return "" if content is None else content if isinstance(content, str) else None

@@ -1,0 +1,146 @@
+"""A judge: one model or several, each asked once or repeatedly."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ...errors import HarnessError, UsageError
+from ..served import unscored
+from .agreement import Agreement, agreement
+from .member import Member, Rating, Usage
+from .settings import JudgeSettings, kin
+
+log = logging.getLogger("lm_eval.ccat")
+
+
+class Judge:
+    """Rates answers from 1 to 10.
+
+    Parameters
+    ----------
+    settings : JudgeSettings
+        One judge or several, asked once or repeatedly.
+    sleep : callable, optional
+        Waits between attempts.
+
+    Raises
+    ------
+    UsageError
+        If the judge is one of ``settings.judged`` without `allow_self`, or has no readable prompt.
+    """
+
+    def __init__(
+        self, settings: JudgeSettings, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.settings = settings
+        self.usage = Usage()
+        self._members = [Member(member, self.usage, sleep) for member in settings.members]
+        self._rated: list[tuple[float, ...]] = []
+        self._known: set[str] = set()
+        self.judges(settings.judged)
+
+    def judges(self, models: Iterable[str]) -> None:
+        """Register models under test.
+
+        Raises
+        ------
+        UsageError
+            If the judge is one of them, unless its settings allow that.
+        """
+        new = [name for name in dict.fromkeys(models) if name not in self._known]
+        for member in self.settings.members:
+            itself, related = kin(member.model, new)
+            if itself and not member.allow_self:
+                raise UsageError(
+                    f"judge {member.model} is one of the judged models ({itself[0]}): a model that "
+                    "rates itself is no judge; take another, or set `allow_self: true` in its file"
+                )
+            if related:
+                log.warning(
+                    "judge %s is of the same family as %s, and judges tend to prefer their own "
+                    "family",
+                    member.model,
+                    ", ".join(related),
+                )
+        self._known.update(new)
+
+    def rate(self, **fields: str) -> Rating:
+        """Rate one answer.
+
+        While a session scores, a failed rating is NaN with its error, so that the answer keeps its
+        other scores; elsewhere, the error is raised.
+
+        Parameters
+        ----------
+        **fields : str
+            Values for the fields of the prompt (``question``, ``answer`` ...).
+
+        Raises
+        ------
+        HarnessError
+            If the answer cannot be judged.
+        """
+        try:
+            [rating] = self.rate_all([fields])
+        except HarnessError as error:
+            return Rating(unscored(error), "", False, (), str(error))
+        if rating.error:
+            unscored(HarnessError(rating.error))
+        return rating
+
+    def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
+        """Rate several answers, as many at a time as the judges take.
+
+        A refused answer gets a NaN rating with the reason; the others keep their ratings.
+
+        Raises
+        ------
+        UsageError
+            If the prompt asks for a field that is not given.
+        HarnessError
+            If a judge does not answer; ratings received before are in the cache and cost nothing
+            if they are asked for again.
+        """
+        repeats = range(self.settings.repeats)
+        columns = [member.rate(answers, n) for member in self._members for n in repeats]
+        ratings = []
+        for votes in zip(*columns):
+            scores = tuple(vote.score for vote in votes)
+            self._rated.append(scores)
+            score, cached = reduced(scores, self.settings.reducer), all(v.cached for v in votes)
+            error = votes[0].error if all(vote.error for vote in votes) else ""
+            ratings.append(Rating(score, votes[0].reply, cached, scores, error))
+        return ratings
+
+    def agreement(self) -> Agreement | None:
+        """Return the agreement of judges and repeats so far; None with one rating per answer."""
+        return agreement(self._rated)
+
+    def describe(self) -> str:
+        """One line for people: requests, cost, agreement."""
+        agreed = self.agreement()
+        return self.usage.describe() + (f"; {agreed.describe()}" if agreed else "")
+
+
+def reduced(scores: Sequence[float], how: str) -> float:
+    """Reduce several ratings to one; NaN if there is none.
+
+    A missing rating counts against a majority, and is ignored by the other reducers.
+
+    >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
+    (8, 8.0)
+    >>> reduced([8, float("nan"), 3], "majority")
+    nan
+    """
+    rated = [score for score in scores if not math.isnan(score)]
+    if not rated:
+        return math.nan
+    if how in ("majority", "mode"):
+        score, votes = Counter(rated).most_common(1)[0]  # of equally frequent ones the first
+        return score if how == "mode" or 2 * votes > len(scores) else math.nan
+    return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
