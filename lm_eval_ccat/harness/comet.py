@@ -46,11 +46,8 @@ class CometWorker:
     def __init__(self, python: str, model: str, batch_size: int = 16, gpus: int = 0) -> None:
         self._python = python
         self._lock = threading.Lock()
-        self._folder = tempfile.TemporaryDirectory()
-        # Run a copy in a separate folder: Python first looks for modules next to the script, and
-        # there this file would hide COMET's package, which has the same name.
-        worker = shutil.copy(Path(__file__).with_name("comet_worker.py"), self._folder.name)
-        self._stderr = Path(self._folder.name, "stderr").open("w+", encoding="utf-8")
+        self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8")
+        worker = Path(__file__).with_name("comet_worker.py")
         try:
             self._process = subprocess.Popen(
                 [python, str(worker), model, str(batch_size), str(gpus)],
