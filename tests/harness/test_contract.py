@@ -36,6 +36,7 @@ from lm_eval_ccat.errors import HarnessError
 from lm_eval_ccat.harness import Administered, TaskSession, internals
 from lm_eval_ccat.harness.internals import Listed, names
 from lm_eval_ccat.harness.judge import JudgeSettings
+from lm_eval_ccat.harness.judge.member import Usage
 from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.harness.transport import ServerCall, ServerError
 from lm_eval_ccat.metrics import Metric, Scale
@@ -211,7 +212,7 @@ def test_every_attribute_that_is_read_is_listed():
         urllib.parse.SplitResult, urllib.request, types.MethodType, types.FunctionType,
         types.CodeType, os.path, subprocess.Popen, subprocess.CompletedProcess, numpy.ndarray,
         Ranking, ItemBank, Metric, Scale, OSError(), hashlib.sha256(), string.Template(""),
-        Listed, internals.Requests, JudgeSettings, TaskSession, Administered, Served,
+        Listed, internals.Requests, JudgeSettings, Usage, TaskSession, Administered, Served,
         ServerCall, ServerError("", ""), datetime.timedelta, yaml, Path,
     ]  # fmt: skip
     listed = set(" ".join([*ATTRIBUTES.values(), *STOCK.values()]).split())
