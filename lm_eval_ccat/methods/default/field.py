@@ -41,7 +41,7 @@ _BLOCK = 64  # of columns
 _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 
 
-class Sequence:
+class ItemSequence:
     """The items asked so far, in order: chosen ones, and draws of known probability.
 
     Every model gets the items in this order; one that lags takes the next, one that is ahead
@@ -100,7 +100,7 @@ class Sequence:
 
         Examples
         --------
-        >>> Sequence(4, seed=0).draw(np.array([1.0, 1.0, 1.0, 1.0]))[1]
+        >>> ItemSequence(4, seed=0).draw(np.array([1.0, 1.0, 1.0, 1.0]))[1]
         0.25
         """
         below = np.cumsum(np.where(self.left, size, 0.0))
@@ -308,7 +308,7 @@ class Field:
         draws: bool = True,
     ) -> None:
         self.model = model
-        self.sequence = Sequence(model.items.n_items, seed, model.kept)
+        self.sequence = ItemSequence(model.items.n_items, seed, model.kept)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
         self._lots = lots((seed, 0), model.items.n_items)

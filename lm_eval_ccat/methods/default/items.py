@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.special import logit
 
 from ...scores.table import Overview, Part, ScoreTable
@@ -247,11 +248,12 @@ class Cells:
                     w *= seen
             yield at, rows, residual, w, seen
 
-    def _pooled(self, w: Floats, seen: Floats | None, per: Floats) -> Floats:
-        """Weights times `per` model, summed over the models of each point."""
-        if not self._grouped:
-            return w * per[:, None]
-        return w * (per.sum() if seen is None else per @ seen)
+    def _hessian(self, at: slice, w: Floats, seen: Floats | None, per: Floats) -> Floats:
+        """Weights times `per` model times the products of the basis, summed over models; packed."""
+        if self._grouped:
+            w = w * (per.sum() if seen is None else per @ seen)
+            return np.asarray(w.T @ self._products[at])
+        return np.asarray(w.T @ (per[:, None] * self._products[at]))
 
     def look(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Residuals and their derivatives at coefficients `c` and model noise `s`.
@@ -270,7 +272,7 @@ class Cells:
             per = 1.0 / s[rows]
             squares[rows] = np.einsum("ij,ij->i", residual, residual)
             total[rows] = seen @ w[0] if self._grouped and seen is not None else w.sum(axis=1)
-            hessian += self._pooled(w, seen, per).T @ self._products[at]
+            hessian += self._hessian(at, w, seen, per)
             gradient += residual.T @ (per[:, None] * self._f[at])
         return squares, total, hessian, gradient
 
@@ -301,8 +303,8 @@ class Cells:
             Sum of ``mu (1 - mu)`` over the models seen.
         hessian : ndarray of shape (n_items, p (p + 1) / 2)
         """
-        most = min(factors, self.n_models - 3)
-        left, size, right = (self._iterated if self._grouped else self._deflated)(c, s, most)
+        most = max(min(factors, self.n_models - 3, self.n_items), 0)
+        left, size, right = (self._iterated if self._grouped else self._exact)(c, s, most)
         typical = self._in_group @ self._w
         squares, mass = np.zeros((2, self.n_items))
         hessian = np.zeros((self.n_items, len(self._times)))
@@ -313,35 +315,30 @@ class Cells:
                 explained *= np.sqrt(w / per[:, None])
                 residual -= explained if seen is None else explained * seen
             squares += per @ np.square(residual, out=residual)
-            mass += self._pooled(w, seen, np.ones(len(per))).sum(axis=0)
-            hessian += self._pooled(w, seen, per).T @ self._products[at]
+            mass += self._hessian(at, w, seen, np.ones(len(per)))[:, 0]  # there the product is 1
+            hessian += self._hessian(at, w, seen, per)
         return size * right / np.sqrt(typical)[:, None], squares, mass, hessian
 
-    def _deflated(self, c: Floats, s: Floats, most: int) -> Singular:
-        """Factors of the Pearson residuals above the noise, one after the other."""
+    def _exact(self, c: Floats, s: Floats, most: int) -> Singular:
+        """Factors of the Pearson residuals above the noise, by the smaller product with itself."""
         pearson = np.empty((self.n_models, self.n_items))
         for at, _, residual, w, _seen in self._residuals(c, masked=False):
             np.divide(residual, np.sqrt(w * s[at, None]), out=pearson[at])
-        edge = self._noise_edge(float((pearson**2).sum()))
-        found = []
-        for _ in range(most):
-            left, size, right = _leading(pearson)
-            size *= _above(size, edge)
-            if size <= 0.0:
-                break
-            found.append((left, size, right))
-            for row, share in zip(pearson, left):
-                row -= size * (share * right)
-        if not found:
-            return np.empty((self.n_models, 0)), np.empty(0), np.empty((self.n_items, 0))
-        lefts, sizes, rights = zip(*found)
-        return np.column_stack(lefts), np.array(sizes), np.column_stack(rights)
+        wide = self.n_models <= self.n_items
+        long = pearson if wide else pearson.T
+        n = len(long)
+        inner = eigh(long @ long.T, subset_by_index=(n - max(most, 1), n - 1))[1][:, ::-1][:, :most]
+        outer = long.T @ inner
+        size = np.linalg.norm(outer, axis=0)
+        outer /= np.maximum(size, 1e-300)
+        left, right = (inner, outer) if wide else (outer, inner)
+        return self._above_noise(left, size, right, float((pearson**2).sum()))
 
     def _iterated(self, c: Floats, s: Floats, most: int) -> Singular:
-        """Factors of the Pearson residuals above the noise, all at once.
+        """The same by orthogonal iteration from random directions.
 
-        By orthogonal iteration from random directions (Halko, Martinsson and Tropp 2011): the whole
-        matrix, and its product with itself, would be larger than the table.
+        The whole matrix, and its product with itself, would be larger than the table (Halko,
+        Martinsson and Tropp 2011).
         """
         q = np.random.default_rng(0).standard_normal((self.n_items, most + _BESIDE))
         left, size = np.empty((self.n_models, most + _BESIDE)), np.zeros(most)
@@ -358,48 +355,21 @@ class Cells:
             if (np.abs(size - before) <= _SETTLED * size).all():
                 break
             q = product
-        edge = self._noise_edge(total)
-        sign = np.array([_sign(column) for column in right.T])
-        size = size * np.array([_above(one, edge) for one in size])
-        kept = size > 0.0
-        return (sign * u)[:, kept], size[kept], (sign * right)[:, kept]
+        return self._above_noise(u, size, right, total)
 
-    def _noise_edge(self, squares: float) -> float:
-        """Largest singular value that noise alone has, of residuals with this sum of squares."""
+    def _above_noise(self, left: Floats, size: Floats, right: Floats, squares: float) -> Singular:
+        """Singular values less their noise, where anything is left of them, with their vectors.
+
+        Noise alone, in residuals with this sum of squares, has singular values up to an edge.
+        """
         variance = squares / self.overview.item_count.sum()
-        return float(np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models)))
-
-
-def _above(size: float, edge: float) -> float:
-    """Share of a singular value that is not noise."""
-    return 1.0 - (edge / size) ** 2 if size > edge else 0.0
-
-
-def _sign(right: Floats) -> float:
-    """What makes a pair of singular vectors the same with every library."""
-    return 1.0 if right[int(np.argmax(np.abs(right)))] > 0.0 else -1.0
-
-
-def _leading(matrix: Floats) -> tuple[Floats, float, Floats]:
-    """The leading singular triple."""
-    gram = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
-    if len(gram) <= 400:
-        vector = np.linalg.eigh(gram)[1][:, -1]
-    else:
-        vector = gram[:, int(np.argmax(np.diag(gram)))]
-        for _ in range(60):
-            vector = gram @ vector
-            vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
-    if len(matrix) <= matrix.shape[1]:
-        left, right = vector, matrix.T @ vector
-        size = float(np.linalg.norm(right))
-        right = right / max(size, 1e-300)
-    else:
-        right, left = vector, matrix @ vector
-        size = float(np.linalg.norm(left))
-        left = left / max(size, 1e-300)
-    sign = _sign(right)
-    return sign * left, size, sign * right
+        edge = np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models))
+        size = size * (1.0 - (edge / np.maximum(size, edge)) ** 2)
+        kept = size > 0.0
+        # The sign of a pair of vectors is arbitrary; it is to be the same with every library.
+        largest = np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)
+        sign = np.where(largest > 0.0, 1.0, -1.0)
+        return (sign * left)[:, kept], size[kept], (sign * right)[:, kept]
 
 
 def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:

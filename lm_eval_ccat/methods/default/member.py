@@ -7,7 +7,7 @@ asked is estimated by
     rbar = ( sum over draws of w r / p  -  sum over items j seen of W_j r_j ) / norm,
 
 ``norm`` being the same with all ``r = 1``: the weighted mean of what each draw says of the items
-that were left when it fell, less what of them was seen since (`field.Sequence`).
+that were left when it fell, less what of them was seen since (`field.ItemSequence`).
 
 *What a few scores of one model say about its full-benchmark mean* is a Laplace posterior
 (`ScorePosterior`). With ``A`` the items seen, ``U`` the others and ``N`` of both, the estimand and

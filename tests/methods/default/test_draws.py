@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior
-from lm_eval_ccat.methods.default.field import Field, Joint, Sequence
+from lm_eval_ccat.methods.default.field import Field, ItemSequence, Joint
 
 
 def world(seed: int, n_models: int = 16, n_items: int = 240):
@@ -110,7 +110,7 @@ def test_what_is_drawn_stands_for_the_items_that_are_held_back():
 def test_draws_are_as_frequent_as_they_state():
     size, count = np.array([1.0, 2.0, 5.0]), np.zeros((3, 3))
     for seed in range(2000):
-        sequence = Sequence(3, seed)
+        sequence = ItemSequence(3, seed)
         first, p = sequence.draw(size)
         sequence.append(first, p, 1.0)
         second, q = sequence.draw(size)
