@@ -23,7 +23,7 @@ from ..belief import BENCHMARK, Belief, Floats, References
 from ..curves import STRAIGHT, Curves
 from ..method import Fitted, Method, require_parts
 from ..policy import Choice, Description, Items, Mask, Policy
-from .test import CLIP, SQUEEZE, PaperTest, expected_score, fit, rescaling_of
+from .test import CLIP, SQUEEZE, PaperTest, expected_score, fit, stretched_scale
 
 #: Items after which errors are looked at; groups of models left out, and tests that are replayed.
 STOPS, GROUPS, REPLAYS = (10, 20, 45, 100, 200), 5, 60
@@ -240,7 +240,7 @@ class PaperPolicy(Policy):
         That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``.
         """
         difficulty = self._bank.parameters["difficulty"][self._bank.kept]
-        by = rescaling_of(self._bank, self._options["score_range"])
+        by = stretched_scale(self._bank, self._options["score_range"])
         wanted = np.clip((kept_mean - by.low) / by.span, CLIP, 1.0 - CLIP)
         theta = np.full(len(mean), float(np.median(difficulty)))
         for _ in range(100):

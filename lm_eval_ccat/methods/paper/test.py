@@ -14,7 +14,6 @@ scale of the difficulties.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +21,7 @@ from scipy.special import expit, logit
 
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
+from ...metrics.scale import Scale
 from ...scores.table import ScoreTable
 from ..belief import Floats
 from ..method import Fitted, require_scores
@@ -200,47 +200,17 @@ def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
     return np.asarray(first + (1.0 - 2.0 * m) ** 2 / 2.0 if full else first)
 
 
-class Rescaling(NamedTuple):
-    """``x = (y - low) / (high - low)``, clipped to [0, 1].
+def stretched_scale(bank: ItemBank, score_range: tuple[float, float] | None = None) -> Scale:
+    """Return the scale of the scores that the response model stretches over [0, 1].
 
-    Attributes
-    ----------
-    low, high : float
-        Scores on [0, 1] that map to 0 and 1.
-
-    Examples
-    --------
-    >>> narrow = Rescaling(0.25, 0.75)
-    >>> narrow.apply(0.5), narrow.apply(0.9), float(narrow.restore(np.array(0.5)))
-    (0.5, 1.0, 0.5)
-    """
-
-    low: float = 0.0
-    high: float = 1.0
-
-    @property
-    def span(self) -> float:
-        """Score units per unit of the model's scale."""
-        return self.high - self.low
-
-    def apply(self, score: float) -> float:
-        """The score on the scale of the response model."""
-        return min(max((score - self.low) / self.span, 0.0), 1.0)
-
-    def restore(self, value: Floats) -> Floats:
-        """Expected scores of the response model on the scale of the scores."""
-        return np.asarray(self.low + self.span * value)
-
-
-def rescaling_of(bank: ItemBank, score_range: tuple[float, float] | None = None) -> Rescaling:
-    """The rescaling of a bank; a bank that states none takes scores as given.
+    A bank that states no range takes scores as given.
 
     Parameters
     ----------
     bank : ItemBank
         Of method "paper".
     score_range : (float, float), optional
-        Rescale by this range, whatever the bank states.
+        Stretch this range, whatever the bank states.
 
     Raises
     ------
@@ -249,7 +219,7 @@ def rescaling_of(bank: ItemBank, score_range: tuple[float, float] | None = None)
     """
     if score_range is None:
         if bank.constants.get("rescale", "none") == "none":
-            return Rescaling()
+            return Scale()
         score_range = bank.constants.get("score_range") or (0.0, 0.0)
     try:
         low, high = (float(v) for v in score_range)
@@ -260,7 +230,7 @@ def rescaling_of(bank: ItemBank, score_range: tuple[float, float] | None = None)
             f"scores cannot be rescaled by the range {score_range}: two numbers low < high within "
             "[0, 1] are needed; calibrate the bank again"
         )
-    return Rescaling(low, high)
+    return Scale(low, high)
 
 
 class PaperTest:
@@ -269,8 +239,8 @@ class PaperTest:
     The ability starts at the median difficulty with precision 1/25. A score ``y`` on an item
     with expected score ``mu`` adds its information ``mu (1 - mu) / k`` to the precision, then
     moves the ability by ``(y - mu) / (k x precision)``; the standard error is precision^(-1/2).
-    ``y`` is the score on the bank's scale (`Rescaling`). Among items of equal
-    information a draw decides.
+    ``y`` is the score, stretched as the bank says (`stretched_scale`) and cut to [0, 1]. Among
+    items of equal information a draw decides.
 
     Parameters
     ----------
@@ -318,7 +288,7 @@ class PaperTest:
         self.seen: set[int] = set()
         self.ability = float(bank.constants["start"])
         self.precision = PRIOR_PRECISION
-        self.rescaling = rescaling_of(bank, score_range)
+        self.scale = stretched_scale(bank, score_range)
         self._lots = lots(seed, bank.n_items)
         rng = np.random.default_rng([*seed, 8])
         self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
@@ -340,7 +310,7 @@ class PaperTest:
     def slope(self) -> float:
         """What `estimate` moves by when the ability moves by 1."""
         mu = self._mu[self._kept]
-        return float(self.rescaling.span * (mu * (1.0 - mu)).mean())
+        return float(self.scale.span * (mu * (1.0 - mu)).mean())
 
     @property
     def ability_error(self) -> float:
@@ -349,13 +319,13 @@ class PaperTest:
 
     def expected(self) -> Floats:
         """Expected score of every item at the current ability; shape (n_items,)."""
-        return self.rescaling.restore(self._mu)
+        return self.scale.restore(self._mu)
 
     def noise(self) -> Floats:
         """Variance that the score of each item is expected to have; shape (n_items,)."""
         mu = self._mu
         w = mu * (1.0 - mu)
-        return np.asarray(self.rescaling.span**2 * (self._k * w + w * w / self.precision))
+        return np.asarray(self.scale.span**2 * (self._k * w + w * w / self.precision))
 
     def select(self, available: Mask, k: int = 1) -> list[int]:
         """The `k` items of the largest information, largest first."""
@@ -394,4 +364,5 @@ class PaperTest:
         self.seen.add(item)
         mu = float(expected_score(self.ability, self._moved()[item]))
         self.precision += mu * (1.0 - mu) / self._k
-        self.ability += (self.rescaling.apply(score) - mu) / (self._k * self.precision)
+        y = float(self.scale.normalise(np.clip(score, *self.scale.ends)))
+        self.ability += (y - mu) / (self._k * self.precision)
