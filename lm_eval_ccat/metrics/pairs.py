@@ -169,6 +169,11 @@ def _words(text: str) -> list[str]:
     return [w for w in text.lower().translate(_PUNCTUATION).split() if w not in _ARTICLES]
 
 
+def in_task(metric: str, task: str) -> str:
+    """Name a metric, and its task if known, in a message."""
+    return f"metric {metric}{f' of task {task}' if task else ''}"
+
+
 def order_pair(
     value: Any, *, metric: str, task: str = "", prediction: str | None = None
 ) -> tuple[str, list[str]]:
@@ -194,7 +199,7 @@ def order_pair(
     MetricError
         If the value is not such a pair.
     """
-    where = f"metric {metric}{f' of task {task}' if task else ''}"
+    where = in_task(metric, task)
     shown = short(repr(value), 80)
     remedy = "a process_results that returns a score per document and its range"
     if isinstance(value, (bool, int, float)) or not hasattr(value, "__len__"):

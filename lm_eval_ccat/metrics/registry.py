@@ -35,6 +35,7 @@ from .pairs import (
     OWN_ROUGE,
     PAIR_METRICS,
     ROUGE_METRICS,
+    in_task,
     order_pair,
     parts_of,
     reports_word_f1,
@@ -254,7 +255,7 @@ class Metric:
         ScaleError
             If it lies outside the scale.
         """
-        where = _where(self.name, task)
+        where = in_task(self.name, task)
         if self.pairs:
             pair = order_pair(value, metric=self.name, task=task, prediction=prediction)
             number = sentence_scorer(self.name)(*pair)
@@ -320,7 +321,7 @@ def find_metric(
     """
     base, tokenizer = parts_of(name)
     where, declared, known = (
-        _where(name, task),
+        in_task(name, task),
         _declared(config, base),
         known_scale(base, task=task),
     )
@@ -395,7 +396,7 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
     """
     values = np.asarray(raw, dtype=np.float64)
     values = values[~np.isnan(values)]
-    where = _where(metric, task)
+    where = in_task(metric, task)
     if values.size == 0:
         raise MetricError(f"{where} has no scores; check the logs and the filter")
     if values.min() == values.max():
@@ -403,10 +404,6 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
             f"every document has the same score ({values[0]:g}), so {where} cannot separate "
             "models; check the answer format and the filter, or choose another metric"
         )
-
-
-def _where(metric: str, task: str) -> str:
-    return f"metric {metric}{f' of task {task}' if task else ''}"
 
 
 def _number(value: Any, where: str) -> float:

@@ -20,10 +20,10 @@ from ...bank import ItemBank
 from ...errors import BankError
 from ...scores.table import ScoreTable
 from ..belief import BENCHMARK, Belief, Floats, References
-from ..curves import STRAIGHT, Curves
+from ..curves import STRAIGHT, Curves, fit_abilities
 from ..method import Fitted, Method, require_parts
 from ..policy import Choice, Description, Items, Mask, Policy
-from .test import CLIP, SQUEEZE, PaperTest, expected_score, fit, stretched_scale
+from .test import CLIP, SQUEEZE, PaperTest, fit, stretched_scale
 
 #: Items after which errors are looked at; groups of models left out, and tests that are replayed.
 STOPS, GROUPS, REPLAYS = (10, 20, 45, 100, 200), 5, 60
@@ -239,18 +239,13 @@ class PaperPolicy(Policy):
 
         That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``.
         """
-        difficulty = self._bank.parameters["difficulty"][self._bank.kept]
-        by = stretched_scale(self._bank, self._options["score_range"])
-        wanted = np.clip((kept_mean - by.low) / by.span, CLIP, 1.0 - CLIP)
-        theta = np.full(len(mean), float(np.median(difficulty)))
-        for _ in range(100):
-            mu = expected_score(theta[:, None], difficulty[None, :])
-            slope = (mu * (1.0 - mu)).mean(axis=1)
-            step = np.clip((wanted - mu.mean(axis=1)) / np.maximum(slope, 1e-12), -1.0, 1.0)
-            theta = theta + step
-            if np.abs(step).max(initial=0.0) < 1e-10:
-                break
-        variance = (error / by.span / np.maximum(slope, 1e-12)) ** 2
+        scale, kept = stretched_scale(self._bank, self._options["score_range"]), self._bank.kept
+        wanted = np.clip((kept_mean - scale.low) / scale.span, CLIP, 1.0 - CLIP)
+        curves = stretched_curves(self._bank)
+        theta = fit_abilities(curves, np.where(kept, wanted[:, None], np.nan), precision=0.0)
+        mu = curves.expected(theta)[:, kept]
+        slope = (mu * (1.0 - mu)).mean(axis=1)
+        variance = (error / scale.span / np.maximum(slope, 1e-12)) ** 2
         return References(names, theta, variance, mean, error)
 
     def next(
