@@ -1,24 +1,24 @@
-"""How far models that no bank knows depart from its response model, and what draws say of it.
+"""How far new models depart from a bank's response model: prior, and posterior given draws.
 
-A response model knows the noise of scores, not that no model follows it. With ``U`` the items that
-a model has not been asked, ``u = |U| / N`` and ``t`` the response model's estimate, the score of
-the whole benchmark is ``t + u beta``, with ``beta`` the model's mean departure over ``U``. The
-departures of all models of a ranking are jointly Student a priori, ``beta ~ t(0, M)``, with
-variances fitted on models left out of the calibration, and those of differences on pairs of them:
+A response model describes the noise of scores, but no model follows it exactly. With ``U`` the
+items that a model has not been asked, ``u = |U| / N`` and ``t`` the response model's estimate, the
+score of the whole benchmark is ``t + u beta``, with ``beta`` the model's mean departure over ``U``.
+The departures of all models of a ranking have a joint Student prior, ``beta ~ t(0, M)``. Its
+variances are fitted on models left out of the calibration, those of differences on pairs of them:
 
     V_a  = c v_a + m + g (t_a - centre)^2,        V_ab = c' (v_a + v_b) + m' + g' (t_a - t_b)^2,
     M_aa = l_a V_a,        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
 
-``v`` is what the chosen items leave open of the mean over ``U`` if the response model is true. It
-is larger for a model that may be better or weaker than all of the bank: the response model takes
-its curves for known there, and they are not. ``l`` grows with the distance, and what it adds to one
-model alone is no other's. Models close to one another depart alike: that is ``g'``.
+``v`` is the variance of the mean over ``U`` after the chosen items if the response model is true.
+It is larger for a model that may be better or weaker than all of the bank, where the curves are
+extrapolated. ``l`` grows with the distance, and what it adds to one model is independent of all
+others. Models close to one another depart alike, which is ``g'``.
 Draws measure ``beta``: their weighted mean residual is ``N(beta, T)``, so that
 
     E beta = M (M + T)^-1 rbar,       Var beta = M - M (M + T)^-1 M,
 
-averaged over scales of ``M`` (the tails of Student's distribution). With few draws the bank speaks,
-with many the sample does: ``M`` drops out.
+averaged over scales of ``M`` (the tails of Student's distribution). With few draws the bank
+dominates, with many the sample does: ``M`` drops out.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from .fractional import FractionalItems
 
 #: Items before the first draw: with fewer the ability is too rough to choose by (replays).
 FIRST = 10
-#: Share of draws with a bank of many models, found by replays: what these draws are to find, models
-#: unlike all of the bank, is rare then.
+#: Share of draws with a bank of many models, found by replays: models unlike all of the bank, which
+#: draws are meant to find, are rare then.
 SHARE_OF_MANY = 0.2
-PRIOR_DF = 4.0  # models that what is usual of a variance counts as
+PRIOR_DF = 4.0  # the usual value of a variance counts as so many models
 TAIL_DF = 5.0  # of the distribution of departures
 SCALES = 4.0 ** np.arange(-1.0, 5.0)
 _SCALE_COLUMN = SCALES[:, None]
 _SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
-#: Outside the bank's range: growth of variances per standard deviation, and what is added to ``v``
-#: of a model that is surely there.
+#: Outside the bank's range: growth of variances per standard deviation, and addition to ``v`` for a
+#: model that is certainly there.
 PER_DISTANCE, OUTSIDE = 1.0, 0.003
 _LEAST = 1e-12
 UNKNOWN = 1e6  # variance of a mean residual without draws
@@ -68,9 +68,9 @@ class Departures:
     rho : float
         Correlation of two models' residuals on one item.
     inflation, inflation_of_pairs : float
-        What squared errors of the whole procedure exceed the stated variances by.
+        Ratio of squared errors to stated variances of the whole procedure.
     df : float
-        Degrees of freedom of all this.
+        Degrees of freedom of these variances.
     """
 
     single: Floats
@@ -84,12 +84,12 @@ class Departures:
     df: float = PRIOR_DF
 
     def prior(self, v: Floats, t: Floats, level: Floats) -> Floats:
-        """``M``; shape (n_models, n_models).
+        """Return ``M``; shape (n_models, n_models).
 
         Parameters
         ----------
         v, t, level : ndarray of shape (n_models,)
-            As above.
+            See the module's docstring.
         """
         (c, m, g), (c2, m2, g2) = self.single.tolist(), self.pair.tolist()
         single = c * v + m + g * (t - self.centre) ** 2 + _LEAST
@@ -100,13 +100,13 @@ class Departures:
         return positive(M, float(single.max()))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return JSON values."""
         values = self.__dict__.items()
         return {k: v.tolist() if isinstance(v, np.ndarray) else float(v) for k, v in values}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Departures:
-        """The inverse of `to_dict`.
+        """Rebuild from `to_dict`.
 
         Raises
         ------
@@ -126,8 +126,8 @@ class Departures:
         return cls(single=single, pair=pair, **rest)
 
 
-#: Where nothing could be measured (fewer models than a check needs, or a bank of an older version):
-#: about the largest that tables with enough models showed.
+#: Used where nothing was measured (fewer models than a check needs, or a bank of an older version):
+#: about the largest departures that tables with enough models showed.
 VAGUE = Departures(
     single=np.array([4.0, 0.001, 0.04]), pair=np.array([4.0, 0.001, 0.04]), floor=0.02
 )
@@ -135,7 +135,7 @@ VAGUE = Departures(
 
 @dataclass(frozen=True)
 class DefaultModel:
-    """All that the method needs of a bank: item curves, and departures from them.
+    """The parts of a bank that the method needs: item curves, and departures from them.
 
     Attributes
     ----------
@@ -144,10 +144,10 @@ class DefaultModel:
     centre : float
         Ability at the items' origin, in logits.
     share : float, optional
-        Share of draws among the items that follow the first ones, or 1 where all items are drawn;
-        else at least half, and more where a draw tells more.
+        Share of draws among the items after the first ones; 1 if all items are drawn. Default: at
+        least half, and more where a draw tells more.
     kept : ndarray of bool, shape (n_items,), optional
-        Items that may be asked (default: all); what is drawn among them stands for the others.
+        Items that may be asked (default: all); draws among them represent the others.
     """
 
     items: FractionalItems
@@ -158,14 +158,14 @@ class DefaultModel:
 
     @property
     def first(self) -> int:
-        """Items before the first draw."""
+        """Number of items before the first draw."""
         return 0 if self.share == 1.0 else FIRST
 
 
 def positive(M: Floats, largest: float) -> Floats:
-    """`M`, made a covariance matrix of no eigenvalue below a share of its `largest` variance."""
+    """Raise the eigenvalues of `M` to at least a share of its `largest` variance."""
     least = _LEAST_EIGENVALUE * largest
-    # Nearly always it is one as it stands, and this is the quick way to know.
+    # Nearly always none is below; a Cholesky decomposition is the quick way to know.
     lower = M.copy()
     lower.flat[:: len(M) + 1] -= least
     if dpotrf(lower, clean=0, overwrite_a=1)[1] == 0:
@@ -175,7 +175,7 @@ def positive(M: Floats, largest: float) -> Floats:
 
 
 def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
-    """Mean and covariance of departures, given the draws' mean residuals.
+    """Return mean and covariance of departures, given the draws' mean residuals.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
 
 
 def spread(V: Floats) -> Floats:
-    """Variances of all differences, from a covariance matrix."""
+    """Return the variances of all differences, from a covariance matrix."""
     d = V.diagonal()
     out = d[:, None] + d
     out -= 2.0 * V
@@ -226,15 +226,14 @@ def spread(V: Floats) -> Floats:
 
 
 def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
-    """``c, m, g`` of ``E e2 = level (c v + m + g distance^2)`` by quasi-likelihood.
+    """Fit ``c, m, g`` of ``E e2 = level (c v + m + g distance^2)`` by quasi-likelihood.
 
-    Records of one model (or pair) count as one, all together as `n_models`. Two pseudo-records
-    stand for what is usual: ``c`` about 2, and a scale wrong by a tenth.
+    The records of one model (or pair) count as one, and all together as `n_models`. Two
+    pseudo-records express the usual values: ``c`` about 2, and a scale wrong by a tenth.
 
-    Where `many` models calibrate, ``m`` and ``g`` are 0: what many models do not show is no reason
-    to doubt the next one, for as more is seen of it, it departs less. ``c`` is then no less than
-    `LEAST_SCALE`, for a few odd models make it, which a sample of them may lack. Models beyond all
-    of the bank still have their level.
+    With `many` calibration models, ``m`` and ``g`` are 0, because departures then shrink as more
+    items are seen. ``c`` is at least `LEAST_SCALE`, because it depends on a few odd models, which a
+    sample may lack. Models beyond all of the bank still have their level.
 
     Parameters
     ----------
@@ -258,7 +257,7 @@ def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
 
 
 def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
-    """``a, b`` of ``observed = a expected + b`` by quasi-likelihood; shapes (n_records,)."""
+    """Fit ``a, b`` of ``observed = a expected + b`` by quasi-likelihood; shapes (n_records,)."""
     X, start = np.column_stack([expected, np.ones(len(expected))]), float(expected.mean())
     observed = np.maximum(observed, _LEAST)
     a, b = _quasi_fit(X, observed, np.ones(len(X)), np.array([0.9, 0.1 * max(start, 1e-9)]))

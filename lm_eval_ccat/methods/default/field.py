@@ -1,15 +1,15 @@
-"""What is known of all models of a ranking together: model first, then sample.
+"""`Field`: the models of one ranking, estimated together from response model and random draws.
 
-The estimate of a model is what the response model makes of its scores, plus the mean departure
-over the items it was not asked, which has the bank's prior and is measured by the draws of the
-shared sequence (`departures`, `member`): ``Var t = u^2 ( Var beta + S / |U| )``. Here stands also
-which item makes the sequence grow: a chosen one, or a draw.
+The estimate of a model is that of the response model plus the mean departure over the items that
+it was not asked. The departure has the bank's prior, and the draws of the shared sequence measure
+it (`departures`, `member`): ``Var t = u^2 ( Var beta + S / |U| )``. The field also decides whether
+the next item of the sequence is chosen or drawn.
 
-Variances and covariances of mean residuals are sums over the draws of products of what two models
-have there. One more score changes what one model has: one row and column of each sum. The sums are
-those that would be found anew, to the last bit, whenever they are looked at: draws keep the order
-in which they fell, and sums run over whole blocks of them, zeros included, one entry at a time (a
-product of matrices would add in an order that depends on their shapes).
+Variances and covariances of mean residuals are sums, over the draws, of products of the values of
+two models. A score of one model changes one row and column of each sum. The sums equal, to the last
+bit, those computed from scratch: draws keep the order in which they fell, and sums run over whole
+blocks of them, zeros included, one entry at a time (a product of matrices would add in an order
+that depends on their shapes).
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 class ItemSequence:
     """The items asked so far, in order: chosen ones, and draws of known probability.
 
-    Every model gets the items in this order; one that lags takes the next, one that is ahead
-    makes it grow. A draw takes an item that is not in the sequence yet, with a probability that
-    goes with the standard deviation expected of its residual; it is recorded, given all that
-    came before. For residuals ``r_i`` of any model from expectations that do not depend on the
-    draw (0 where the score was known),
+    Every model gets the items in this order: a model that lags takes the next one, a model that is
+    ahead extends the sequence. A draw takes an item that is not in the sequence yet, with a
+    probability proportional to the expected standard deviation of its residual; this probability,
+    given everything before, is recorded. For residuals ``r_i`` of any model from expectations that
+    do not depend on the draw (0 where the score was known),
 
         E ( r_i / p_i | all before )  =  sum over items not in the sequence of r,
 
-    whatever rule chose items or decided to draw (Des Raj 1956). Each draw so gives an unbiased
-    estimate of a known part of the same total, and the estimates, a martingale less its mean,
-    are averaged with weights that are known before each draw: one over the variance expected.
-    With equal probabilities the average is as good as a simple random sample's mean.
+    whatever rule chose items or decided to draw (Des Raj 1956). Each draw thus gives an unbiased
+    estimate of a known part of the same total. The estimates are averaged with weights known
+    before each draw: one over the expected variance. With equal probabilities the average is as
+    good as the mean of a simple random sample.
 
     Parameters
     ----------
@@ -68,10 +68,9 @@ class ItemSequence:
     ----------
     items : list of int
     of : dict of int to (float or None, float)
-        The probability with which each of them was drawn and the weight of the draw; None and 0 for
-        chosen items.
+        Probability and weight of the draw of each item; None and 0 for chosen items.
     left : ndarray of bool, shape (n_items,)
-        Items that may be in the sequence and are not.
+        Items that may still enter the sequence.
     n_drawn : int
 
     References
@@ -91,12 +90,12 @@ class ItemSequence:
         return len(self.items)
 
     def draw(self, size: Floats) -> tuple[int, float]:
-        """The item that a draw takes now, and its probability; nothing changes.
+        """Return the item that a draw would take now, and its probability; change no state.
 
         Parameters
         ----------
         size : ndarray of shape (n_items,)
-            What probabilities go with, above 0.
+            Sizes, above 0, to which probabilities are proportional.
 
         Examples
         --------
@@ -109,12 +108,12 @@ class ItemSequence:
         return item, float(size[item] / below[-1])
 
     def weight(self, size: Floats) -> float:
-        """Of a draw that falls now: one over the variance expected of its estimate."""
+        """Return the weight of a draw made now: one over the expected variance of its estimate."""
         left = size[self.left]
         return 1.0 / max(float(left.sum() ** 2 - left @ left), 1e-12 * float(left @ left), 1e-300)
 
     def append(self, item: int, probability: float | None, weight: float) -> None:
-        """Put an item at the end."""
+        """Append an item."""
         self.items.append(item)
         self.of[item] = probability, weight
         self.left[item] = False
@@ -122,20 +121,21 @@ class ItemSequence:
 
 
 class Look(NamedTuple):
-    """The field before draws are weighed against the bank; arrays by model.
+    """The models before draws are weighed against the bank; arrays by model.
 
     Attributes
     ----------
     t, v, level, left, q, rbar : ndarray of shape (n_models,)
         As `Member` has them; `q` draws have a score.
     ability, ability_variance, slope : ndarray of shape (n_models,)
-        What the estimate moves by when the ability moves by 1, if there were no departures.
+        Posterior of the ability, and change of the estimate per unit of ability, without
+        departures.
     S, T, M : ndarray of shape (n_models, n_models)
-        Covariances of residuals on one item, of mean residuals on the draws, of departures a
-        priori.
+        Covariances of residuals on one item, of mean residuals on the draws, and of departures
+        before any draw.
     carry : ndarray of shape (n_models, n_models)
-        How many draws carry the variances of residuals (the diagonal) and of their differences: if
-        two 0/1 models differ on four of fifty draws, these four tell it.
+        Effective number of draws behind the variances of residuals (on the diagonal) and of their
+        differences: four if two 0/1 models differ on four of fifty draws.
     """
 
     t: Floats
@@ -153,7 +153,7 @@ class Look(NamedTuple):
     carry: Floats
 
     def levers(self, d: Departures, variance: Floats, n_items: int) -> tuple[Floats, Floats]:
-        """How much each estimate changes with its model's ability, and its part of the variance.
+        """Return the slope of each estimate in the ability, and its share of the variance.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Look(NamedTuple):
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
     def result(self, d: Departures, n_items: float) -> Belief:
-        """Weigh the draws against the bank: estimates, and their errors after both."""
+        """Return the belief that combines the bank's prior with the draws."""
         u = self.left / n_items
         if any(self.q.tolist()):
             beta, C = posterior(self.M, self.T, self.rbar)
@@ -202,14 +202,14 @@ class Look(NamedTuple):
 
 
 class Joint:
-    """The state that a `Look` is taken of, kept up model by model.
+    """The sums that a `Look` is computed from, updated model by model.
 
     Attributes
     ----------
     sums : ndarray of shape (6, n_models, n_models)
-        Over draws, of products of what two models have there. Covariance of mean residuals, as the
-        residuals have it and as the bank has it if models were alike; covariance of single
-        residuals, as they have it; with ``y = c e`` the sums of ``y_a^2 y_b^2`` and of
+        Sums over draws of products of two models' values: the covariance of mean residuals as
+        observed, and as the bank expects it for models that are alike; the observed covariance of
+        single residuals; with ``y = c e`` the sums of ``y_a^2 y_b^2`` and of
         ``y_a^3 y_b + y_a y_b^3``.
     """
 
@@ -220,19 +220,19 @@ class Joint:
         self._of_model: Floats = np.zeros((10, 0))
 
     def add_model(self) -> None:
-        """One more model, without any information so far."""
+        """Add a model without any information."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
         self.sums = np.pad(self.sums, ((0, 0), (0, 1), (0, 1)))
         self._of_model = np.pad(self._of_model, ((0, 0), (0, 1)))
 
     def fell(self, item: int) -> None:
-        """An item was drawn for some model."""
+        """Record that an item was drawn for some model."""
         self._columns.setdefault(item, len(self._columns))
         if len(self._columns) > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, m: Member, d: Departures) -> None:
-        """Replace the state of model `a` by this member's; its draws all `fell`."""
+        """Replace the values of model `a` by this member's, whose draws all `fell`."""
         m.refresh()
         p, floor = m.posterior, d.floor * m.level
         one = m.t, m.v, m.level, m.left, len(m.drawn), m.rbar
@@ -253,10 +253,10 @@ class Joint:
 
     @property
     def carry(self) -> Floats:
-        """How many draws carry the variance of a difference of mean residuals.
+        """Effective number of draws behind the variance of a difference of mean residuals.
 
-        ``(sum y^2)^2 / sum y^4`` with ``y`` the differences of ``c e``: if two 0/1 models differ on
-        four of fifty draws, these four tell it. On the diagonal it is that of ``c e`` itself.
+        ``(sum y^2)^2 / sum y^4`` with ``y`` the differences of ``c e``: four if two 0/1 models
+        differ on four of fifty draws. On the diagonal, ``y`` is ``c e`` itself.
         """
         covariance, fourth, cross = self.sums[_CE], self.sums[_CE2], self.sums[_CE3]
         alone, even = covariance.diagonal(), fourth.diagonal()
@@ -268,7 +268,7 @@ class Joint:
         return np.asarray(squares)
 
     def look(self, d: Departures) -> Look:
-        """The field as it is known now, by this prior."""
+        """Return the current state of all models under this prior."""
         *of_model, sd = self._of_model.copy()
         t, v, level, _, q, *_ = of_model
         alike = np.full((len(t), len(t)), d.rho)
@@ -289,10 +289,10 @@ class Field:
     Parameters
     ----------
     model : DefaultModel
-        Of the bank.
+        The bank's.
     n_models : int
     seed : int, optional
-        Of the draws, and of the order in which equally informative items are chosen.
+        Seed of the draws, and of the order in which equally informative items are chosen.
     item_price : float, optional
         Power of an item's price that the gain of a chosen item is divided by.
     draws : bool, optional
@@ -323,14 +323,14 @@ class Field:
     # -- what happened --------------------------------------------------------------------------
 
     def add_model(self) -> None:
-        """One more model joins; it gets the sequence from its beginning."""
+        """Add a model, which gets the sequence from its beginning."""
         self._changed[len(self.members)] = None
         self.members.append(Member(self.model))
         self._joint.add_model()
         self._forget()
 
     def place(self, a: int, item: int, probability: float | None) -> None:
-        """Model `a` has been asked `item`; see `Policy.place`."""
+        """Record that model `a` was asked `item`; see `Policy.placed`."""
         member, sequence = self.members[a], self.sequence
         new, weight = item not in sequence.of, 0.0
         if probability is not None:
@@ -342,14 +342,14 @@ class Field:
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Items, scores: list[float]) -> None:
-        """Model `a` has scores on `items`, asked or known before."""
+        """Take in scores of model `a`, asked or known before."""
         self.members[a].learn(items, scores)
         self._changed.pop(a, None)
         self._changed[a] = None
         self._forget()
 
     def use(self, departures: Departures) -> None:
-        """Go on with another prior of departures."""
+        """Replace the prior of departures."""
         self.model = replace(self.model, departures=departures)
         self._changed = dict.fromkeys(range(len(self.members)))
         self._forget()
@@ -369,7 +369,7 @@ class Field:
         k: int = 1,
         pending: Items = (),
     ) -> tuple[list[int], float | None]:
-        """The items of which model `a` gets one next, best first, and the probability of a draw.
+        """Return the candidates for the next item of model `a`, and the probability of a draw.
 
         Parameters
         ----------
@@ -377,15 +377,15 @@ class Field:
         available : ndarray of bool, shape (n_items,)
         price : ndarray of shape (n_items,), optional
         k : int, optional
-            How many; an item of the sequence stands alone.
+            Most candidates, best first; an item of the sequence comes alone.
         pending : sequence of int, optional
-            Items of `a` in flight that it was not placed on.
+            Items of `a` in flight that were not placed.
         """
         member, sequence = self.members[a], self.sequence
         item = self._next_shared(member, available)
         if item is not None:
             return [item], sequence.of[item][0]
-        # A draw is one among all that is left, or none: not one among what happens to fit a budget.
+        # A draw is made among all items left or not at all, never among those that fit a budget.
         whole = not (sequence.left & ~available & member.unasked).any()
         wanted = self._draw_wanted() if self._draws and whole and sequence.left.any() else False
         chosen: list[int] = []
@@ -405,7 +405,7 @@ class Field:
         return chosen, None
 
     def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:
-        """The first item of the sequence that a model was not asked (and may be asked)."""
+        """Return the first item of the sequence that a model was not asked (and may be asked)."""
         items = self.sequence.items
         while member.passed < len(items) and not member.unasked[items[member.passed]]:
             member.passed += 1
@@ -415,7 +415,7 @@ class Field:
         return None
 
     def _gains(self, a: int, price: Floats | None, pending: Items) -> Floats:
-        """What each item tells of all models; those that are far behind `a` count less."""
+        """Return how much each item tells about all models; those far behind `a` count less."""
         far = len(self.members[a].asked) + 1
         gain = np.zeros(self.model.items.n_items)
         for b, member in enumerate(self.members):
@@ -432,7 +432,7 @@ class Field:
         return gain
 
     def _draw_wanted(self) -> bool | None:
-        """Whether the next item is drawn by the rules alone; None where what it tells decides."""
+        """Return whether the next item must be drawn; None if its information is to decide."""
         n, edge = len(self.sequence) + 1 - self.model.first, 0.0
         if n <= 0:
             return False
@@ -448,10 +448,9 @@ class Field:
         return None if fixed is None else False
 
     def _draw_tells_more(self, chosen: int) -> bool:
-        """Whether a draw leaves less open than a chosen item.
+        """Return whether a draw is expected to leave less variance than a chosen item.
 
-        What is open is the mean variance of scores, and of differences where the order is not
-        clear.
+        The variance is the mean over estimates, and over differences whose sign is in doubt.
         """
         look, q, size = self.look(), self.sequence.n_drawn, self.sizes()
         per_draw = look.S * self._per_draw
@@ -470,10 +469,10 @@ class Field:
         return left_open(look.M, q + 1) < left_open(after, q)
 
     def sizes(self) -> Floats:
-        """What the chances of a draw go with; shape (n_items,).
+        """Return the sizes to which the probabilities of a draw are proportional; (n_items,).
 
-        One part is even, the other the standard deviation of a residual, over all models: T. C.
-        Hesterberg's defensive mixture (Technometrics 37, 1995).
+        One part is the same for all items, the other is the standard deviation of a residual over
+        all models: T. C. Hesterberg's defensive mixture (Technometrics 37, 1995).
         """
         if self._size is None:
             d, v = self.model.departures, np.zeros(self.model.items.n_items)
@@ -489,7 +488,7 @@ class Field:
     # -- what is known --------------------------------------------------------------------------
 
     def look(self) -> Look:
-        """The current field."""
+        """Return the current `Look`, which is cached."""
         if self._look is None:
             d = self.model.departures
             for a in self._changed:
@@ -499,7 +498,7 @@ class Field:
         return self._look
 
     def result(self) -> Belief:
-        """Estimates and their errors."""
+        """Return the current belief, which is cached."""
         if self._result is None:
             self._result = self.look().result(self.model.departures, self.model.items.n_items)
         return self._result

@@ -1,21 +1,21 @@
 """Fit of the method "default": item curves, noise and residual factors from scores.
 
-Everything is shrunk towards what items have in common, by amounts that the scores themselves give:
+Everything is shrunk towards what the items have in common, by amounts estimated from the scores:
 
-- a model's ability is the logit of its mean score, so that the curves describe the estimand;
+- a model's ability is the logit of its mean score, so that curves describe the estimand;
 - curves ``c_i`` have a normal prior (slope about 1, bends about 0) whose variances are fitted by
   expectation-maximisation over all items; the mode is found by Newton steps, all items at once;
-- models that follow the curves badly (weak outliers, mostly) count less: each model has its own
-  noise ``s_j``, estimated along with the curves;
-- an item's noise ``k_i`` is shrunk to what items of its difficulty have;
+- models that fit the curves badly (mostly weak outliers) count less: each model has its own
+  noise ``s_j``, estimated together with the curves;
+- an item's noise ``k_i`` is shrunk to that of items of similar difficulty;
 - residual factors are singular vectors of the Pearson residuals, shrunk at the noise edge.
 
-The curves' Newton steps need, at each ability, the residuals' sum alone. So thousands of models are
-cut into groups a twentieth of their spread wide, whose curves are evaluated at the group's mean
-ability, with the slope there for each model's own distance from it: what is left out is the curve's
-second derivative over half a group, some 3e-5 of a score, where an item's mean over 1,000 models is
-known to 1e-2. Scores are read a part at a time, which fits the processor's cache; a large table is
-never copied as a whole.
+The Newton steps of the curves need only the sum of the residuals at each ability. Thousands of
+models are therefore divided into groups, each a twentieth of their spread wide. Curves are
+evaluated at a group's mean ability, and the slope there accounts for each model's distance from it.
+The error is the curve's second derivative over half a group, some 3e-5 of a score, whereas the mean
+of an item over 1,000 models is known to 1e-2. Scores are read in parts that fit the processor's
+cache; a large table is never copied as a whole.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from ..curves import AbilityBasis
 from .fractional import FractionalItems, packed, weight
 
 ITERATIONS = 14
-BENDS_FROM = (8, 15, 30)  # models from which on there are one, two and three bends
-#: Models from which on a bank tells by itself how far new ones depart from it.
+BENDS_FROM = (8, 15, 30)  # numbers of models from which curves have one, two and three bends
+#: Number of models from which a bank shows by itself how far new ones depart from it.
 MANY = 200
 FACTORS, FACTORS_OF_MANY = 2, 8  # of the residuals, at most
-_PRIOR_DF = 10.0  # models' worth of the noise that items of like difficulty have
+_PRIOR_DF = 10.0  # the noise of items of similar difficulty counts as so many models
 _PRIOR_WIDTH = 1.5  # standard deviation of a new model's ability, in those of calibration
 _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
-_NARROWEST = 0.05  # logits; models closer than that hold no information on slopes
+_NARROWEST = 0.05  # logits; models closer together tell nothing about slopes
 _LEAST_NOISE = 1e-6
-_TOGETHER = 4096  # matrices whose entries stay in the processor's cache
-#: Fewer models than that, or a smaller table, is fitted model by model.
+_TOGETHER = 4096  # matrices whose entries fit the processor's cache
+#: With fewer models or cells, models are not grouped.
 FEWEST_MODELS, FEWEST_CELLS = 500, 5_000_000
-_PART = 1 << 17  # cells looked at together
+_PART = 1 << 17  # cells read at a time
 _WIDTH = 0.05  # of a group, in standard deviations of ability
 _LEAST_GROUPS, _MOST_GROUPS = 60, 200
-_GROUP_CELLS = 4_000_000  # groups times items, where that leaves enough groups
-_BESIDE = 8  # directions beside the factors wanted, which make these settle sooner
+_GROUP_CELLS = 4_000_000  # most groups times items, unless that leaves too few groups
+_BESIDE = 8  # directions in addition to the factors, which speed up convergence
 _ROUNDS = 12
 _SETTLED = 1e-3  # relative change of a singular value
 
@@ -72,7 +72,7 @@ class ItemFit:
 
 
 def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
-    """`fit_items` for a table; of a large one memory beside it grows with its items only."""
+    """`fit_items` for a table; for a large one, extra memory grows with its items only."""
     n_models = len(table.models)
     if n_models <= FEWEST_MODELS or n_models * table.n_items <= FEWEST_CELLS:
         return fit_items(table.model_scores(), factors, extra)
@@ -80,7 +80,7 @@ def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
 
 
 def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
-    """`fit_items` with models in groups of like ability."""
+    """`fit_items` with models in groups of similar ability."""
     return _fit(lambda at: table.model_scores(models=at), table.overview, factors, extra, True)
 
 
@@ -94,8 +94,8 @@ def fit_items(scores: Floats, factors: int = FACTORS, extra: float = 0.0) -> Ite
     factors : int, optional
         Residual factors at most.
     extra : float, optional
-        Variance, in units of ``mu (1 - mu)``, that a single score has and the entries of `scores`,
-        being means over several configs, have not.
+        Variance, in units of ``mu (1 - mu)``, of a single score in addition to that of the entries
+        of `scores`, if these are means over several configs.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
     used = (covariance * hessian * packed(basis.size)[2]).sum(axis=1)
     df = np.maximum(count - used - loadings.shape[1], 1.0)
     shown = squares / np.maximum(mass * df / count, 1e-9)
-    # A mean score near 0 or 1 leaves its variance little room, whatever bounds the weights below.
+    # A mean score near 0 or 1 bounds the variance, however the weights are bounded below.
     room = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
     usual = _usual_noise(shown, room * df / count, c[:, 0])
     # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
@@ -153,9 +153,9 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
 
 
 def _means(read: Read, overview: Overview) -> Floats:
-    """Mean score per model as if every item had been run; shape (n_models,).
+    """Return mean scores as if every item had been run; shape (n_models,).
 
-    Missing cells count at the item's mean shifted by how the model does on the items it has.
+    A missing score counts as the item's mean, shifted by the model's mean residual on the others.
     """
     if overview.whole:
         return overview.model_mean
@@ -168,24 +168,24 @@ def _means(read: Read, overview: Overview) -> Floats:
 
 
 def _slices(n_models: int, n_items: int) -> list[slice]:
-    """Models of whom a part is looked at together."""
+    """Return the models of each part."""
     most = max(_PART // n_items, 1)
     return [slice(i, min(i + most, n_models)) for i in range(0, n_models, most)]
 
 
 class Cells:
-    """Scores, and the abilities at which curves are evaluated: the models' own, or of groups.
+    """Scores, and the abilities at which curves are evaluated: those of models or of groups.
 
     Parameters
     ----------
     read : callable
     overview : Overview
-        Of the same scores.
+        Overview of the same scores.
     x : ndarray of shape (n_models,)
         Abilities.
     basis : AbilityBasis
     grouped : bool
-        Whether models of like ability share one point of every item's curve.
+        Whether models of similar ability share one point of every item's curve.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Cells:
         self._w = np.empty((len(f), self.n_items))
 
     def _groups(self, x: Floats, basis: AbilityBasis) -> tuple[Floats, list[tuple[slice, Part]]]:
-        """The basis at the mean ability of each group; the group and the models of each part."""
+        """Return the basis at each group's mean ability, and the group and models of each part."""
         low, high = float(x.min()), float(x.max())
         most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
         width = max(_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
@@ -226,10 +226,10 @@ class Cells:
     def _residuals(
         self, c: Floats, masked: bool = True
     ) -> Iterator[tuple[slice, Part, Floats, Floats, Floats | None]]:
-        """Points, models, residuals, weights at the points, and 1 or 0 where there is a score.
+        """Iterate over points, models, residuals, weights at the points, and seen (1 or 0).
 
-        Residuals are 0 where there is none; so are the weights of a model's own point if `masked`.
-        In place of ones stands None. The weights of all points stay in ``_w``.
+        Residuals of missing scores are 0, and so are weights at a model's own point if `masked`.
+        `seen` is None if no score is missing. The weights of all points stay in ``_w``.
         """
         for at, rows in self._parts:
             # The logistic curve by the hyperbolic tangent takes a third of the time.
@@ -249,21 +249,21 @@ class Cells:
             yield at, rows, residual, w, seen
 
     def _hessian(self, at: slice, w: Floats, seen: Floats | None, per: Floats) -> Floats:
-        """Weights times `per` model times the products of the basis, summed over models; packed."""
+        """Sum weights times `per` model times products of the basis over the models; packed."""
         if self._grouped:
             w = w * (per.sum() if seen is None else per @ seen)
             return np.asarray(w.T @ self._products[at])
         return np.asarray(w.T @ (per[:, None] * self._products[at]))
 
     def look(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Residuals and their derivatives at coefficients `c` and model noise `s`.
+        """Return residuals and their derivatives at coefficients `c` and model noise `s`.
 
         Returns
         -------
         squares, total : ndarray of shape (n_models,)
             Sums over the items seen of squared residuals and of ``mu (1 - mu)``.
         hessian : ndarray of shape (n_items, p (p + 1) / 2)
-            Packed, of the data alone.
+            Packed; of the data without the prior.
         gradient : ndarray of shape (n_items, p)
         """
         squares, total = np.empty((2, self.n_models))
@@ -277,10 +277,10 @@ class Cells:
         return squares, total, hessian, gradient
 
     def leverage(self, inverse: Floats) -> Floats:
-        """Sum of leverages per model times its noise, by the packed inverse Hessians.
+        """Return the sum of leverages of each model times its noise, by packed inverse Hessians.
 
-        It is that at the coefficients of the last look. Of a group, a model that lacks items counts
-        as if it lacked average ones.
+        The leverages are those at the coefficients of the last look. In a group, the items that a
+        model lacks count as average ones.
         """
         of_point = np.empty(len(self._w))
         for at in _slices(*self._w.shape):
@@ -291,16 +291,16 @@ class Cells:
         return np.asarray(of_point[self._group] * (self.overview.model_count / self.n_items))
 
     def rest(self, c: Floats, s: Floats, factors: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """What the curves leave over.
+        """Return what the curves do not explain.
 
         Returns
         -------
         loadings : ndarray of shape (n_items, q)
-            Of the residual factors, at most `factors`.
+            Loadings of the residual factors, at most `factors`.
         squares : ndarray of shape (n_items,)
-            Sum of squared residuals, less the factors, in units of the models' noise.
+            Sum of squared residuals after the factors, in units of the models' noise.
         mass : ndarray of shape (n_items,)
-            Sum of ``mu (1 - mu)`` over the models seen.
+            Sum of ``mu (1 - mu)`` over the models with a score.
         hessian : ndarray of shape (n_items, p (p + 1) / 2)
         """
         most = max(min(factors, self.n_models - 3, self.n_items), 0)
@@ -320,7 +320,7 @@ class Cells:
         return size * right / np.sqrt(typical)[:, None], squares, mass, hessian
 
     def _exact(self, c: Floats, s: Floats, most: int) -> Singular:
-        """Factors of the Pearson residuals above the noise, by the smaller product with itself."""
+        """Return the factors of the Pearson residuals above the noise, by a Gram matrix."""
         pearson = np.empty((self.n_models, self.n_items))
         for at, _, residual, w, _seen in self._residuals(c, masked=False):
             np.divide(residual, np.sqrt(w * s[at, None]), out=pearson[at])
@@ -335,10 +335,10 @@ class Cells:
         return self._above_noise(left, size, right, float((pearson**2).sum()))
 
     def _iterated(self, c: Floats, s: Floats, most: int) -> Singular:
-        """The same by orthogonal iteration from random directions.
+        """Return the same by orthogonal iteration from random directions.
 
-        The whole matrix, and its product with itself, would be larger than the table (Halko,
-        Martinsson and Tropp 2011).
+        The whole matrix, or a Gram matrix, would be larger than the table (Halko, Martinsson and
+        Tropp 2011).
         """
         q = np.random.default_rng(0).standard_normal((self.n_items, most + _BESIDE))
         left, size = np.empty((self.n_models, most + _BESIDE)), np.zeros(most)
@@ -358,24 +358,24 @@ class Cells:
         return self._above_noise(u, size, right, total)
 
     def _above_noise(self, left: Floats, size: Floats, right: Floats, squares: float) -> Singular:
-        """Singular values less their noise, where anything is left of them, with their vectors.
+        """Return singular values less their noise, with their vectors; drop those below the noise.
 
-        Noise alone, in residuals with this sum of squares, has singular values up to an edge.
+        Pure noise with this sum of squares has singular values up to an edge.
         """
         variance = squares / self.overview.item_count.sum()
         edge = np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models))
         size = size * (1.0 - (edge / np.maximum(size, edge)) ** 2)
         kept = size > 0.0
-        # The sign of a pair of vectors is arbitrary; it is to be the same with every library.
+        # The sign of a pair of vectors is arbitrary; make it the same with every library.
         largest = np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)
         sign = np.where(largest > 0.0, 1.0, -1.0)
         return (sign * left)[:, kept], size[kept], (sign * right)[:, kept]
 
 
 def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
-    """Coefficients, inverse Hessians (to be multiplied by the noise), noise of the models.
+    """Return coefficients, inverse Hessians (to be multiplied by the noise), noise of the models.
 
-    Then the variance of slopes and of bends.
+    The variances of slopes and of bends follow.
     """
     n_models, n_items, p, o = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(p)
@@ -401,13 +401,13 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
         gradient -= precision * (c - prior_mean)
         step_of_c = np.einsum("npq,nq->np", inverse[:, places(p)], gradient)
         c = c + np.clip(step_of_c, -1.0, 1.0)
-        if step < 3:  # the curves have to settle before anything is learned from their spread
+        if step < 3:  # the curves must settle before their spread means anything
             continue
         spread = noise * inverse[:, row == column]
         slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
         if p > 2:
             bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
-        # What the curves were bent towards a model does not count as its fitting well.
+        # That the curves were fitted to a model must not make it look as if it fitted well.
         leverage = data.leverage(inverse) / s
         s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
@@ -416,7 +416,7 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
 
 
 def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
-    """Noise as a smooth function of easiness: quadratic log-linear regression, gamma errors."""
+    """Fit noise as a smooth function of easiness: quadratic, log-linear, with gamma errors."""
     pooled = max(float(np.average(noise, weights=np.maximum(mass, 1e-12))), _LEAST_NOISE)
     a = (easiness - easiness.mean()) / max(float(easiness.std()), 1e-9)
     design = np.column_stack([np.ones(len(a)), a, a * a - 1.0])
@@ -436,7 +436,7 @@ def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
 
 @cache
 def places(n: int) -> Places:
-    """Where each entry of a symmetric matrix of size `n` is stored; shape (n, n).
+    """Return where each entry of a symmetric matrix of size `n` is stored; shape (n, n).
 
     Examples
     --------
@@ -450,9 +450,9 @@ def places(n: int) -> Places:
 
 
 def inverted(matrices: Floats, p: int) -> Floats:
-    """Inverses of positive definite matrices, by Goodnight's (1979) sweep.
+    """Invert positive definite matrices by Goodnight's (1979) sweep, all at once.
 
-    LAPACK takes one matrix at a time; for a small one the call costs more than the arithmetic.
+    LAPACK takes one matrix at a time; for small ones the calls cost more than the arithmetic.
 
     Parameters
     ----------

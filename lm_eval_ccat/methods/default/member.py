@@ -1,4 +1,4 @@
-"""One model of a ranking: its scores, and what the draws among them say of its departure.
+"""One model of a ranking: its scores, and what its draws show about its departure.
 
 With ``r = y - mu`` at the items seen, ``w`` and ``p`` weight and probability of each draw and
 ``W_j`` the sum of the weights of the draws up to item ``j``, the mean departure over the items not
@@ -6,10 +6,10 @@ asked is estimated by
 
     rbar = ( sum over draws of w r / p  -  sum over items j seen of W_j r_j ) / norm,
 
-``norm`` being the same with all ``r = 1``: the weighted mean of what each draw says of the items
-that were left when it fell, less what of them was seen since (`field.ItemSequence`).
+``norm`` being the same with all ``r = 1``: the weighted mean of each draw's estimate for the items
+that were left at that time, minus those seen since (`field.ItemSequence`).
 
-*What a few scores of one model say about its full-benchmark mean* is a Laplace posterior
+*The full-benchmark mean of one model, given a few of its scores,* has a Laplace posterior
 (`ScorePosterior`). With ``A`` the items seen, ``U`` the others and ``N`` of both, the estimand and
 its variance are
 
@@ -18,10 +18,10 @@ its variance are
 
 where ``S`` is the posterior covariance of ability and factors, ``l_i`` the gradient of item i's
 linear predictor, ``w = mu (1 - mu)`` and ``kappa_i = k_i (s(x) + w_i v_i(x))`` its noise: the
-item's own, and what calibration leaves open of its curve at this ability (``k_i v_i``). Seeing item
-i is expected to lower the sum of squares by ``c_i^2 / p_i``, with ``c_i = w_i l_i' S g + kappa_i
-w_i`` the covariance of its score with the unseen sum and ``p_i = kappa_i w_i + w_i^2 l_i' S l_i``
-its variance.
+item's own, plus the uncertainty of its calibrated curve at this ability (``k_i v_i``). A score of
+item i is expected to lower the sum of squares by ``c_i^2 / p_i``, with
+``c_i = w_i l_i' S g + kappa_i w_i`` the covariance of its score with the unseen sum and
+``p_i = kappa_i w_i + w_i^2 l_i' S l_i`` its variance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TOLERANCE = 2e-4  # of a Newton step; what is left after it is far smaller
 
 
 class Step(NamedTuple):
-    """A draw, and what was known when it fell."""
+    """A draw, and what was known at that time."""
 
     before: int  # length of the log
     rest: float  # sum of expected scores of all others
@@ -55,29 +55,29 @@ class Step(NamedTuple):
 
 
 class Member:
-    """One model of the field.
+    """One model of a `Field`.
 
     Attributes
     ----------
     posterior : ScorePosterior
     asked : dict of int to int
-        Items asked, in order, and where each stands in the log.
+        Items asked, in order, each with its position in the log.
     unasked : ndarray of bool, shape (n_items,)
     passed : int
-        Items at the beginning of the sequence that the model was asked, one and all.
+        Length of the beginning of the sequence in which the model was asked every item.
     t, v : float
-        Estimate of the response model; what the chosen items leave open of the mean over the items
-        not seen, and more where the model may be outside the bank's range.
+        The response model's estimate; the variance of the mean over the unseen items that remains
+        after the chosen items, increased where the model may be outside the bank's range.
     position, level : float
-        Where the model stands in the bank's range, and what variances are multiplied by there.
+        Position of the model in the bank's range, and the factor on variances there.
     left : int
         Items without a score.
     rbar : float
-        Above.
+        Estimated mean departure over the items not asked (see above).
     drawn, c, e, noises : ndarray of shape (q,)
-        The draws with a score, their weights in `rbar`, residuals from it, and variances.
+        The draws with a score, their weights in `rbar`, their residuals from it, and variances.
     noise : float
-        Mean variance of the scores not seen; this and `noises` are the response model's.
+        Mean variance of the unseen scores; this and `noises` follow from the response model.
     """
 
     def __init__(self, model: DefaultModel) -> None:
@@ -98,11 +98,11 @@ class Member:
 
     @property
     def n_told(self) -> int:
-        """Scores so far."""
+        """Number of scores so far."""
         return len(self.posterior.seen)
 
     def place(self, item: int, probability: float | None, weight: float) -> None:
-        """The model has been asked an item."""
+        """Record that the model was asked an item."""
         if not self.unasked[item]:
             return
         if probability is not None:
@@ -117,7 +117,7 @@ class Member:
         self._waiting[item] = None
 
     def unplace(self, item: int) -> None:
-        """The item was given back."""
+        """Record that the item was given back."""
         del self.asked[item]
         self._log.append((item, -1))
         self.unasked[item] = True
@@ -127,22 +127,22 @@ class Member:
         self.stop_waiting(item)
 
     def stop_waiting(self, item: int) -> None:
-        """No score of the item is on its way."""
+        """Record that no score of the item is expected any more."""
         self._waiting.pop(item, None)
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
-        """The items have scores."""
+        """Take in scores of items, whether or not the model was asked these."""
         for item in items:
             self.place(item, None, 0.0)
             self.stop_waiting(item)
         self.posterior.learn(items, scores)
 
     def pending(self, shared: Sequence[int]) -> list[int]:
-        """Items whose scores are on their way, or will be: asked, or in the shared sequence."""
+        """Return the items without a score that were asked or stand in the shared sequence."""
         return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
     def refresh(self) -> None:
-        """Bring up to date what depends on the scores."""
+        """Update everything that depends on the scores."""
         p = self.posterior
         if self._known == len(p.seen):
             return
@@ -162,11 +162,11 @@ class Member:
             self._measure(scored, w, per, at)
 
     def left_by_chosen(self, item: int) -> float:
-        """`v` once another item is chosen."""
+        """Return `v` after one more chosen item."""
         return self.posterior.open_after(np.append(self._chosen, item)) + self._unsure
 
     def _measure(self, scored: Places, w: Floats, per: Floats, at: Places) -> None:
-        """What the draws, at these places among the items scored, say of the departure."""
+        """Estimate the departure from the draws, at these places among the items scored."""
         p = self.posterior
         w /= sum(w.tolist())
         c = w * per
@@ -181,7 +181,7 @@ class Member:
         self.noises = p.kappa[drawn] * p.w[drawn]
 
     def sample(self) -> tuple[float, float, int]:
-        """Estimate of the full-benchmark mean that does not depend on the bank's quality.
+        """Estimate the full-benchmark mean in a way that does not depend on the bank's quality.
 
         Each draw ``k`` gives ``T_k = ( sum of the scores on all items asked before + sum of mu over
         the others + (y - mu) / p ) / N``, with ``mu`` as expected before the draw; the
@@ -193,7 +193,7 @@ class Member:
             NaN without draws, and the error with one alone.
         """
         p = self.posterior
-        # What has no score and will have none counts as expected; what is in flight is not known.
+        # An item that failed counts at its expected score; one in flight is not known yet.
         score = p.mu.copy()
         score[p.seen], score[[*self._waiting]] = p.score[p.seen], np.nan
         sums = np.cumsum([0.0, *(sign * score[item] for item, sign in self._log)])
@@ -212,7 +212,7 @@ class Member:
 
 
 class ScorePosterior:
-    """Posterior of one model, given scores on some items.
+    """Posterior of one model's ability and factors, given scores on some items.
 
     Parameters
     ----------
@@ -223,11 +223,11 @@ class ScorePosterior:
     seen : list of int
         Items with a score, in the order of the answers.
     score : ndarray of shape (n_items,)
-        0 where there is none.
+        0 where there is no score.
     z : ndarray of shape (1 + q,)
         Mode: the ability, then residual factors.
     covariance : ndarray of shape (1 + q, 1 + q)
-        Of `z`.
+        Covariance of `z`.
     mu, w : ndarray of shape (n_items,)
         Expected scores and their slopes at the mode.
     kappa : ndarray of shape (n_items,)
@@ -261,7 +261,7 @@ class ScorePosterior:
 
     @property
     def slope(self) -> float:
-        """What the estimate moves by when the ability moves by 1, and the factors with it."""
+        """Change of the estimate if the ability, and the factors with it, changes by 1."""
         along = float(self._gradient.dot(self.covariance[:, 0]))
         return along / (float(self.covariance[0, 0]) * self.n_items)
 
@@ -271,7 +271,7 @@ class ScorePosterior:
         return float(g.dot(self.covariance).dot(g) + self._own) / self.n_items**2
 
     def is_seen(self, item: int) -> bool:
-        """Whether an item has a score."""
+        """Return whether an item has a score."""
         return not self._unseen[item]
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
@@ -286,12 +286,12 @@ class ScorePosterior:
         self._predict()
 
     def gains(self, pending: Sequence[int] = ()) -> Floats:
-        """Expected fall of the variance of ``N t`` for each item; shape (n_items,).
+        """Return the expected decrease of the variance of ``N t`` for each item; (n_items,).
 
         Parameters
         ----------
         pending : sequence of int
-            Items whose scores are on their way; taken as known.
+            Items in flight, whose scores are taken as known.
         """
         covariance, g = self.covariance, self._gradient
         if len(pending):
@@ -311,14 +311,14 @@ class ScorePosterior:
         return np.asarray(with_sum)
 
     def residuals(self, at: Places, most_leverage: float) -> Floats:
-        """Scores less expectations of items seen, about as if the fit had not known them."""
+        """Return residuals of items seen, approximately as if the fit had not included them."""
         g = self._slopes.take(at, 1)
         leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[at] / self.kappa[at]
         residual = self.score[at] - self.mu[at]
         return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
 
     def open_after(self, at: Places) -> float:
-        """Variance of the mean expected score of the items not seen, if only these were."""
+        """Return the variance of the mean expected score of the unseen items, given only these."""
         along = self._gradient / max(self.n_items - len(self.seen), 1)
         return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
 
@@ -326,8 +326,8 @@ class ScorePosterior:
     def elsewhere(self) -> float:
         """Mean squared distance of mean expected scores from that at the mode, over all abilities.
 
-        The covariance is that of the mode alone: where scores fit a model of another ability nearly
-        as well (one that guesses and was lucky), it knows nothing of it.
+        The covariance describes the mode alone. It misses another ability that fits the scores
+        nearly as well (a model that guesses and was lucky).
         """
         profile = self.items.profile
         weight = np.exp(self._profile - self._profile.max())
@@ -335,15 +335,15 @@ class ScorePosterior:
         return float(weight.dot(off * off) / weight.sum())
 
     def predictive_variances(self) -> Floats:
-        """Variance that the score of each item is expected to have; shape (n_items,)."""
+        """Return the predictive variance of the score on each item; shape (n_items,)."""
         along = self.w * self._slopes
         return np.asarray(self.kappa * self.w + (self.covariance.dot(along) * along).sum(axis=0))
 
     def _fit(self) -> None:
-        """Newton steps to the mode, from the last one.
+        """Take Newton steps from the last mode to the new one.
 
-        The noise of a score depends on the ability, which a step takes as fixed, so that steps can
-        go to and fro between two abilities. Once one turns back they are halved.
+        Each step takes the noise, which depends on the ability, as fixed. Steps can therefore
+        alternate between two abilities; each time a step turns back, later steps are halved.
         """
         items, prior, z = self.items, self._prior, self.z
         share, before = 1.0, np.zeros(len(z))
@@ -381,12 +381,12 @@ class ScorePosterior:
         self.unseen_noise = self._own / max(n - len(self.seen), 1)
 
     def _told_by(self, at: Places) -> Floats:
-        """The precision that scores on some items add to that of `z`, at the present mode."""
+        """Return the precision of `z` that scores on some items add, at the present mode."""
         g = self._slopes.take(at, 1)
         return np.asarray((g * (self.w[at] / self.kappa[at])).dot(g.T))
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
-        """Covariance and gradient once `pending` are in, at the present mode."""
+        """Return covariance and gradient once `pending` have scores, at the present mode."""
         at = np.array(pending, dtype=np.intp)
         every = np.eye(len(self.z))
         covariance = solved(solved(self.covariance, every) + self._told_by(at), every)
@@ -395,6 +395,6 @@ class ScorePosterior:
 
 
 def solved(matrix: Floats, right: Floats) -> Floats:
-    """``matrix^-1 right`` for a positive definite matrix; numpy's checks cost ten times as much."""
+    """Solve for a positive definite matrix; numpy's checks would take ten times as long."""
     _, solution, failed = dposv(matrix, right)
     return np.asarray(np.linalg.solve(matrix, right) if failed else solution)

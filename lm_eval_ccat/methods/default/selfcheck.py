@@ -1,11 +1,11 @@
-"""Self-check of the method "default": fields of left-out models, replayed through real selection.
+"""Self-check of the method "default": rankings of models left out of the calibration, replayed.
 
-The models are cut into groups, each with strong and weak ones; besides, unless many calibrate, the
-best fifth and the weakest fifth are left out together, because a new model may be better or worse
-than all that is known. Every group goes through the selection and the draws of a ranking on a bank
-of the others. How far its models departed from that bank, singly and in pairs, gives the prior of
-departures (`Departures`); how far the estimates then lay from the truth, with a prior fitted
-without the models in question, says whether the stated errors are true.
+The models are divided into groups, each with strong and weak ones. Unless there are many models,
+the best fifth and the weakest fifth are two more groups, because a new model may be better or worse
+than all known ones. Each group is ranked, with the real selection and draws, on a bank calibrated
+on the others. How far its models departed from that bank, singly and in pairs, gives the prior of
+departures (`Departures`). Estimates under a prior fitted without the group's models are then
+compared with the truth, which shows whether the stated errors are right.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # of items by noise
-#: Items after which a bank keeps what it would have said of models left out, and the figures.
+#: Numbers of items after which a bank keeps the estimates of models left out, and their columns.
 KEPT = (5, 10, 20, 45, 100)
 COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
 Group = tuple[Places, Places]
 LeftOut = dict[str, dict[str, list[float]]]
-Priors = dict[int, Departures]  # by the group whose models they do not know
-_NONE = -1  # no group: a prior that knows all models
-#: What squared errors after draws usually exceed stated variances by: curves are fitted on draws
-#: too, so that both err together (18 score tables, pairs after 20 to 100 items: 1.2 to 1.7).
+Priors = dict[int, Departures]  # by the group without which each was fitted
+_NONE = -1  # no group: the prior fitted on all models
+#: Usual ratio of squared errors to stated variances after draws: the curves are fitted on the draws
+#: as well, so both err together (18 score tables, pairs after 20 to 100 items: 1.2 to 1.7).
 USUAL_EXCESS = 1.4
-_LEAST_INFLATION = 1.0  # luck in a few replays is no reason to be surer
+_LEAST_INFLATION = 1.0  # luck in a few replays must not shrink errors
 
 
 class Stop(NamedTuple):
-    """A field of left-out models after some items, and the truth about it.
+    """A ranking of left-out models after some items, and the truth about it.
 
     Attributes
     ----------
@@ -76,17 +76,17 @@ class Stop(NamedTuple):
 def groups(
     mean: Floats, families: Sequence[str], whole: bool = False, names: Sequence[str] = ()
 ) -> list[Group]:
-    """Models left out together, and those of them that are replayed.
+    """Return the models to leave out together, each group with those of it to replay.
 
     Parameters
     ----------
     mean : ndarray of shape (n_models,)
     families : sequence of str
-        Of each model. Those of one are left out together, where they fill no more than a group.
+        Family of each model. A family is left out as a whole if it fits into one group.
     whole : bool, optional
-        Or where that leaves half of the models in.
+        If True, also if it is at most half of all models.
     names : sequence of str, optional
-        Of the models, where there are many: tasks of one suite then replay the same ones.
+        Names of the models, needed if there are many: tasks of one suite then replay the same ones.
     """
     mean = rounded(mean)
     order = np.argsort(-mean, kind="stable")
@@ -105,14 +105,14 @@ def groups(
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
         cut += [order[:fifth], order[-fifth:]]
     most = max(_MOST_REPLAYED // len(cut), 2)
-    if n > _MOST_REPLAYED:  # the best and the weakest would be a sixth of those replayed
+    if n > _MOST_REPLAYED:  # an even choice would make the extremes a sixth of those replayed
         some = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
         return [(g, g[np.isin(g, some)]) for g in cut]
     return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in cut]
 
 
 def some_items(n_items: int) -> Places:
-    """Items that the check is made on: all, or a sample of very many."""
+    """Return the items that the check uses: all, or a sample of very many."""
     if n_items <= _ENOUGH_ITEMS:
         return np.arange(n_items)
     return np.sort(np.random.default_rng(0).permutation(n_items)[:_ENOUGH_ITEMS])
@@ -121,32 +121,32 @@ def some_items(n_items: int) -> Places:
 def replay(
     scores: Floats, sets: list[Group], factors: int, extra: float, draws: float | None = None
 ) -> tuple[list[Stop], Departures]:
-    """Send left-out models through rankings on banks of the others.
+    """Rank left-out models on banks of the others.
 
     Parameters
     ----------
     scores : ndarray of shape (n_models, n_items)
-        On [0, 1], NaN where missing; at least 4 models, and the items of `some_items`.
+        On [0, 1], NaN where missing; at least 4 models, on the items of `some_items`.
     sets : list of (ndarray, ndarray)
-        As `groups` gives them.
+        As `groups` returns them.
     factors : int
     extra : float
-        As `fit_items` has it.
+        See `fit_items`.
     draws : float, optional
-        Share of draws, as `DefaultModel` has it.
+        Share of draws; see `DefaultModel`.
 
     Returns
     -------
     list of Stop
     Departures
-        What was used on the way: the vague prior, with the residuals' noise as found.
+        The prior used: the vague one, with the noise of residuals as found.
     """
     mean = np.nanmean(scores, axis=1)
     fields = []
     for group, (out, replayed) in enumerate(sets):
         rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
         if len(rest) < 2 or not len(replayed):
-            continue  # nearly all models are of one family: nothing is left to calibrate on
+            continue  # nearly all models are of one family: too few are left to calibrate on
         known = np.isfinite(scores[rest]).any(axis=0)
         fitted = scores[np.ix_(rest, known)]
         items = fit_items(fitted, factors, extra).items
@@ -164,7 +164,7 @@ def replay(
             for n in (c for c in CHECKPOINTS if after < c <= min(until, y.shape[1] // 2)):
                 advance(field, y, n)
                 r = _residuals(field, y)
-                one = r.shape[1] == 1  # item is left, which shows no covariance
+                one = r.shape[1] == 1  # a single item left shows no covariance
                 covariance = np.zeros((len(y),) * 2) if one else np.cov(r).reshape(len(y), -1)
                 look, centre = field.look(), field.model.departures.centre
                 at = replayed, group, len(field.sequence), look, y.mean(axis=1), r.mean(axis=1)
@@ -179,7 +179,7 @@ def replay(
 
 
 def advance(field: Field, y: Floats, n: int) -> None:
-    """Ask all models the next items of their sequence, until it has `n`."""
+    """Ask all models the items of the sequence until it has `n`."""
     sequence = field.sequence
     while len(sequence) < n:
         start = len(sequence)
@@ -193,7 +193,7 @@ def advance(field: Field, y: Floats, n: int) -> None:
 
 
 def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
-    """Scores without holes: an expected score plus one of the model's own residuals."""
+    """Fill missing scores: the expected score plus a random one of the model's own residuals."""
     missing = ~np.isfinite(y)
     if not missing.any():
         return y
@@ -210,9 +210,9 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
 
 
 def _enough(rest: Places, mean: Floats, n_items: int) -> Places:
-    """Models that a bank for the check is fitted on: all, or an even part of very many.
+    """Return the models to fit a bank for the check on: all, or an even part of very many.
 
-    The bank itself has them all; its curves are a little better than the check's, never worse.
+    The bank itself is fitted on all, so that its curves are at least as good as the check's.
     """
     most = int(np.clip(_ENOUGH_CELLS // n_items, _FEWEST_FITTED, _MOST_FITTED))
     if len(rest) <= most:
@@ -227,7 +227,7 @@ def _residuals(field: Field, y: Floats) -> Floats:
 
 
 def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
-    """Variance of residuals as the response model says and as found, for classes of items."""
+    """Return the variance of residuals by the response model and as found, by class of items."""
     out, left = [], field.sequence.left
     for m, r in zip(field.members, _residuals(field, y)):
         v = (m.posterior.kappa * m.posterior.w)[left]
@@ -237,17 +237,17 @@ def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
 
 
 def fit_departures(stops: list[Stop], known: Departures, without: Places, many: bool) -> Departures:
-    """The prior of departures by what happened to all models but some.
+    """Fit the prior of departures to the left-out models, without some of them.
 
     Parameters
     ----------
     stops : list of Stop
     known : Departures
-        Noise of residuals, and centre.
+        Supplies the noise of residuals and the centre.
     without : ndarray of int
-        Models that do not count.
+        Models not to use.
     many : bool
-        Whether `items.MANY` models calibrate.
+        Whether there are at least `items.MANY` calibration models.
     """
     single, pair, alike = [], [], []
     for s in stops:
@@ -274,20 +274,20 @@ def fit_departures(stops: list[Stop], known: Departures, without: Places, many: 
 
 
 def _key(models: Places, i: Places, j: Places) -> Places:
-    """One number for each pair of models."""
+    """Return one number for each pair of models."""
     a, b = models[i], models[j]
     return np.asarray(np.maximum(a, b) * 10**6 + np.minimum(a, b))
 
 
 class Judged(NamedTuple):
-    """Left-out models by a prior that does not know them; arrays over models and stops.
+    """Errors of left-out models under priors fitted without them; arrays over models and stops.
 
     Attributes
     ----------
     model, n, error, standard_error, df : ndarray
     pair_key, pair_n : ndarray
     pair_z2 : ndarray
-        Squared error of differences over their variance, less what Student's tails add.
+        Squared errors of differences over their variances, corrected for Student's tails.
     """
 
     model: Floats
@@ -307,7 +307,7 @@ class Judged(NamedTuple):
         ----------
         stops : list of Stop
         priors : dict of int to Departures
-            For each group one that does not know its models.
+            By group, fitted without its models.
         """
         single, pair = [], []
         for s in stops:
@@ -322,7 +322,7 @@ class Judged(NamedTuple):
     def excess(
         self, chosen: Callable[[Floats], Mask], n: int, usual: float = 1.0
     ) -> tuple[float, float]:
-        """`inflation` of single models and of pairs, at the numbers of items that are chosen."""
+        """Return `inflation` of single models and of pairs at the chosen numbers of items."""
         z2 = (self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df)
         at, pair_at = chosen(self.n), chosen(self.pair_n)
         return (
@@ -334,11 +334,11 @@ class Judged(NamedTuple):
 def departures_of(
     stops: list[Stop], known: Departures, many: bool, names: Sequence[str]
 ) -> tuple[Departures, Judged, LeftOut]:
-    """The prior of departures, and what it would have been worth to models that it does not know.
+    """Fit the prior of departures, and judge it on models that it was not fitted on.
 
-    Priors are fitted without the models of a group and judged on them: where true squared errors
-    exceed the stated ones before any draw, the prior is widened; where they still do after draws,
-    everything is.
+    For each group a prior is fitted without its models and judged on them. If squared errors exceed
+    the stated variances before any draw, the prior is widened; if they still do after draws, all
+    stated variances are.
 
     Parameters
     ----------
@@ -347,9 +347,9 @@ def departures_of(
     known : Departures
         Noise of residuals, and centre.
     many : bool
-        As `fit_departures` has it.
+        See `fit_departures`.
     names : sequence of str
-        Of all models.
+        Names of all models.
     """
     of = {s.group: s.models for s in stops}
     without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **of}
@@ -360,11 +360,11 @@ def departures_of(
     one, two = judged.excess(lambda n: n == last, n_models)
     priors = {g: replace(d, single=one * d.single, pair=two * d.pair) for g, d in priors.items()}
     judged = Judged.by(stops, priors)
-    # Models of a group share their draws, and these are most of the error now: groups count.
+    # Models of a group share their draws, which now cause most of the error: count groups.
     one, two = judged.excess(lambda n: n > last, len(of), USUAL_EXCESS)
     priors = {g: replace(d, inflation=one, inflation_of_pairs=two) for g, d in priors.items()}
-    # From three models on, of which none can be left out, the vague prior counts less and less.
-    # Pairs keep theirs: what so few models do not show is how far a family departs together.
+    # With three models, of which none can be left out, the vague prior counts fully; with more
+    # models, less and less. Pairs keep theirs: so few models do not show how a family departs.
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
     whole = priors.pop(_NONE)
     whole = replace(whole, single=np.maximum(whole.single, unknown * VAGUE.single))
@@ -378,10 +378,10 @@ def _result(s: Stop, prior: Departures) -> tuple[Look, Belief]:
 
 
 def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut:
-    """What a ranking would have said of each model left out, and how far that was from the truth.
+    """Return what a ranking would have said about each left-out model, and its error.
 
-    Of a model left out twice it is the first time: with models of all kinds, not with the best or
-    the weakest. Columns are `COLUMNS`.
+    A model left out twice counts the first time: with models of all kinds, not with the best or
+    the weakest. The columns are `COLUMNS`.
     """
     kept: LeftOut = {}
     for s in (s for s in stops if s.n in KEPT):
@@ -397,9 +397,9 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
 
 
 def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
-    """What true squared errors exceed stated variances by, each model (or pair) counted once.
+    """Return the ratio of squared errors to stated variances; each model (or pair) counts once.
 
-    ``PRIOR_DF`` cases of what is usual stand beside the `n` independent ones that were seen.
+    ``PRIOR_DF`` cases of the usual ratio are added to the `n` independent cases observed.
     """
     if not len(key):
         return 1.0
