@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.failures import Availability, Failure, Remedy, State
 from lm_eval_ccat.live.spec import FailureRule
+from lm_eval_ccat.money import ASSUMED, UNKNOWN
 
 PAUSES = st.lists(st.floats(0.01, 50.0), min_size=1, max_size=60)
 
@@ -38,7 +40,9 @@ def test_one_request_probes_and_parallel_failures_are_one_event(pauses, slots):
             assert not model.may_ask(now + 1e6)
             return
         assert model.wait(now) <= 8.0 + 1e-9
-    assert now < 100.0 + 0.5 + max(pauses) + 8.0 or model.state is not State.CLOSED
+    assert now < 100.0 + 0.5 + max(pauses) + 8.0, (
+        "the first probe that fails after the limit ends it"
+    )
 
 
 @given(st.floats(0.0, 1000.0), st.floats(1.0, 500.0))
@@ -85,6 +89,27 @@ def test_what_an_http_status_means(status: int, remedy: Remedy) -> None:
     except RuntimeError as error:
         failure = Failure(error)
         assert failure.status == status and failure.remedy is remedy
+
+
+@pytest.mark.parametrize(
+    ("error", "column"),
+    [
+        (ServerError("connection", "refused", sent=False), None),
+        (ServerError("request", "no such address"), None),
+        (ServerError("connection", "reset"), UNKNOWN),
+        (ServerError("timeout", "no answer within 5 s"), UNKNOWN),
+        (ServerError("answer", "no JSON"), ASSUMED),
+        (ServerError("answer", "an error", status=502), None),
+        (ServerError("status", "HTTP 502", status=502), UNKNOWN),
+        (ServerError("status", "HTTP 500", status=500), ASSUMED),
+        (ServerError("status", "HTTP 503", status=503), None),
+        (Answered(429), None),
+        (TimeoutError(), UNKNOWN),
+        (KeyError("choices"), ASSUMED),
+    ],
+)
+def test_what_a_failed_attempt_may_cost(error: Exception, column: str | None) -> None:
+    assert Failure(error).column == column
 
 
 def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
