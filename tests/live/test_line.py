@@ -140,19 +140,6 @@ def test_a_journal_replays_to_what_the_run_ended_with(seed: int, arrival: bool, 
     assert len({(r["model"], r["item"]) for r in tells}) == len(tells), "none is asked twice"
 
 
-def test_latencies_and_slots_change_no_result(bench: Bench) -> None:
-    results = []
-    for seed, slots in enumerate((1, 8)):
-        with CompletionsServer(bench.outputs, latency=Latencies(seed)) as server:
-            config = bench.config(
-                server.url, THREE, bank="", seed=3, max_items=40,
-                model_args={"num_concurrent": slots}, entry={"price": {"input": 1, "output": 4}},
-                metrics=["share"],
-            )  # fmt: skip
-            results.append(facts(rank(config).content))
-    assert all(result == results[0] for result in results)
-
-
 def first(seconds: float) -> Callable[..., bool]:
     """Whether less than so many seconds have passed since the first call."""
     began: list[float] = []
@@ -164,12 +151,14 @@ def first(seconds: float) -> Callable[..., bool]:
     return holds
 
 
-def spent(bench: Bench, latency: Any, mood: Any = None) -> tuple[float, dict[str, Any]]:
+def spent(
+    bench: Bench, latency: Any, mood: Any = None, slots: int = 4
+) -> tuple[float, dict[str, Any]]:
     """What the server billed, and the result, of one ranking of three models."""
     with CompletionsServer(bench.outputs, latency=latency, mood=mood) as server:
         config = bench.config(
             server.url, THREE, bank="default.bank.json", seed=1,
-            model_args={"num_concurrent": 4, "timeout": 60},
+            model_args={"num_concurrent": slots, "timeout": 60},
             entry={"price": {"item": 0.001}},
             failures={"backoff": 0.1, "max_backoff": 0.5, "outage_minutes": 0.04},
         )  # fmt: skip
@@ -181,10 +170,10 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calm, result = spent(bench, Latencies(0))
-    slow, content = spent(bench, Latencies(1, m05=20.0))
+    slow, content = spent(bench, Latencies(1, m05=20.0), slots=8)
     assert facts(content) == facts(result)
     away = trouble("status", 503, of="m05", when=first(1.0))
-    outage, content = spent(bench, Latencies(2), away)
+    outage, content = spent(bench, Latencies(2), away, slots=1)
     assert facts(content) == facts(result)
     monkeypatch.setattr(channel, "SILENCE", 2.0)
     monkeypatch.setattr(channel, "AT_FIRST", 1.0)

@@ -112,26 +112,21 @@ def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, ex
 SETTINGS = {"stop": "limits", "budget": {"items": 100}}
 
 
-def test_kills_change_nothing(bench: Bench, children: Children) -> None:
+def test_kills_change_nothing_and_repeat_only_what_was_in_flight(
+    bench: Bench, children: Children
+) -> None:
     # No budget that binds: a second request of an ask that lags would cost another item of it.
-    settings = {"stop": "limits", "max_items": 30, "ahead": 1, "bank": "default.bank.json"}
+    settings: dict[str, Any] = {
+        "stop": "limits", "max_items": 30, "bank": "default.bank.json",
+        "model_args": {"num_concurrent": 4},
+    }  # fmt: skip
     with CompletionsServer(bench.outputs) as calm:
         config = bench.config(calm.url, THREE, name="calm", **settings)
         assert main(["rank", str(config)]) in (0, 3)
     run_dir, server, done = kill_and_resume(bench, children, 2, seed=1, **settings)
     assert done
-    assert_nothing_lost_or_repeated(run_dir, server, extra=done)
-    assert comparable(run_dir) == comparable(config.with_suffix(".run"))
-
-
-def test_kills_of_a_concurrent_run_repeat_only_what_was_in_flight(
-    bench: Bench, children: Children
-) -> None:
-    run_dir, server, done = kill_and_resume(
-        bench, children, 2, 7, model_args={"num_concurrent": 4}, bank="default.bank.json",
-        **SETTINGS,
-    )  # fmt: skip
     assert_nothing_lost_or_repeated(run_dir, server, extra=done * 4 * len(THREE))
+    assert comparable(run_dir) == comparable(config.with_suffix(".run"))
 
 
 @pytest.fixture(scope="module")
