@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -74,16 +75,35 @@ def in_processes(
     pool = ProcessPoolExecutor(
         count, mp_context=context, initializer=_enter_worker, initargs=(shared,)
     )
+
+    def submit(piece: Piece) -> Future[Result]:
+        return pool.submit(_call_in_worker, work, piece)
+
     try:
-        waiting: list[Future[Result]] = []
-        for piece in pieces:
-            waiting.append(pool.submit(_call_in_worker, work, piece))
-            if len(waiting) >= 2 * count:
-                yield waiting.pop(0).result()
-        while waiting:
-            yield waiting.pop(0).result()
+        yield from _in_order(pieces, submit, Future.result, Future.cancel, 2 * count)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_order(
+    pieces: Sequence[Piece],
+    submit: Callable[[Piece], Any],
+    result: Callable[[Any], Any],
+    cancel: Callable[[Any], Any],
+    ahead: int,
+) -> Iterator[Any]:
+    """Yield the results of all pieces in order, with at most `ahead` of them submitted."""
+    waiting: deque[Any] = deque()
+    try:
+        for piece in pieces:
+            waiting.append(submit(piece))
+            if len(waiting) >= ahead:
+                yield result(waiting.popleft())
+        while waiting:
+            yield result(waiting.popleft())
+    finally:
+        for one in waiting:
+            cancel(one)
 
 
 def _usable_cores() -> int:
@@ -186,24 +206,18 @@ def _as_ray_tasks(
     place = ray.put(shared)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     ahead = _AHEAD * max(1, int(resources.get("CPU", 1)))
-    waiting: list[Any] = []
-    following = iter(pieces)
-    try:
-        while True:
-            while len(waiting) < ahead and (piece := next(following, waiting)) is not waiting:
-                waiting.append(task.remote(work, piece, place))
-            if not waiting:
-                return
-            try:
-                result = ray.get(waiting.pop(0))
-            except ray.exceptions.RayTaskError as error:
-                raise cause_of(error) from None
-            except ray.exceptions.RayError as error:
-                raise CcatError(f"a cluster task was lost: {error}") from None
-            yield result
-    finally:
-        for one in waiting:
-            ray.cancel(one)
+
+    def result(one: Any) -> Any:
+        try:
+            return ray.get(one)
+        except ray.exceptions.RayTaskError as error:
+            raise cause_of(error) from None
+        except ray.exceptions.RayError as error:
+            raise CcatError(f"a cluster task was lost: {error}") from None
+
+    yield from _in_order(
+        pieces, lambda piece: task.remote(work, piece, place), result, ray.cancel, ahead
+    )
 
 
 def cause_of(error: Any) -> BaseException:
