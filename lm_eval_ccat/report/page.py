@@ -95,7 +95,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     content = view(run, past)
     order = run.result["order"]
     place = {m: j for j, m in enumerate(run.models)}
-    shown = documents(run, run.models, None if past is None else past.expected, most_documents)
+    shown = documents(run, None if past is None else past.expected, most_documents)
     p = {pair: round(100 * p, 2) for pair, p in run.pairwise.items()}
     data = {
         "models": [visible_line(m) for m in run.models],
@@ -226,18 +226,13 @@ LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
 
 
 def documents(
-    run: StoredRun,
-    models: Sequence[str],
-    expected: Mapping[str, Floats] | None,
-    most: int | None = None,
+    run: StoredRun, expected: Mapping[str, Floats] | None, most: int | None = None
 ) -> list[dict[str, object]]:
     """Return the documents that were asked, those that weighed most in the decisions first.
 
     Parameters
     ----------
     run : StoredRun
-    models : sequence of str
-        Models in the order of the page; answers refer to them by position.
     expected : mapping of str to ndarray, optional
         Expected scores on [0, 1] in bank order, to show which answers were surprising.
     most : int, optional
@@ -248,12 +243,12 @@ def documents(
     list of dict
         JSON values with short keys: ``id``, ``p`` prompt, ``t`` target, ``s`` spread (largest less
         smallest score, [0, 1]), ``w`` share of the evidence (per cent), ``a`` answers
-        ``[model, raw, score, expected, text, left off]``.
+        ``[model, raw, score, expected, text, left off]``, with the model's place in `run.models`.
     """
     by_doc: dict[Any, list[StoredAnswer]] = {}
     for answer in run.answers:
         by_doc.setdefault(answer.doc, []).append(answer)
-    position = {m: j for j, m in enumerate(models)}
+    position = {m: j for j, m in enumerate(run.models)}
     scores = {doc: [a.score for a in answers] for doc, answers in by_doc.items()}
     spread = {doc: max(of) - min(of) for doc, of in scores.items()}
     weight = document_weights(run)

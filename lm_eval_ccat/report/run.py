@@ -320,8 +320,6 @@ class History:
     ----------
     items : list of int, length T
         Items administered to all models together.
-    cost : list of float, length T
-        What they cost.
     estimates, low, high : dict of str to list of float
         Each model's estimate and the ends of its interval, on the metric's own scale; NaN before
         its first item.
@@ -338,7 +336,6 @@ class History:
     """
 
     items: list[int] = field(default_factory=list)
-    cost: list[float] = field(default_factory=list)
     estimates: dict[str, list[float]] = field(default_factory=dict)
     low: dict[str, list[float]] = field(default_factory=dict)
     high: dict[str, list[float]] = field(default_factory=dict)
@@ -371,7 +368,6 @@ class _Watched(Book):
         """Record the ranking as it is now."""
         now, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
         past.items.append(self.seen)
-        past.cost.append(self.ranker.spent)
         past.undecided.append(sum(len(group) - 1 for group in now.ties))
         past.ties = [list(group) for group in now.ties]
         place = {model: n for n, model in enumerate(now.order, start=1)}
