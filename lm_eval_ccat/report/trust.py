@@ -115,8 +115,8 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
     if run.banks is None:
         yield (
             "Bank",
-            "The run's copy of its item bank is gone or changed, so the course of the run, the "
-            "information curve and the expected scores are left out.",
+            "The run's copy of its item bank is missing or was changed, so the course of the run, "
+            "the information curve and the expected scores are left out.",
         )
     elif run.answers and not with_course:
         yield (

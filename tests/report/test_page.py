@@ -79,7 +79,7 @@ def test_every_answer_stands_beside_what_was_expected_of_this_document(run_dir):
     run = read_run(run_dir)
     order = [*run.place]
     expected = {m: np.linspace(0.0, 1.0, len(order)) + j for j, m in enumerate(run.models)}
-    shown = documents(run, run.models, expected)
+    shown = documents(run, expected)
     assert shown
     for entry in shown:
         at = [str(doc) for doc in order].index(str(entry["id"]))
@@ -138,7 +138,7 @@ def test_what_is_missing_is_said(tmp_path):
     folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)
     (folder / "bank.json").unlink()
     seen = Reader(write_report(folder).read_text(encoding="utf-8"))
-    assert "item bank is gone or changed" in words(seen)
+    assert "item bank is missing or was changed" in words(seen)
     assert not any(a.get("id") == "information" for _, a in seen.tags)
     (folder / "result.json").unlink()
     with pytest.raises(Exception, match=r"bank\.json"):

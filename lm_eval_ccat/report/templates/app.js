@@ -85,7 +85,7 @@
     pause.hidden = false;
     pause.addEventListener("click", () => {
       paused = !paused;
-      pause.textContent = paused ? "Go on" : "Pause";
+      pause.textContent = paused ? "Resume" : "Pause";
     });
     setInterval(() => {
       const reading = document.querySelector(".docs details[open]") || $("q").value;
@@ -159,7 +159,7 @@
   const order = data.order;
   const sayPair = (i, j) => {
     const p = data.p[i][j];
-    if (p < 0) return ["not asked: both have full results", null];
+    if (p < 0) return ["not compared: both have full results", null];
     const shown = p > 99.9 ? ">99.9" : p < 0.1 ? "<0.1" : String(+p.toFixed(1));
     return [shown, data.decided[i][j] === "0"];
   };
@@ -272,7 +272,7 @@
     if (by === "id") shown.sort((x, y) => collator.compare(x.id, y.id));
     else shown = shown.map((doc) => [keys[by](doc), doc]).sort((x, y) => y[0] - x[0]).map((x) => x[1]);
     const pair = a !== null && b !== null && by === "spread"
-      ? `, those where ${data.models[a]} did best against ${data.models[b]} first` : "";
+      ? `, sorted by the lead of ${data.models[a]} over ${data.models[b]}` : "";
     $("doc-count").textContent =
       `${shown.length.toLocaleString("en")} of ${docs.length.toLocaleString("en")} documents${pair}`;
     list.replaceChildren();
@@ -357,7 +357,7 @@
       button.addEventListener("click", () => { fill(content); button.remove(); });
       box.append(button);
     }
-    if (left) box.append(el("p", { class: "note" }, `${left.toLocaleString("en")} further characters stand in the journal.`));
+    if (left) box.append(el("p", { class: "note" }, `${left.toLocaleString("en")} more characters are in the journal.`));
     return box;
   }
 
