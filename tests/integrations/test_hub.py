@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -23,83 +25,68 @@ COMMIT = "c" * 40
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as a fetch and a push of small files need."""
+    """As much of the hub as fetches and a push of small files need."""
 
-    files: dict[str, bytes] = {}  # noqa: RUF012  shared by the requests of one test
-    sets: dict[str, dict[str, bytes]] = {}  # noqa: RUF012  data sets by name, their files by path
-    asked: list[str] = []  # noqa: RUF012  paths
+    sets: ClassVar[dict[str, dict[str, bytes]]] = {}  # data sets by name, their files by path
+    asked: ClassVar[list[str]] = []  # paths
 
     def log_message(self, *args):
         pass
 
     def answer(self, status, body=b"", **headers):
+        if not isinstance(body, bytes):
+            body, headers = json.dumps(body).encode(), {"Content_Type": "application/json"}
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in {**headers, "Content_Length": str(len(body))}.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
     def do_GET(self):
         self.asked.append(self.path)
-        for name, files in self.sets.items():
-            if self.path.startswith(f"/api/datasets/{name}/revision/"):
-                siblings = [{"rfilename": path} for path in files]
-                reply = {"id": name, "sha": COMMIT, "siblings": siblings}
-                return self.answer(200, json.dumps(reply).encode(), Content_Type="application/json")
-            if self.path.startswith(f"/api/datasets/{name}/tree/"):
-                found = [
-                    {"type": "file", "path": path, "size": len(content), "oid": "0" * 40}
-                    for path, content in files.items()
-                ]
-                return self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
-            if self.path.startswith(f"/datasets/{name}/resolve/{COMMIT}/"):
-                content = files[unquote(self.path.partition(f"{COMMIT}/")[2])]
-                etag = hashlib.sha1(content).hexdigest()
-                return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
-        content = self.files.get(self.path.rsplit("/", 1)[-1])
-        if content is None or "/resolve/" not in self.path:
-            return self.answer(404, b"{}", X_Error_Code="EntryNotFound")
-        etag = hashlib.sha1(content).hexdigest()
-        return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
+        _, name, kind, path = re.fullmatch(
+            r"(/api)?/datasets/([^/]+/[^/]+)/(resolve|revision|tree)/[^/?]+/?(.*)", self.path
+        ).groups()
+        files = self.sets.get(name, {})
+        if kind == "resolve":
+            content = files.get(unquote(path))
+            if content is None:
+                return self.answer(404, b"{}", X_Error_Code="EntryNotFound")
+            etag = f'"{hashlib.sha1(content).hexdigest()}"'
+            return self.answer(200, content, ETag=etag, X_Repo_Commit=COMMIT)
+        if name not in self.sets:
+            return self.answer(404, b"{}", X_Error_Code="RepoNotFound")
+        if kind == "tree":
+            about = {"type": "file", "oid": "0" * 40}
+            return self.answer(200, [{**about, "path": p, "size": len(files[p])} for p in files])
+        siblings = [{"rfilename": path} for path in files]
+        return self.answer(200, {"id": name, "sha": COMMIT, "siblings": siblings})
 
     do_HEAD = do_GET
 
-    @property
-    def here(self):
-        return f"http://{self.headers['Host']}"
-
     def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        here = f"http://{self.headers['Host']}/datasets/o/n"
         if "/preupload/" in self.path:
-            wanted = [f["path"] for f in json.loads(body)["files"]]
-            reply = {
-                "files": [
-                    {"path": p, "uploadMode": "regular", "shouldIgnore": False} for p in wanted
-                ]
-            }
-        elif "/commit/" in self.path:
-            for line in body.decode().splitlines():
-                record = json.loads(line)
+            about = {"uploadMode": "regular", "shouldIgnore": False}
+            files = [{**about, "path": file["path"]} for file in json.loads(body)["files"]]
+            return self.answer(200, {"files": files})
+        if "/commit/" in self.path:
+            name = self.path.split("/datasets/")[1].partition("/commit/")[0]
+            for record in map(json.loads, body.splitlines()):
                 if record["key"] == "file":
-                    value = record["value"]
-                    self.files[value["path"]] = base64.b64decode(value["content"])
-            reply = {
-                "commitUrl": f"{self.here}/datasets/o/n/commit/{COMMIT}",
-                "commitOid": COMMIT,
-                "pullRequestUrl": None,
-            }
-        else:
-            reply = {"url": f"{self.here}/datasets/o/n", "warnings": [], "errors": []}
-        return self.answer(200, json.dumps(reply).encode(), Content_Type="application/json")
+                    content = base64.b64decode(record["value"]["content"])
+                    self.sets.setdefault(name, {})[record["value"]["path"]] = content
+            reply = {"commitUrl": f"{here}/commit/{COMMIT}", "commitOid": COMMIT}
+            return self.answer(200, {**reply, "pullRequestUrl": None})
+        return self.answer(200, {"url": here, "warnings": [], "errors": []})
 
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    Hub.files.clear()
     Hub.sets.clear()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
@@ -117,22 +104,21 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     bank.save(tmp_path / "b.bank.json")
     push = ["bank", "push", str(tmp_path / "b.bank.json"), "hub:o/n", "--license", "cc0-1.0"]
     monkeypatch.setattr("builtins.input", lambda prompt: "n")
-    assert main(push) == 3 and not hub.files
+    assert main(push) == 3 and not hub.sets
     assert "the names of 12 models" in capsys.readouterr().out
     assert main([*push, "--yes"]) == 0
     assert f"--bank hub:o/n@{COMMIT}" in capsys.readouterr().out
-    assert "license: cc0-1.0" in hub.files["README.md"].decode()
+    assert "license: cc0-1.0" in hub.sets["o/n"]["README.md"].decode()
     assert ItemBank.load("hub:o/n").sha256 == bank.sha256
     assert "/resolve/main/" in hub.asked[-1]
     assert ItemBank.load("hub:o/n@v1").sha256 == bank.sha256
     assert "/resolve/v1/" in hub.asked[-1]
     assert main(["bank", "show", f"hub:o/n@{COMMIT}"]) == 0
-    hub.files.clear()
     SuiteBank({"t": bank, "u": bank}).save(tmp_path / "suite")
     push[2:4] = str(tmp_path / "suite"), "hub:o/s"
     assert main([*push, "--yes"]) == 0
-    assert sorted(hub.files) == ["README.md", "suite.json", "t.toy.bank.json", "u.toy.bank.json"]
-    hub.sets["o/s"] = dict(hub.files)
+    files = ["README.md", "suite.json", "t.toy.bank.json", "u.toy.bank.json"]
+    assert sorted(hub.sets["o/s"]) == files
     assert list(SuiteBank.load("hub:o/s")) == ["t", "u"]
 
 
@@ -143,7 +129,7 @@ def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
         assert "\n" not in str(error.value)
     calibrate(example_table(), "paper").save(tmp_path / "b.bank.json")
     text = (tmp_path / "b.bank.json").read_text()
-    hub.files["bank.json"] = text.replace("m03", "m99").encode()
+    hub.sets["o/n"] = {"bank.json": text.replace("m03", "m99").encode()}
     with pytest.raises(BankError, match="does not match its checksum"):
         ItemBank.load("hub:o/n")
 
