@@ -272,6 +272,18 @@ class Grid:
     rows: Sequence[Sequence[Any]]
     notes: tuple[str, ...] = ()
 
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as texts that are safe to show."""
+        return [[visible_line(_cell(value)) for value in row] for row in self.rows]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers, which are aligned at the right."""
+        columns = ([v for v in column if v is not None] for column in zip(*self.rows))
+        found = [bool(c) and all(isinstance(v, int | float) for v in c) for c in columns]
+        return found or [False] * len(self.columns)
+
 
 class Shown:
     """Base of results that are shown as tables; a subclass returns the content in `_grid`."""
@@ -313,13 +325,12 @@ class Shown:
         **{a, b}**
         """
         grid = self._grid()
-        numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
         lines = [
             f"**{in_markdown(grid.title)}**",
             "",
             "| " + " | ".join(c.replace("_", " ") for c in grid.columns) + " |",
-            "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|",
-            *("| " + " | ".join(in_markdown(_cell(v)) for v in row) + " |" for row in grid.rows),
+            "|" + "|".join(" ---: " if right else " --- " for right in grid.numeric) + "|",
+            *("| " + " | ".join(map(in_markdown, row)) + " |" for row in grid.cells),
         ]
         if grid.notes:
             lines += ["", *(f"- {in_markdown(note)}" for note in grid.notes)]
@@ -336,13 +347,12 @@ class Shown:
         {a, b}
         """
         grid = self._grid()
-        rows = [grid.columns, *([visible_line(_cell(v)) for v in row] for row in grid.rows)]
-        numbers = [_numeric(grid, n) for n in range(len(grid.columns))]
+        rows = [grid.columns, *grid.cells]
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = [
             "  ".join(
                 cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(row, widths, numbers)
+                for cell, width, right in zip(row, widths, grid.numeric)
             ).rstrip()
             for row in rows
         ]
@@ -352,13 +362,11 @@ class Shown:
     def _repr_html_(self) -> str:
         """Return the table as HTML, for a notebook."""
         grid = self._grid()
-        numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
 
-        def row(tag: str, values: Sequence[Any]) -> str:
+        def row(tag: str, texts: Sequence[str]) -> str:
             cells = (
-                f'<{tag} style="text-align: {"right" if right else "left"}">'
-                f"{escape(visible_line(_cell(value)))}</{tag}>"
-                for value, right in zip(values, numeric)
+                f'<{tag} style="text-align: {"right" if right else "left"}">{escape(text)}</{tag}>'
+                for text, right in zip(texts, grid.numeric)
             )
             return f"<tr>{''.join(cells)}</tr>"
 
@@ -367,17 +375,12 @@ class Shown:
         return (
             f"<p><strong>{escape(visible_line(grid.title))}</strong></p>"
             f"<table><thead>{head}</thead>"
-            f"<tbody>{''.join(row('td', values) for values in grid.rows)}</tbody></table>"
+            f"<tbody>{''.join(row('td', texts) for texts in grid.cells)}</tbody></table>"
             + (f"<ul>{notes}</ul>" if notes else "")
         )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {visible_line(self._grid().title)}>"
-
-
-def _numeric(grid: Grid, column: int) -> bool:
-    values = [row[column] for row in grid.rows if row[column] is not None]
-    return bool(values) and all(isinstance(v, (int, float)) for v in values)
 
 
 def _cell(value: Any) -> str:
