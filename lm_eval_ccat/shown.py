@@ -253,7 +253,7 @@ def safe_streams(drawn: bool = False) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Grid:
+class ShownTable:
     """A table of a result.
 
     Attributes
@@ -288,7 +288,7 @@ class Grid:
 class Shown:
     """Base of results that are shown as tables; a subclass returns the content in `_grid`."""
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> ShownTable:
         raise TypeError(f"{type(self).__name__} has no table")  # pragma: no cover
 
     def to_dataframe(self) -> pandas.DataFrame:

@@ -21,7 +21,7 @@ from ..ranker.verdicts import NOT_KNOWN, WORSE
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
-from ..shown import Grid, Shown, plural
+from ..shown import Shown, ShownTable, plural
 from ..simulation.audit import Claims
 from .earlier import answers_at_hand
 from .fields import METRICS, OptionPlace
@@ -141,7 +141,7 @@ class Comparison(Shown):
         """Return costs and warnings, one sentence each."""
         return [*(columns_in_words(self.money) if self.money else ()), *self.warnings]
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> ShownTable:
         figures = (
             "baseline", "candidate", "difference", "low", "high", "p_better", "documents",
             "verdict",
@@ -152,7 +152,7 @@ class Comparison(Shown):
             for group, of_group in (("all", one.overall), *one.groups.items())
         ]
         title = f"{self.candidate} against {self.baseline}: {self.verdict}"
-        return Grid(title, ("outcome", "group", *figures), rows, tuple(self.notes))
+        return ShownTable(title, ("outcome", "group", *figures), rows, tuple(self.notes))
 
     def to_dict(self) -> Record:
         """JSON values.

@@ -25,7 +25,7 @@ from ..ranker.rows import ModelRow, PairRow
 from ..runs.book import CUT, Book, Tally
 from ..runs.directory import rebuild
 from ..runs.journal import Record
-from ..shown import Grid, Shown
+from ..shown import Shown, ShownTable
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -118,7 +118,7 @@ class Result(Shown):
     def __str__(self) -> str:
         return str(self.content["headline"])
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> ShownTable:
         grid = ranking_grid(self.content, str(self))
         return replace(grid, notes=(*grid.notes, *spent_in_words(self.content)))
 

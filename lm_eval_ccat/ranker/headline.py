@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..content import RankingContent
-from ..shown import Grid, visible_name
+from ..shown import ShownTable, visible_name
 
 #: Longest order, in characters, that serves as the headline itself.
 LINE = 72
@@ -189,7 +189,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def ranking_grid(content: RankingContent, title: str) -> Grid:
+def ranking_grid(content: RankingContent, title: str) -> ShownTable:
     """Build a table with one row per model, best first; models set aside come last.
 
     Parameters
@@ -218,4 +218,4 @@ def ranking_grid(content: RankingContent, title: str) -> Grid:
         rows = [row[:-1] for row in rows]
     stopped = content["stopped_because"] or "not finished"
     notes = (f"stopped: {stopped}", *content.get("warnings", ()), content["signature"])
-    return Grid(title, COLUMNS[: len(rows[0])] if rows else COLUMNS, rows, notes)
+    return ShownTable(title, COLUMNS[: len(rows[0])] if rows else COLUMNS, rows, notes)

@@ -12,7 +12,7 @@ import numpy as np
 from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
 from ..methods.policy import Mask
 from ..metrics.scale import Scale
-from ..shown import Grid, Shown
+from ..shown import Shown, ShownTable
 from .headline import order_in_words, ranking_grid
 from .rows import ModelRow, PairRow, place_of
 from .verdicts import WORDS, Verdicts
@@ -311,7 +311,7 @@ class Ranking(Shown):
         """
         return order_in_words(self.order, self.ties, self.separated_within_ties, self.rank_ranges)
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> ShownTable:
         return ranking_grid(self.to_dict(), self.in_words() or "no model was ranked")
 
     def content_of(self, row: ModelRow) -> ModelContent:

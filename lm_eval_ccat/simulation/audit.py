@@ -17,7 +17,7 @@ from ..content import Facts, ModelContent, PairContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
-from ..shown import Grid, Shown
+from ..shown import Shown, ShownTable
 from .folds import mean_of_seen
 from .judging import (
     Claim,
@@ -266,7 +266,7 @@ class Audit(Shown):
         """JSON values."""
         return self.content
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> ShownTable:
         claims, of = self.claims, self.content
         title = (
             f"{claims.metric} ({of['scale']}): {claims.confidence:.0%} intervals against full "
@@ -306,7 +306,7 @@ class Audit(Shown):
             f"items          {items['administered']} of {items['full']} "
             f"({items['administered'] / items['full']:.1%})",
         ]
-        return Grid(title, columns, rows, tuple(notes))
+        return ShownTable(title, columns, rows, tuple(notes))
 
 
 def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = None) -> Audit:

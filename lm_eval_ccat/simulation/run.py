@@ -15,7 +15,7 @@ from ..cluster import in_processes
 from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import MIN_MODELS
 from ..scores import ScoreTable
-from ..shown import Grid, Shown
+from ..shown import Shown, ShownTable
 from .folds import (
     Benchmark,
     Prices,
@@ -83,7 +83,7 @@ class Simulation(Shown):
     warnings: list[str]
     outcomes: list[Replay]
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> ShownTable:
         s = self.settings
         spent = "no budget"
         if s["items_per_model"] is not None:
@@ -100,7 +100,7 @@ class Simulation(Shown):
         methods = ", ".join(f"{m} {f['tau']:.2f}" for m, f in self.summary.items() if f["tau"])
         columns = [c for c in _SHOWN if any(f.get(c) is not None for f in self.summary.values())]
         rows = [[name, *(f.get(c) for c in columns)] for name, f in self.summary.items()]
-        return Grid(f"tau {methods}", ("method", *columns), rows, (*notes, *self.advice))
+        return ShownTable(f"tau {methods}", ("method", *columns), rows, (*notes, *self.advice))
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON values: ``runs``, ``summary``, sweep, advice, settings and warnings.
