@@ -202,7 +202,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/simulation/judging",
         "np.where(np.isinf(df), ndtri(p), stdtrit(finite, p))",
         "np.where(finite > 0.0, ndtri(p), stdtrit(finite, p))",
-        ("tests/simulation/test_simulate.py::test_pairs_are_covered_by_students_quantiles",),
+        ("tests/simulation/test_pieces.py::test_pairs_are_covered_by_students_quantiles",),
     ),
     Bug(
         "an error is restored without the width of its scale",
@@ -461,7 +461,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/simulation/folds",
         "share * mean_of_seen(scores[:, at], had[:, at])",
         "mean_of_seen(scores[:, at], had[:, at]) / len(self.parts)",
-        ("tests/simulation/test_suite.py::test_weights_of_ones_own_make_the_order",),
+        ("tests/simulation/test_simulate.py::test_weights_of_ones_own_make_the_order",),
     ),
     Bug(
         "strata add up with their weights, not their squares",

@@ -9,21 +9,34 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kendalltau, t, ttest_rel
+from scipy.stats import kendalltau, norm, t, ttest_rel
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import family_of
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.simulation import judging
 from lm_eval_ccat.simulation.audit import Claims, audit
 from lm_eval_ccat.simulation.folds import (
+    Benchmark,
     drawn_prices,
     hold_outs,
     item_units,
     mean_of_seen,
     prices_by_seed,
+    spending_levels,
 )
-from lm_eval_ccat.simulation.judging import bootstrap_intervals, kendall_tau, true_ties
+from lm_eval_ccat.simulation.judging import (
+    Claim,
+    Truth,
+    bootstrap_intervals,
+    items_for_tau,
+    kendall_tau,
+    quantiles,
+    replay_of,
+    summarise,
+    true_ties,
+)
 from lm_eval_ccat.simulation.methods import (
     at_random,
     discriminating_order,
@@ -60,15 +73,16 @@ def test_intervals_do_not_depend_on_how_the_resamples_are_cut(monkeypatch):
     np.testing.assert_allclose(bootstrap_intervals(scores), once, atol=1e-12)
 
 
-def test_means_leave_out_missing_scores_and_ties_are_overlaps():
+def test_means_are_of_what_was_seen_and_of_all_scores_where_nothing_was():
     scores = np.array([[0.2, np.nan, 0.4], [1.0, 0.5, 0.0]])
     assert mean_of_seen(scores, np.isfinite(scores)) == pytest.approx([0.3, 0.5])
+    first = np.array([[True, False, True], [False, False, False]])
+    assert mean_of_seen(scores, first) == pytest.approx([0.3, 0.3])
+
+
+def test_overlapping_intervals_are_ties():
     low, high = np.array([0.1, 0.3, 0.6]), np.array([0.3, 0.5, 0.7])
-    assert true_ties(low, high).tolist() == [
-        [True, True, False],
-        [True, True, False],
-        [False, False, True],
-    ]
+    assert true_ties(low, high).tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,13 +116,6 @@ def test_common_items_are_the_same_for_all_and_in_order():
     given_, spent = spend(for_all(scores, [2, 1, 3, 0]), np.array([1.0, 2.0]), np.ones(4), 7.5)
     assert given_.tolist() == [[False, True, True, True], [False, False, True, True]]
     assert spent == 3 + 1 + 3
-    assert mean_of_seen(scores, given_) == pytest.approx([0.3, 0.75])
-
-
-def test_a_model_without_scores_stands_at_the_mean():
-    scores = np.array([[0.2, 0.6], [0.9, 0.9]])
-    seen = np.array([[True, True], [False, False]])
-    assert mean_of_seen(scores, seen) == pytest.approx([0.4, 0.4])
 
 
 def test_static_order_is_by_corrected_item_total_correlation():
@@ -116,15 +123,12 @@ def test_static_order_is_by_corrected_item_total_correlation():
     scores = rng.random((9, 15)) + np.linspace(0, 2, 9)[:, None] * rng.random(15)
     scores[3, 4] = scores[0, 7] = np.nan
     scores[:, 11] = 0.5  # constant: no correlation
-    wanted = []
-    for i in range(15):
+    wanted = np.full(15, -np.inf)
+    for i in set(range(15)) - {11}:
         there = np.isfinite(scores[:, i])
         rest = np.nanmean(np.delete(scores, i, axis=1), axis=1)
-        if i == 11:
-            wanted.append(-np.inf)
-        else:
-            wanted.append(np.corrcoef(scores[there, i], rest[there])[0, 1])
-    assert discriminating_order(scores).tolist() == np.argsort(-np.array(wanted)).tolist()
+        wanted[i] = np.corrcoef(scores[there, i], rest[there])[0, 1]
+    assert discriminating_order(scores).tolist() == np.argsort(-wanted).tolist()
 
 
 def only(y, items):
@@ -145,8 +149,9 @@ def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
             mean = y[a, items].mean() - y[b, items].mean()
             assert np.sqrt(claim.variance[a, b]) == pytest.approx(mean / test.statistic * left)
             assert claim.df[a, b] == 49
-            if test.pvalue < 0.05:
-                assert claim.ahead[a, b] == np.sign(mean) == -claim.ahead[b, a]
+            p = 2.0 * t.sf(abs(test.statistic) / left, 49)
+            decided = np.sign(mean) if p < 0.05 else 0
+            assert claim.ahead[a, b] == decided == -claim.ahead[b, a]
 
 
 def test_tasks_are_strata_with_satterthwaites_degrees_of_freedom():
@@ -245,6 +250,22 @@ def test_prices_are_log_uniform_and_seeded():
     assert drawn_prices(models, 3) == drawn_prices(models, 3) != drawn_prices(models, 4)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ((None, 20, 100, "budget"), (10, 20, 40, 80)),
+        ((None, 40, 100, "budget"), (20, 40, 80)),
+        ((None, 20, 150, "fixed"), (10, 20, 50, 100)),
+        ((None, 6, 100, "budget", 2), (6, 12, 24)),
+        (((), 20, 100, "budget"), (20,)),
+        (((5, 300), 20, 100, "fixed"), (5, 20)),
+        (((5,), None, 100, "budget"), (None,)),
+    ],
+)
+def test_levels_of_spending(arguments, wanted):
+    assert spending_levels(*arguments) == wanted
+
+
 def test_sizes_of_items_by_id_and_by_array():
     items = [2, 5, 9]
     assert item_units(items, None).tolist() == [1, 1, 1]
@@ -256,14 +277,106 @@ def test_sizes_of_items_by_id_and_by_array():
         item_units(items, [1, 2])
 
 
-def test_a_model_that_was_set_aside_has_no_place_in_the_order_that_is_judged():
+SAID = {"estimate": 0.5, "standard_error": 0.1, "interval": [0.3, 0.7], "n_items": 5}
+
+
+def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place():
     scores = np.tile([[0.9], [0.2], [0.5], [0.6]], (1, 20)) + np.linspace(0, 0.05, 20)
     table = ScoreTable.from_arrays(scores, models=["aside", "c", "b", "d"], metric="my")
-    said = {"estimate": 0.5, "standard_error": 0.1, "interval": [0.3, 0.7], "n_items": 5}
-    claims = Claims(
-        "run", "t", "my", None, 0.95, 20, dict.fromkeys(table.models, said), ["c", "d", "b"]
-    )
+    pairs = {
+        ("c", "d"): {"p": 0.2, "decision": "decided"},
+        ("c", "b"): {"p": 0.8, "decision": "decided"},
+        ("d", "b"): {"p": 0.6, "decision": "open"},
+    }
+    models = dict.fromkeys(table.models, SAID)
+    claims = Claims("run", "t", "my", None, 0.95, 20, models, ["c", "d", "b"], pairs)
     judged = audit(claims, table).to_dict()
     assert judged["true_order"] == ["d", "b", "c"]
     assert judged["tau"] == pytest.approx(kendalltau([3, 2, 1], [0.2, 0.6, 0.5])[0])
-    assert set(judged["models"]) == {"aside", "b", "c", "d"}
+    assert {m: one["held"] for m, one in judged["models"].items()} == {
+        "aside": False, "c": False, "b": True, "d": True,
+    }  # fmt: skip
+    assert [(one["claim"], one["held"]) for one in judged["pairs"]] == [
+        ("d better", True), ("c better", False), ("tied", None),
+    ]  # fmt: skip
+    assert judged["decided"] == {"held": 1, "of": 2}
+    assert judged["ties"] == {"truly_tied": 0, "of": 1}
+
+
+def test_the_error_of_a_difference_is_what_its_probability_implies():
+    models = {"a": {**SAID, "estimate": 0.7}, "b": SAID}
+    pairs = {("a", "b"): {"p": norm.cdf(0.2 / 0.08), "needed": norm.cdf(3.0)}}
+    claims = Claims("run", "t", "my", None, 0.95, 20, models, ["a", "b"], pairs)
+    for pair in (("a", "b"), ("b", "a")):
+        assert claims.error_of_difference(*pair) == pytest.approx(0.08)
+        assert claims.reach(*pair) == pytest.approx(3.0)
+
+
+def test_pairs_are_covered_by_students_quantiles():
+    wanted = [t.ppf(0.95, 2), norm.ppf(0.95)]
+    assert quantiles(0.9, np.array([2.0, np.inf])) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("taus", "wanted", "items"),
+    [
+        ({10: 0.7, 40: 0.9}, 0.8, 20),
+        ({10: 0.7, 40: 0.8}, 0.9, None),
+        ({10: 0.95, 40: 0.97}, 0.9, 10),
+        # A level that reached it by luck does not count when a higher one falls below.
+        ({10: 0.92, 20: 0.85, 40: 0.95}, 0.9, 20 * 2**0.5),
+    ],
+)
+def test_items_for_a_wanted_tau(taus, wanted, items):
+    points = [{"items_per_model": n, "tau": tau} for n, tau in taus.items()]
+    assert items_for_tau(points, wanted) == (items and pytest.approx(items))
+
+
+def test_truths_of_several_tasks_weigh_as_their_means_do():
+    """Signed scores resample as the weighted mean does: their mean is the truth."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: ScoreTable.from_arrays(scale.restore(rng.random((3, n))), "xyz", scale=scale)
+        for name, n, scale in (("a", 5, Scale(0, 10, False)), ("b", 20, Scale()))
+    }
+    one, _ = Benchmark.of(tables["a"])
+    np.testing.assert_allclose(one.signed.mean(axis=1), -tables["a"].raw.mean(axis=1))
+    both, _ = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
+    truth = sum(w * x.scores.mean(axis=1) for w, x in zip((0.75, 0.25), tables.values()))
+    for found in (both.signed.mean(axis=1), Truth.of(both).means, Truth.of(both).raw):
+        np.testing.assert_allclose(found, truth)
+
+
+def test_items_of_tasks_take_turns_by_weight():
+    tables = {t: ScoreTable.from_arrays(np.eye(3, n), "xyz") for t, n in (("a", 8), ("b", 8))}
+    both, _ = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
+    order = both.interleaved([np.arange(8), np.arange(8, 16)])
+    assert (order[:8] < 8).sum() == 6 and sorted(order) == list(range(16))
+
+
+def test_pairs_are_pooled_over_runs_and_taus_over_folds():
+    truth = Truth(
+        raw=np.array([3.0, 2.0, 1.0]),
+        means=np.array([0.3, 0.2, 0.1]),
+        tied=np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=bool),
+    )
+    runs = []
+    for fold, estimates, error, ahead in (
+        (0, [0.3, 0.2, 0.1], 0.0, [0, 1, 1]),  # of the pairs ab, ac, bc
+        (0, [0.1, 0.2, 0.3], 0.1, [0, 0, -1]),
+        (1, [0.3, 0.2, 0.1], 0.1, [0, 1, 0]),
+    ):
+        signs = np.zeros((3, 3), dtype=np.int8)
+        signs[np.triu_indices(3, 1)] = ahead
+        claim = Claim(np.array(estimates), standard_errors=np.full(3, error), ahead=signs)
+        run = dict(method="x", fold=fold, seed=0, holdout=tuple("abc"), items_per_model=1.0)
+        runs.append(replay_of(truth, 0.0, claim, cost=2.0, budget=None, items=6, **run))
+    found = summarise(runs, n_items=10, confidence=0.95)["x"]
+    wanted = {
+        "runs": 3, "tau": 0.5, "tau_se": 0.5, "items": 6, "items_per_model": 2,
+        "share_of_items": 0.2, "cost": 2, "ties": 5, "true_ties": 3, "tied_share": 5 / 9,
+        "tie_precision": 3 / 5, "tie_recall": 1, "tie_f1": 6 / 8, "confident_pairs": 4,
+        "confident_accuracy": 3 / 4, "runs_with_wrong_pair": 1 / 3, "z_rms": (8 / 9) ** 0.5,
+        "rmse": (0.08 / 9) ** 0.5, "bias": 0,
+    }  # fmt: skip
+    assert {key: found[key] for key in wanted} == pytest.approx(wanted)

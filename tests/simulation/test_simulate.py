@@ -1,20 +1,24 @@
-"""`simulate` as a whole: the protocol's promises, its records and its sums."""
+"""`simulate` as a whole, on one task and on several: its protocol, its records and its sums."""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy import stats
+from scipy.special import expit
+from scipy.stats import kendalltau
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
-from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import CcatError, UsageError
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.simulation import Method
-from lm_eval_ccat.simulation.judging import items_for_tau, quantiles
+from lm_eval_ccat.simulation import Method, stage
+from lm_eval_ccat.simulation.folds import drawn_prices
 
 BASELINES = ["random", "common", "limit", "static"]
+PAIRED = ["paired", "paired_difference"]
 KEYS = [
     "method", "fold", "seed", "holdout", "tau", "items", "cost", "budget", "ties", "true_ties",
     "tie_precision", "tie_recall", "tie_f1", "confident_pairs", "confident_accuracy", "z_rms",
@@ -22,13 +26,19 @@ KEYS = [
 ]  # fmt: skip
 
 
-def made(n_models=14, n_items=150, seed=0, noise=0.15, scale=None):
+def made(n_models=14, n_items=150, seed=0, task=None, scale=None, spread=1.2):
+    """Scores of models of different skill, the same in every task."""
     rng = np.random.default_rng(seed)
-    eta = np.linspace(-1.2, 1.2, n_models)[:, None] + rng.normal(size=n_items)[None]
-    scores = np.clip(1 / (1 + np.exp(-eta)) + noise * rng.normal(size=eta.shape), 0, 1)
+    skill = np.random.default_rng(1).permutation(np.linspace(-spread, spread, n_models))
+    eta = skill[:, None] + rng.normal(size=n_items)[None]
+    scores = np.clip(expit(eta) + 0.15 * rng.normal(size=eta.shape), 0, 1)
     scale = scale or Scale()
-    names = [f"m{n:02d}" for n in rng.permutation(n_models)]
-    return ScoreTable.from_arrays(scale.restore(scores), models=names, scale=scale)
+    models = [f"m{n:02d}" for n in range(n_models)]
+    return ScoreTable.from_arrays(scale.restore(scores), models, scale=scale, task=task)
+
+
+def two_tasks(n_models=14):
+    return {t: made(n_models, n, seed=n, task=t) for t, n in (("a", 50), ("b", 90))}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +54,8 @@ def test_every_method_runs_on_every_fold_and_seed(found):
     for run in found.runs:
         assert [key for key in run if "rmse" not in key and "differences" not in key] == KEYS
         assert len(run["holdout"]) == 4 and -1 <= run["tau"] <= 1
+    sizes = ("models", "items_of_benchmark", "holdout", "calibration_models", "folds", "seeds")
+    assert [found.settings[key] for key in sizes] == [14, 150, 4, 10, 3, 2]
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -62,40 +74,36 @@ def test_the_papers_runs_are_those_of_the_ranker(found):
     table = made()
     run = next(r for r in found.runs if r["method"] == "paper" and r["fold"] == 2)
     held = table.select(run["holdout"])
-    from lm_eval_ccat.simulation.folds import drawn_prices
-
-    prices = drawn_prices(table.models, 0)
-    prices = {m: prices[m] for m in run["holdout"]}
+    drawn = drawn_prices(table.models, 0)
+    prices = {m: drawn[m] for m in run["holdout"]}
     bank = calibrate(table.without(run["holdout"]), method="paper")
-    ranker = Ranker(bank, models=prices, budget=20 * sum(prices.values()))
+    ranker = Ranker(bank, models=prices, budget=20 * sum(prices.values()), seed=2)
     while not ranker.done:
         for model, doc_id in ranker.ask():
             ranker.tell(model, doc_id, held.select([model]).scores[0, doc_id])
     ranking = ranker.result()
-    assert run["items"] == sum(map(len, ranking.items.values()))
-    assert run["cost"] == pytest.approx(sum(ranking.cost.values()))
     truth = dict(zip(held.models, held.scores.mean(axis=1)))
-    agree = undecided = right = 0
-    for i, a in enumerate(ranking.order):
-        for b in ranking.order[i + 1 :]:
-            agree += 1 if truth[a] > truth[b] else -1
-            if ranking.decisions[a, b] != "decided":
-                undecided += 1
-            else:
-                right += (ranking.pairwise[a, b] > 0.5) == (truth[a] > truth[b])
-    assert run["tau"] == pytest.approx(agree / 6)
-    assert run["ties"] == undecided and run["confident_pairs"] == 6 - undecided
-    if undecided < 6:
-        assert run["confident_accuracy"] == pytest.approx(right / (6 - undecided))
-    z = [(ranking.estimates[m] - truth[m]) / ranking.standard_errors[m] for m in held.models]
-    assert run["z_rms"] == pytest.approx(np.sqrt(np.mean(np.square(z))))
+    pairs = [(a, b) for i, a in enumerate(ranking.order) for b in ranking.order[i + 1 :]]
+    decided = [pair for pair in pairs if ranking.decisions[pair] == "decided"]
+    right = [(ranking.pairwise[a, b] > 0.5) == (truth[a] > truth[b]) for a, b in decided]
+    errors = np.array([ranking.estimates[m] - truth[m] for m in held.models])
+    stated = np.array([ranking.standard_errors[m] for m in held.models])
     inside = [lo <= truth[m] <= hi for m in held.models for lo, hi in [ranking.interval(m)]]
-    assert run["coverage"] == pytest.approx(np.mean(inside))
+    wanted = {
+        "items": sum(map(len, ranking.items.values())),
+        "cost": sum(ranking.cost.values()),
+        "tau": sum(1 if truth[a] > truth[b] else -1 for a, b in pairs) / 6,
+        "ties": 6 - len(decided),
+        "confident_pairs": len(decided),
+        "confident_accuracy": np.mean(right),
+        "rmse": np.sqrt(np.mean(errors**2)),
+        "z_rms": np.sqrt(np.mean((errors / stated) ** 2)),
+        "coverage": np.mean(inside),
+    }
+    assert decided and {key: run[key] for key in wanted} == pytest.approx(wanted)
 
 
 def test_held_out_models_do_not_touch_calibration(monkeypatch):
-    from lm_eval_ccat.simulation import stage
-
     seen = []
 
     def recording(table, **options):
@@ -105,13 +113,14 @@ def test_held_out_models_do_not_touch_calibration(monkeypatch):
 
     monkeypatch.setattr(stage, "calibrate", recording)
     table = made(scale=Scale(0, 100))
-    holdouts = [table.models[:4]]
-    simulate(table, ["paper"], holdouts=holdouts, calibration_models=6, processes=1)
     raw = table.raw.copy()
     raw[:4] = np.random.default_rng(9).uniform(0, 100, raw[:4].shape)
-    other = ScoreTable.from_arrays(raw, models=table.models, scale=table.scale)
-    simulate(other, ["paper"], holdouts=holdouts, calibration_models=6, processes=1)
-    assert seen[0] == seen[1] and not seen[0][0] & set(holdouts[0]) and len(seen[0][0]) == 6
+    how = dict(holdouts=[table.models[:4]], calibration_models=6, processes=1)
+    for scores in (table.raw, raw):
+        other = ScoreTable.from_arrays(scores, models=table.models, scale=table.scale)
+        simulate(other, ["paper"], **how)
+    (models, _), again = seen
+    assert (models, _) == again and not models & set(table.models[:4]) and len(models) == 6
 
 
 def test_missing_scores_and_configs_are_used():
@@ -120,10 +129,8 @@ def test_missing_scores_and_configs_are_used():
     both = np.vstack([table.raw, np.clip(table.raw + 0.02, 0, 1)])
     both[rng.random(both.shape) < 0.1] = np.nan
     models = [*table.models, *table.models]
-    configs = ["cold"] * len(table.models) + ["hot"] * len(table.models)
-    one = table.models[0]
-    both[[m != one for m in models], 0] = np.nan  # of item 0 where it is held out: no scores
-    holey = ScoreTable.from_arrays(both, models=models, configs=configs)
+    both[[m != models[0] for m in models], 0] = np.nan  # item 0, where the model is held out
+    holey = ScoreTable.from_arrays(both, models, configs=["cold"] * 14 + ["hot"] * 14)
     methods = ["paper", "random", "common", "fixed", "default"]
     found = simulate(holey, methods, holdouts=[table.models[:4], table.models[4:8]], processes=1)
     assert found.summary["paper"]["tau"] > 0.6
@@ -137,19 +144,6 @@ def test_more_items_are_spent_at_higher_levels_and_advice_names_them(found):
     assert "for a mean tau of 0.9" in found.advice[0] or "no method reaches" in found.advice[0]
 
 
-def test_items_for_a_wanted_tau():
-    def points(*pairs):
-        return [{"items_per_model": n, "tau": t} for n, t in pairs]
-
-    assert items_for_tau(points((10, 0.7), (40, 0.9)), 0.8) == pytest.approx(20)
-    assert items_for_tau(points((10, 0.7), (40, 0.8)), 0.9) is None
-    assert items_for_tau(points((10, 0.95), (40, 0.97)), 0.9) == 10
-    # A level that reached it by luck does not count when a higher one falls below.
-    assert items_for_tau(points((10, 0.92), (20, 0.85), (40, 0.95)), 0.9) == pytest.approx(
-        20 * 2**0.5
-    )
-
-
 def test_folds_and_seeds_draw_each_their_own():
     replayed = simulate(
         made(n_models=8), ["sample"], folds=2, seeds=2, items_per_model=15, spend="fixed",
@@ -157,11 +151,6 @@ def test_folds_and_seeds_draw_each_their_own():
     )  # fmt: skip
     drawn = {tuple(next(iter(o.items_of.values()))) for o in replayed.outcomes}
     assert len(drawn) == len(replayed.outcomes) == 4
-
-
-def test_pairs_are_covered_by_students_quantiles():
-    wanted = [stats.t.ppf(0.95, 2), stats.norm.ppf(0.95)]
-    assert quantiles(0.9, np.array([2.0, np.inf])) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
@@ -172,26 +161,30 @@ def test_pairs_are_covered_by_students_quantiles():
         ({"methods": []}, "at least one method"),
         ({"methods": [Method("f", "fixed", "paper", as_long_as="x")]}, "needs 'x' before it"),
         ({"holdout": 13, "methods": ["paper"]}, "at least 2"),
+        ({"holdout": 14, "methods": ["sample", "static"]}, "leaves 0 to calibrate on"),
         ({"holdout": 15}, "at most all"),
         ({"items_per_model": -1}, "positive number"),
+        ({"items_per_model": 2.5, "spend": "fixed"}, "whole number"),
+        ({"items_per_model": None, "spend": "fixed"}, "needs a number of items"),
         ({"seeds": 0}, "at least 1"),
         ({"confidence": 1.5}, "between 0 and 1"),
         ({"holdouts": [["m00", "who"]]}, "who"),
         ({"calibration_models": 1}, "at least 2"),
         ({"prices": {"m00": 1}}, "no positive price"),
+        ({"tested": made().without(["m04"])}, "not of the same models and items"),
+        ({"table": two_tasks(), "items_per_model": 3}, "at least 2 of each"),
+        ({"table": two_tasks(), "weights": "much"}, "neither 'documents' nor 'equal'"),
+        ({"table": two_tasks(), "weights": {"a": 1.0}}, "a positive number for each of a, b"),
     ],
 )
 def test_arguments_that_cannot_be_meant(changes, said):
-    with pytest.raises(Exception, match=said) as error:
-        simulate(made(), **{"methods": ["common"], "processes": 1, **changes})
-    assert isinstance(error.value, UsageError) or "who" in said
+    with pytest.raises(CcatError, match=said) as error:
+        simulate(**{"table": made(), "methods": ["common"], "processes": 1, **changes})
+    assert isinstance(error.value, UsageError) or {"holdouts", "tested"} & set(changes)
 
 
 def test_real_translations(shared):
     """What `--limit` reaches on real data, recomputed with pandas and scipy."""
-    import pandas as pd
-    from scipy.stats import kendalltau
-
     path = shared / "data" / "scores" / "wmt24_en-de.parquet"
     found = simulate(path, ["paper", "random", "common", "limit"], metric="bleu", folds=2)
     scores = pd.read_parquet(path)
@@ -207,49 +200,136 @@ def test_real_translations(shared):
     assert found.summary["paper"]["z_rms"] > 1  # its errors know nothing of misfit
 
 
-def test_at_fixed_numbers_every_model_has_as_many_items_whatever_it_costs():
-    table = made(n_models=10)
-    names = ["paper", "sample", "paired", "paired_difference", "common"]
+@pytest.mark.parametrize("tables", [made(n_models=10), two_tasks(10)], ids=["one", "two"])
+def test_at_fixed_numbers_every_model_has_as_many_items_whatever_it_costs(tables):
+    if isinstance(tables, dict):
+        items = [(task, d) for task, table in tables.items() for d in table.doc_ids]
+    else:
+        items = tables.doc_ids
+    stated = ["paper", "sample", *PAIRED]
     found = simulate(
-        table,
-        names,
-        spend="fixed",
-        levels=[10, 40],
-        folds=2,
-        units=dict.fromkeys(table.doc_ids, 7.0),
-        processes=1,
-    )
+        tables, [*stated, "common", "static"], spend="fixed", levels=[12, 40], folds=2,
+        weights="equal", units=dict.fromkeys(items, 7.0), processes=1,
+    )  # fmt: skip
     for method, points in found.sweep.items():
-        assert [p["items_per_model"] for p in points] == [10, 20, 40], method
-        assert [p["cost"] for p in points] == [40, 80, 160]
-    same = zip(found.sweep["paired"], found.sweep["common"])
-    assert all(a["rmse"] == pytest.approx(b["rmse"]) and a["tau"] == b["tau"] for a, b in same)
-    for method in ("paper", "sample", "paired", "paired_difference"):
+        assert [p["items_per_model"] for p in points] == [12, 20, 40], method
+        assert [p["cost"] for p in points] == [48, 80, 160]
+    for paired, common in zip(found.sweep["paired"], found.sweep["common"]):
+        assert [paired["rmse"], paired["tau"]] == pytest.approx([common["rmse"], common["tau"]])
+    for method in stated:
         last = found.sweep[method][-1]
         assert 0.3 < last["z_rms_differences"] < 3 and 0.5 < last["coverage_differences"] <= 1
-    with pytest.raises(UsageError, match="whole number"):
-        simulate(table, ["common"], spend="fixed", items_per_model=2.5)
-    with pytest.raises(UsageError, match="needs a number of items"):
-        simulate(table, ["common"], spend="fixed", items_per_model=None)
 
 
 def test_three_models_and_no_others_are_ranked_by_what_calibrates_nothing():
     table = made(n_models=3)
     found = simulate(table, ["sample", "paired", "common"], holdout=3, seeds=2, processes=1)
-    assert {tuple(sorted(r["holdout"])) for r in found.runs} == {tuple(sorted(table.models))}
+    assert {tuple(sorted(r["holdout"])) for r in found.runs} == {table.models}
     assert len(found.runs) == 6 and found.settings["calibration_models"] == 0
-    with pytest.raises(UsageError, match="leaves 0 to calibrate on"):
-        simulate(table, ["sample", "static"], holdout=3)
 
 
 def test_without_calibration_all_documents_may_be_drawn():
     """Method `sample` uses items on which no calibration model has a score."""
-    table = made(n_models=8, n_items=40)
-    raw = table.raw.copy()
+    raw = made(n_models=8, n_items=40).raw.copy()
     raw[4:, 30:] = np.nan
-    partial = ScoreTable.from_arrays(raw, models=table.models)
-    found = simulate(
-        partial, ["sample"], holdouts=[table.models[:4]], items_per_model=40, spend="fixed",
-        processes=1,
-    )  # fmt: skip
-    assert found.runs[0]["items"] == 160 and found.runs[0]["tau"] == 1.0
+    table = ScoreTable.from_arrays(raw, [f"m{n}" for n in range(8)])
+    how = dict(holdouts=[table.models[:4]], items_per_model=40, spend="fixed", processes=1)
+    [run] = simulate(table, ["sample"], **how).runs
+    assert run["items"] == 160 and run["tau"] == 1.0
+
+
+# -- several tasks --------------------------------------------------------------------------------
+
+
+def test_several_tasks_are_ranked_within_a_budget_by_their_weighted_mean():
+    tables = two_tasks()
+    units = {(t, d): 2.0 for t, x in tables.items() for d in x.doc_ids}
+    methods = ["paper", "sample", "random", "common", "static", "fixed", *PAIRED]
+    how = dict(folds=2, units=units, item_scaling=True, processes=1, weights="equal")
+    found = simulate(tables, methods, items_per_model=24, **how)
+    assert found.settings["weights"] == pytest.approx({"a": 0.5, "b": 0.5})
+    assert {run["method"] for run in found.runs} == set(methods)
+    for run in found.runs:
+        assert run["cost"] <= run["budget"] * (1 + 1e-9)
+        prices = [drawn_prices(tables["a"].models, 0)[m] for m in run["holdout"]]
+        if run["method"] == "paper":
+            assert run["budget"] == pytest.approx(24 * 2.0 * sum(prices))
+    assert found.summary["sample"]["tau"] > 0.5
+    # What is stated of the weighted mean is about as wide as what is wrong with it.
+    assert 0.3 < found.summary["sample"]["z_rms"] < 2.0
+
+
+def test_weights_of_ones_own_make_the_order():
+    """Who is best in one task is worst in the other; all items are asked."""
+    one = made(n_models=6)
+    several = {"a": one, "b": ScoreTable.from_arrays(1.0 - one.scores, one.models)}
+    best_first = tuple(one.models[i] for i in np.argsort(-one.scores.mean(axis=1)))
+    prices = dict.fromkeys(one.models, 1.0)
+    how = dict(holdout=6, folds=1, items_per_model=300, prices=prices, processes=1)
+    for share, order in ((0.9, best_first), (0.1, best_first[::-1])):
+        weights = {"a": share, "b": 1.0 - share}
+        [outcome] = simulate(several, ["common"], weights=weights, **how).outcomes
+        assert outcome.order == order and outcome.tau == 1.0
+        assert outcome.errors == pytest.approx(np.zeros(6), abs=1e-12)
+
+
+def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
+    lines = ["model,task,doc_id,metric,score"]
+    for task, table in two_tasks().items():
+        for model, row in zip(table.models, table.scores):
+            lines += [f"{model},{task},{i},acc,{x}" for i, x in enumerate(row)]
+    (tmp_path / "s.csv").write_text("\n".join(lines))
+    command = f"simulate --scores {tmp_path}/s.csv --folds 1 --task a,b --methods sample,random"
+    out = tmp_path / "o.json"
+    assert main([*command.split(), "--items_per_model", "12", "--json", str(out)]) == 0
+    assert "2 tasks, their weights: a 0.357, b 0.643" in capsys.readouterr().out
+    content = json.loads(out.read_text())
+    assert content["settings"]["tasks"] == ["a", "b"]
+    assert set(content["summary"]) == {"sample", "random"}
+
+
+# -- what the paper's experiments do beyond a plain replay ----------------------------------------
+
+SETS = [("m00", "m03", "m05", "m08")]
+
+
+def test_held_out_models_are_tested_and_judged_at_one_temperature():
+    """The warmer temperature reverses the order; calibration sees both."""
+    cold, hot = made(n_models=9, n_items=80), made(n_models=9, n_items=80, spread=-0.4)
+    configs = ["t=0"] * 9 + ["t=1"] * 9
+    both = ScoreTable.from_arrays(np.vstack([cold.raw, hot.raw]), cold.models * 2, configs=configs)
+    how = dict(holdouts=SETS, processes=1)
+    [tested] = simulate(both, ["paper"], tested=cold, **how).outcomes
+    [plain] = simulate(both, ["paper"], **how).outcomes
+    assert tested.tau == 1.0 and not np.allclose(tested.errors, plain.errors)
+    truth = cold.select(SETS[0]).scores.mean(axis=1)
+    assert np.abs(tested.errors).max() < 0.1 < np.abs(truth - 0.5).max()
+    assert calibrate(both.without(SETS[0]), "paper").provenance["rows"] == 10
+
+
+def test_the_range_of_the_held_out_models():
+    scores = made(n_models=9, n_items=80).scores.copy()
+    scores[[0, 3, 5, 8]] = held = 0.3 + 0.4 * scores[[0, 3, 5, 8]]
+    table = ScoreTable.from_arrays(scores, [f"m{n:02d}" for n in range(9)])
+    stated = {"score_range": (held.min(), held.max())}
+    peek = Method("peek", "ranker", "paper", holdout_range=True, own_budget=True)
+    same = Method("same", "ranker", "paper", rank=stated, own_budget=True)
+    own = Method("own", "ranker", "paper", own_budget=True)
+    a, b, c = simulate(table, [peek, same, own], holdouts=SETS, processes=1).outcomes
+    assert a.items_of == b.items_of and (a.errors == b.errors).all()
+    assert not (a.errors == c.errors).all()
+
+
+def test_scores_scaled_by_item_make_the_order_and_the_truth():
+    """Ends of each item are those of the calibration models; what lies beyond is cut."""
+    rng = np.random.default_rng(2)
+    scores = rng.random((9, 40)) * rng.uniform(0.02, 1, 40)
+    held, rest = scores[:4], scores[4:]
+    low, high = rest.min(axis=0), rest.max(axis=0)
+    scaled = np.clip((held - low) / (high - low), 0.0, 1.0).mean(axis=1)
+    assert (np.argsort(scaled) != np.argsort(held.mean(axis=1))).any()
+    table = ScoreTable.from_arrays(scores, [f"m{n}" for n in range(9)])
+    how = dict(holdouts=[table.models[:4]], items_per_model=400, item_scaling=True, processes=1)
+    [outcome] = simulate(table, ["common"], **how).outcomes
+    assert outcome.order == tuple(table.models[i] for i in np.argsort(-scaled))
+    assert outcome.tau == 1.0 and outcome.errors == pytest.approx(np.zeros(4), abs=1e-12)
