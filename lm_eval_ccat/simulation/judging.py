@@ -432,16 +432,13 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float |
     known = sorted((p["items_per_model"], p["tau"]) for p in points if p["tau"] is not None)
     if not known or known[-1][1] < wanted:
         return None
-    last = len(known) - 1
-    while last > 0 and known[last - 1][1] >= wanted:
-        last -= 1
-    if last == 0:
+    below = [k for k, (_, tau) in enumerate(known) if tau < wanted]
+    if not below:
         return float(known[0][0])
-    (x0, t0), (x1, t1) = known[last - 1], known[last]
-    if x0 <= 0 or x1 <= x0:
+    (x0, t0), (x1, t1) = known[below[-1] : below[-1] + 2]
+    if x0 <= 0:
         return float(x1)
-    share = (wanted - t0) / (t1 - t0)
-    return float(np.exp(np.log(x0) + share * (np.log(x1) - np.log(x0))))
+    return float(np.exp(np.interp(wanted, [t0, t1], np.log([x0, x1]))))
 
 
 def advice(
