@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 from scipy.special import ndtri
 
 from ..methods.sample.pairs import (
@@ -74,10 +75,19 @@ def forecast(plan: Plan) -> Record:
     items_most = sum(m["most_items"] for m in models.values())
     if "items" in spec.budget:
         items_most = min(items_most, max(int(spec.budget["items"]), least * len(models)))
-    if bound is not None and all_known:
-        items_most = min(items_most, _affordable(models.values(), bound))
-    total_most = _dearest(models.values(), items_most) if all_known else None
-    limits = [limit for limit in (total_most, bound) if limit is not None]
+    least_cost = most_cost = None
+    if all_known:
+        least_cost = least * each_once
+        beyond = [m["most_items"] - least for m in models.values()]
+        prices = np.sort(np.repeat([c.mean for c in expected], beyond))  # beyond the minimum
+        if bound is not None:  # the most answers come from the cheapest models
+            before = prices.cumsum() - prices
+            affordable = (before < (bound - least_cost) * (1.0 - 1e-9)) | (prices == 0.0)
+            items_most = min(items_most, least * len(models) + int(affordable.sum()))
+        # So many answers cost most if the dearest models give them.
+        dearest = prices[::-1][: items_most - least * len(models)]
+        most_cost = least_cost + float(dearest.sum())
+    limits = [limit for limit in (most_cost, bound) if limit is not None]
     hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
     return {
         "task": "+".join(plan.measured),
@@ -89,38 +99,12 @@ def forecast(plan: Plan) -> Record:
         "items_per_model_by_gap": items_by_gap(plan),
         "least_items": least * len(models),
         "most_items": items_most,
-        "least_cost": sum(m["least_cost"] for m in models.values()) if all_known else None,
+        "least_cost": least_cost,
         "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if all_known and bound is not None else None,
         "judge_cost_per_item": spec.judge.item,
         "one_at_a_time": spec.ahead == 1,
     }
-
-
-def _affordable(models: Iterable[Mapping[str, Any]], money: float) -> int:
-    """Return the most answers that a budget buys: each model's minimum, then the cheapest."""
-    answers, left = 0, money
-    for m in models:
-        answers += m["least_items"]
-        left -= m["least_cost"]
-    for m in sorted(models, key=lambda m: m["cost_per_item"]):
-        more, price = m["most_items"] - m["least_items"], m["cost_per_item"]
-        if price > 0.0:
-            more = min(more, max(math.ceil(left / price), 0))
-        answers += more
-        left -= more * price
-    return answers
-
-
-def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
-    """Return the highest cost of so many answers: each model's minimum, then the dearest."""
-    ordered = sorted(models, key=lambda m: -m["cost_per_item"])
-    left, spent = answers - sum(m["least_items"] for m in ordered), 0.0
-    for m in ordered:
-        more = min(left, m["most_items"] - m["least_items"])
-        left -= more
-        spent += (m["least_items"] + more) * m["cost_per_item"]
-    return float(spent)
 
 
 def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
