@@ -73,9 +73,14 @@ class Price:
         return cls(**{key: float(amount) for key, amount in value.items()})
 
     @property
+    def stated(self) -> dict[str, float]:
+        """The parts that are stated."""
+        return {part: amount for part, amount in vars(self).items() if amount is not None}
+
+    @property
     def known(self) -> bool:
         """Whether any part of the price is stated."""
-        return any(v is not None for v in (self.input, self.output, self.item, self.hour))
+        return bool(self.stated)
 
     @property
     def by_tokens(self) -> bool:

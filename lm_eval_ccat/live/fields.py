@@ -65,8 +65,7 @@ class Kind:
     Attributes
     ----------
     read : callable
-        ``(value, place) -> value``, checked; raises a UsageError that names the place. For a
-        list of dataclasses, the value is the list of these objects.
+        ``(value, place) -> value``, checked; raises a UsageError that names the place.
     schema : dict
         JSON schema of the values allowed in a file.
     shown : str
@@ -79,8 +78,6 @@ class Kind:
         Whether its flag takes no value.
     parts : dict of str to (str, str, Kind)
         Flags that replace the single one, if any: key, help and kind by flag.
-    of : class, optional
-        Dataclass whose options the value maps; with `many`, the value is a list of such mappings.
     """
 
     read: Callable[[Any, OptionPlace], Any]
@@ -90,7 +87,6 @@ class Kind:
     many: bool = False
     switch: bool = False
     parts: Mapping[str, tuple[str, str, Kind]] = field(default_factory=dict)
-    of: Any = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +156,7 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
     UsageError
         `values` is no mapping, a key is unknown, or a value is invalid; names the key.
     """
-    known, read = options_of(cls), {}
+    known = options_of(cls)
     if not isinstance(values, Mapping):
         keys = ", ".join(f"{name}:" for name in known)
         raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
@@ -168,26 +164,11 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
         if key not in known:
             suggestion = did_you_mean(str(key), list(known))
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
-    for name, value in values.items():
-        if value is None:
-            continue
-        kind, where = known[name].kind, place.at(name)
-        if kind.of is None:
-            read[name] = kind.read(value, where)
-            continue
-        if kind.many and not isinstance(value, list | tuple):
-            needs = "a list of entries with model: and model_args:"
-            raise UsageError(f"`{where.path}:` must be {needs}")
-        parts = [
-            part if isinstance(part, kind.of) else kind.of(**read_values(kind.of, part, at))
-            for part, at in (
-                [(one, where.at(f"[{n}]")) for n, one in enumerate(value)]
-                if kind.many
-                else [(value, where)]
-            )
-        ]
-        read[name] = kind.read(parts, where) if kind.many else parts[0]
-    return read
+    return {
+        name: known[name].kind.read(value, place.at(name))
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def schema_of(cls: Any) -> Schema:
@@ -259,6 +240,15 @@ def choice(*words: str) -> Kind:
     return Kind(read, {"enum": list(words)}, "{" + ",".join(words) + "}")
 
 
+def nested(cls: Any) -> Kind:
+    """Kind of a mapping that holds the options of a dataclass."""
+
+    def read(value: Any, place: OptionPlace) -> Any:
+        return value if isinstance(value, cls) else cls(**read_values(cls, value, place))
+
+    return Kind(read, schema_of(cls))
+
+
 def _switch(value: Any, place: OptionPlace) -> bool:
     if not isinstance(value, bool):
         raise place.refuse("true or false", value)
@@ -298,6 +288,12 @@ def pairs_of(text: str, place: OptionPlace) -> Values:
 
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
 TEXT = Kind(_text, {"type": ["string", "number"]})
+BATCH = Kind(
+    lambda value, place: value if isinstance(value, int) else TEXT.read(value, place),
+    {"type": ["integer", "string"]},
+    "N",
+    number_of,
+)
 MAPPING = Kind(_mapping, {"type": ["object", "string"]}, "A=B,C=D")
 
 
@@ -541,13 +537,7 @@ HARNESS = Kind(
             "format prompts with the models' chat templates",
             SWITCH,
         ),
-        "batch_size": ("batch_size", "as lm_eval takes it", Kind(TEXT.read, {}, "N", number_of)),
+        "batch_size": ("batch_size", "as lm_eval takes it", BATCH),
         "device": ("device", "as lm_eval takes it, such as cuda:0", TEXT),
     },
 )
-
-
-def prices_of(price: Price) -> dict[str, float]:
-    """Return the parts of a price that are stated."""
-    parts = {k: getattr(price, k) for k in ("input", "output", "item", "hour")}
-    return {key: amount for key, amount in parts.items() if amount is not None}

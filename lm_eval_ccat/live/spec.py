@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from ..methods.belief import POPULATION
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from .fields import (
     BANK,
+    BATCH,
     BUDGET,
     HARNESS,
     KNOWN,
@@ -44,16 +45,13 @@ from .fields import (
     Values,
     Weighting,
     choice,
+    nested,
     number,
     option,
     options_of,
-    prices_of,
     read_values,
-    schema_of,
     whole,
 )
-
-BATCH = Kind(TEXT.read, {"type": ["integer", "string"]}, "N")
 
 
 @dataclass(frozen=True)
@@ -79,10 +77,7 @@ class ModelSpec:
         "document), `hour` ($ per hour of measured time); the parts add up.", "rank compare",
         live=True,
     )
-    batch_size: int | str | None = option(
-        None, Kind(lambda v, p: v if isinstance(v, int) else TEXT.read(v, p), BATCH.schema), "As "
-        "lm_eval takes it.",
-    )
+    batch_size: int | str | None = option(None, BATCH, "As lm_eval takes it.")
     device: str | None = option(None, TEXT, "As lm_eval takes it.")
     concurrency: int | None = option(
         None, whole(1), "Requests at the same time. Default: set by the model type.",
@@ -145,8 +140,14 @@ class FailureRule:
     # fmt: on
 
 
-def _named(models: Sequence[ModelSpec], place: OptionPlace) -> tuple[ModelSpec, ...]:
-    """Name every model: by the last part of its path or, where that is ambiguous, its arguments."""
+MODEL = nested(ModelSpec)
+
+
+def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
+    """Read entries; name each by the last part of its path or, if ambiguous, by its arguments."""
+    if not isinstance(value, list | tuple):
+        raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
+    models = [MODEL.read(one, place.at(f"[{n}]")) for n, one in enumerate(value)]
     short = []
     for n, model in enumerate(models):
         if not (model.name or model.model):
@@ -167,8 +168,7 @@ def _named(models: Sequence[ModelSpec], place: OptionPlace) -> tuple[ModelSpec, 
     return tuple(replace(model, name=name) for model, name in zip(models, names))
 
 
-MODELS = Kind(_named, {"type": "array", "items": schema_of(ModelSpec)}, many=True, of=ModelSpec)
-FAILURES = Kind(lambda rule, _: rule, schema_of(FailureRule), of=FailureRule)
+MODELS = Kind(_models, {"type": "array", "items": MODEL.schema})
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Spec:
         Price, PRICE, "Price of judging one answer, if the metric is an LLM judge.", live=True,
     )
     failures: FailureRule = option(
-        FailureRule, FAILURES, "When to repeat a request and when to set a model aside; "
+        FailureRule, nested(FailureRule), "When to repeat a request and when to set a model aside; "
         "see below.", live=True,
     )
     accept_change: bool = option(
@@ -383,9 +383,9 @@ class Spec:
     def public(self) -> Values:
         """Return JSON values for files and comparison, without the bank, credentials masked."""
         values = asdict(self)
-        values["price"], values["judge"] = prices_of(self.price), prices_of(self.judge)
+        values["price"], values["judge"] = self.price.stated, self.judge.stated
         for entry, model in zip(values["models"], self.models):
-            entry["price"] = prices_of(model.price)
+            entry["price"] = model.price.stated
             entry["num_cpus"] = model.cpus
         # The bank is identified by its content; `fail_on_empty` is about one invocation.
         del values["bank"], values["fail_on_empty"]

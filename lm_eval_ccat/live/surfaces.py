@@ -13,9 +13,11 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import yaml
+
 from ..errors import UsageError
 from ..harness.price import Price
-from .fields import Kind, Schema, Values, number_of, options_of, prices_of, schema_of
+from .fields import Kind, Schema, Values, number_of, options_of, schema_of
 from .spec import ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.
@@ -93,7 +95,7 @@ def starter(spec: Spec) -> str:
         value: Any = getattr(spec, name) if name in changed else STARTER[name]
         key = "task" if name == "tasks" else name
         value = value[0] if name == "tasks" and len(value) == 1 else value
-        text = _yaml({key: prices_of(value) if isinstance(value, Price) else value})
+        text = _yaml({key: value.stated if isinstance(value, Price) else value})
         lines += [*_comment(known[name].help), *_comment(text, name not in changed), ""]
     parts = {n: one for n, one in options_of(ModelSpec).items() if "rank" in one.flags}
     lines += ["# Each model:"]
@@ -102,21 +104,17 @@ def starter(spec: Spec) -> str:
     entries = []
     for model in spec.models:
         shown = {name: getattr(model, name) for name in parts}
-        shown["price"] = prices_of(model.price)
+        shown["price"] = model.price.stated
         entries.append({name: value for name, value in shown.items() if value})
     return "\n".join([*lines, _yaml({"models": entries})])
 
 
 def _yaml(value: Any) -> str:
-    import yaml
-
-    plain = json.loads(json.dumps(value, default=str), parse_float=_shortest)
-    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96))
-
-
-def _shortest(text: str) -> float:
-    number = float(text)
-    return int(number) if number.is_integer() else number
+    # Written as 2, not 2.0.
+    plain = json.loads(
+        json.dumps(value, default=str), parse_float=lambda text: number_of(text.removesuffix(".0"))
+    )
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96)
 
 
 def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
