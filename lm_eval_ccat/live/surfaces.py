@@ -17,7 +17,7 @@ import yaml
 
 from ..errors import UsageError
 from ..harness.price import Price
-from .fields import Kind, Schema, Values, number_of, options_of, schema_of
+from .fields import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
 from .spec import ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.
@@ -135,6 +135,9 @@ def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
         for flag, (part, help, kind) in one.kind.parts.items():
             if command != "compare" or flag == "include_path":  # the others go into a YAML file
                 yield name, part, [flag], kind, help
+    for flag in OLD_FLAGS[command]:
+        kind = SWITCH if flag == "one_at_a_time" else number()
+        yield flag, "", [flag], kind, argparse.SUPPRESS
 
 
 def add_flags(parser: Any, command: str) -> None:
@@ -146,19 +149,15 @@ def add_flags(parser: Any, command: str) -> None:
     command : {"rank", "run", "compare"}
     """
     for name, part, flags, kind, help in _flags(command):
-        about: dict[str, object] = {"metavar": kind.shown, "type": kind.typed}
+        about: dict[str, Any] = {"metavar": kind.shown, "type": kind.typed}
         if kind.switch:
             about = {"action": "store_const", "const": True}
         elif kind.many:
             about.update(nargs="+", action="extend")
-        about |= {"dest": f"{_PREFIX}{name}.{part}", "help": help.replace("%", "%%")}
-        about["help"] = str(about["help"]).replace("`", "'")
-        parser.add_argument(*(f"--{flag}" for flag in flags), **about)
-    for flag in OLD_FLAGS[command]:
-        shape: Any = {"action": "store_const", "const": True}
-        if flag != "one_at_a_time":
-            shape = {"type": number_of}
-        parser.add_argument(f"--{flag}", dest=f"{_PREFIX}{flag}.", help=argparse.SUPPRESS, **shape)
+        about["help"] = help.replace("%", "%%").replace("`", "'")
+        parser.add_argument(
+            *(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **about
+        )
 
 
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:
@@ -170,8 +169,7 @@ def given_by_flags(args: argparse.Namespace, command: str) -> Values:
         Flags conflict, such as two kinds of budget.
     """
     options: Values = {}
-    known = [(name, part) for name, part, *_ in _flags(command)]
-    for name, part in [*known, *((flag, "") for flag in OLD_FLAGS[command])]:
+    for name, part, *_ in _flags(command):
         value = vars(args).pop(f"{_PREFIX}{name}.{part}", None)
         if value is not None and part:
             options.setdefault(name, {})[part] = value
