@@ -202,8 +202,8 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     for warning in warnings:
         log.warning("%s: %s", name, warning)
     known = known_means(spec, {name: measured}, [MODEL], {}, options.model)
-    about: dict[str, Any] = {"known": known, "warnings": tuple(warnings)}
-    return options, Plan(spec, {name: measured}, {name: session}, {}, None, {}, "items", **about)
+    plan = Plan(spec, {name: measured}, {name: session}, known=known, warnings=tuple(warnings))
+    return options, plan
 
 
 def run_tasks(

@@ -493,7 +493,7 @@ def _live(
     options = {key: value for key, value in settings.items() if value not in (None, [])}
     spec = Spec.read({**options, "models": entries})
     with Run(spec, run_dir, observer, asked=[name for name in names if name not in logs]) as run:
-        if sum(len(outcomes) for outcomes in run.plan.measured.values()) > 1:
+        if run.plan.alone is None:
             raise UsageError("live models are compared on one task and one metric")
         run.plan = replace(run.plan, rule=MarginKnown(margin / run.plan.scale.span))
         stored = _stored_models(run, logs)

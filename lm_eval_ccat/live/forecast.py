@@ -91,7 +91,7 @@ def forecast(plan: Plan) -> Record:
     hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
     return {
         "task": "+".join(plan.measured),
-        "documents": sum(len(session.doc_ids) for session in plan.sessions.values()),
+        "documents": len(plan.documents()),
         "bank": "+".join(hashes) if spec.bank else None,
         "metric": plan.label,
         "budget": dict(spec.budget),

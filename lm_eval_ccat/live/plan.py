@@ -89,10 +89,10 @@ class Plan:
     spec: Spec
     measured: dict[str, dict[str, Outcome]]
     sessions: dict[str, TaskSession]
-    prices: dict[str, float]
-    units: dict[Item, float] | None
-    forecasts: dict[str, Forecast]
-    currency: str
+    prices: dict[str, float] = field(default_factory=dict)
+    units: dict[Item, float] | None = None
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
+    currency: str = "items"
     known: dict[str, KnownMean] | None = None
     weights: dict[str, float] = field(default_factory=dict)
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -116,10 +116,14 @@ class Plan:
         return next(iter(self.outcomes.values()))
 
     @property
+    def every(self) -> list[Outcome]:
+        """All outcomes of all tasks."""
+        return [outcome for of in self.measured.values() for outcome in of.values()]
+
+    @property
     def alone(self) -> Outcome | None:
         """The only outcome, or None if there are several."""
-        outcomes = [outcome for of in self.measured.values() for outcome in of.values()]
-        return outcomes[0] if len(outcomes) == 1 else None
+        return self.every[0] if len(self.every) == 1 else None
 
     @property
     def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
@@ -148,7 +152,7 @@ class Plan:
 
     @property
     def _steering(self) -> list[Outcome]:
-        return [o for of in self.measured.values() for o in of.values() if o.weight > 0.0]
+        return [outcome for outcome in self.every if outcome.weight > 0.0]
 
     @property
     def budget(self) -> float | None:
@@ -269,12 +273,11 @@ class Plan:
 
     def facts(self) -> Record:
         """Return what a reader of the run needs to know about it, as JSON values."""
-        every = [o for of in self.measured.values() for o in of.values()]
         of_each = {
             t: {k: facts_of_outcome(o) for k, o in of.items()} for t, of in self.measured.items()
         }
         return {
-            "bank_sha256": "+".join(o.bank.sha256 for o in every),
+            "bank_sha256": "+".join(o.bank.sha256 for o in self.every),
             "task": {"name": "+".join(self.outcomes)},
             "versions": {"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
             "report": {

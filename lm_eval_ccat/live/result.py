@@ -466,7 +466,7 @@ class ProgressBar(Observer):
 
         self.plan, self.book = plan, book
         self._bar: Any = tqdm(
-            total=sum(len(session.doc_ids) for session in plan.sessions.values()),
+            total=len(plan.documents()),
             desc=f"{plan.title} (adaptive)",
             unit="doc",
             leave=True,
