@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 from scipy.stats import ttest_rel
+from scores.sample_rows import sample_row, write_run
 from worlds.bench import TASK, Bench
 from worlds.server import CompletionsServer
 
@@ -25,43 +26,28 @@ from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.report.plain import markdown
 
 SUBJECTS = ["algebra", "biology", "chemistry"]
+TWO = np.random.default_rng(0).random((2, 30))
 
 
 @pytest.fixture
 def logs(tmp_path):
-    """Logs of three models in the harness's layout, two metrics, each document of a subject."""
+    """Writes logs of a model in the harness's layout: two metrics, a subject per document."""
 
-    def write(name: str, share: float, seed: int, documents=range(300), model=None) -> Path:
-        rng, folder = np.random.default_rng(seed), tmp_path / "logs" / name
-        folder.mkdir(parents=True)
-        date, lines = "2026-01-01T10-00-00.000001", []
-        for doc_id in documents:
-            right = float(rng.random() < share - 0.1 * (doc_id % 3))
-            document = {"subject": SUBJECTS[doc_id % 3], "passage": doc_id // 10}
-            row = {"doc_id": doc_id, "doc": document, "doc_hash": f"h{doc_id}", "target": "x",
-                   "resps": [["x"]], "filtered_resps": ["x"], "filter": "none",
-                   "metrics": ["acc", "exact_match"], "acc": right,
-                   "exact_match": right}  # fmt: skip
-            lines.append(json.dumps(row) + "\n")
-        (folder / f"samples_demo_{date}.jsonl").write_text("".join(lines))
-        result = {
-            "results": {"demo": {"acc,none": 0.5, "exact_match,none": 0.5}},
-            "n-samples": {"demo": {"original": len(lines), "effective": len(lines)}},
-            "config": {"limit": None}, "model_name": model or name,
-        }  # fmt: skip
-        (folder / f"results_{date}.json").write_text(json.dumps(result))
-        return folder
+    def write(place: str, share: float, seed: int, documents=range(300), model="m") -> str:
+        rng, rows = np.random.default_rng(seed), []
+        for k in documents:
+            right = float(rng.random() < share - 0.1 * (k % 3))
+            doc = {"subject": SUBJECTS[k % 3], "passage": k // 10}
+            rows.append(sample_row(k, {"acc": right, "exact_match": right}, doc=doc))
+        write_run(tmp_path / "logs", place, rows, model_name=model or place)
+        return str(tmp_path / "logs" / place)
 
     return write
 
 
-def test_clusters_are_compared_by_students_t_of_as_many_as_there_are() -> None:
-    rng, of = np.random.default_rng(5), np.repeat(np.arange(6), 5)
-    d = rng.normal(0.1, 0.1, 6)[of] + rng.normal(0.0, 0.02, 30)
-    found = compare_scores(np.full(30, 0.4), 0.4 + d, clusters=of)
-    sums = np.bincount(of, d - d.mean())
-    half = stdtrit(5, 0.975) * np.sqrt((sums**2).sum() / 30**2 * 6 / 5)
-    assert found.high - found.difference == pytest.approx(half)
+def pair(rows, **about) -> list[ScoreTable]:
+    """A table for each of two models."""
+    return [ScoreTable.from_arrays([row], [name], **about) for row, name in zip(rows, "ab")]
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 0.3), st.sampled_from([True, False]))
@@ -79,6 +65,15 @@ def test_it_is_the_paired_t_test_with_a_margin(seed, margin, higher):
     assert (found.p_better > 0.5) == ((found.difference > 0) == higher)
     swapped = compare_scores(b, a, margin=margin, higher_is_better=higher)
     assert swapped.difference == pytest.approx(-found.difference)
+
+
+def test_clusters_are_compared_by_students_t_of_as_many_as_there_are() -> None:
+    rng, of = np.random.default_rng(5), np.repeat(np.arange(6), 5)
+    d = rng.normal(0.1, 0.1, 6)[of] + rng.normal(0.0, 0.02, 30)
+    found = compare_scores(np.full(30, 0.4), 0.4 + d, clusters=of)
+    sums = np.bincount(of, d - d.mean())
+    half = stdtrit(5, 0.975) * np.sqrt((sums**2).sum() / 30**2 * 6 / 5)
+    assert found.high - found.difference == pytest.approx(half)
 
 
 def test_more_documents_of_the_same_kind_decide():
@@ -102,6 +97,24 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert one_way.low < 0.1 < one_way.high  # nothing varies in three documents
 
 
+def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
+    found = compare(*pair(TWO))
+    y, n = np.random.default_rng(1).random(40), np.arange(40)
+    of = {
+        "better": compare_scores(y, y + 0.1), "worse": compare_scores(y, y - 0.1),
+        "equivalent": compare_scores(y, y), "not known": compare_scores(y, y + (-1.0) ** n),
+    }  # fmt: skip
+    assert [one.verdict for one in of.values()] == list(of)
+    for verdicts, whole, code in (
+        (["better", "not known", "worse"], "worse", 5), (["better", "not known"], "not known", 3),
+        (["better", "equivalent"], "not worse", 0), (["better"], "better", 0),
+    ):  # fmt: skip
+        outcomes = [replace(found.outcomes[0], overall=of[verdict]) for verdict in verdicts]
+        outcomes.append(replace(outcomes[0], overall=of["worse"], decisive=False))
+        joined = replace(found, outcomes=outcomes)
+        assert (joined.verdict, joined.exit_code) == (whole, code)
+
+
 @pytest.mark.parametrize(
     ("share", "margin", "code", "said"),
     [
@@ -111,39 +124,36 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     ],
 )
 def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, said):
-    a, b = logs("base", 0.6, 1), logs("cand", share, 2)
-    assert main(["compare", str(a), str(b), "--metric", "acc", "--margin", str(margin)]) == code
+    a, b = logs("base", 0.6, 1, model=""), logs("cand", share, 2, model="")
+    assert main(["compare", a, b, "--metric", "acc", "--margin", str(margin)]) == code
     line, other = capsys.readouterr().out.splitlines()
     assert said in line and "300 documents" in line
     assert ("more would decide" in line) == (code == 3)
     better = "better" if share > 0.6 else "worse"
     assert f"full runs of these 300 documents: cand is {better} than base" in other
     narrow = compare(a, b, "acc", margin, question="benchmark")
-    assert (
-        narrow.verdict == better and narrow.outcomes[0].beside.low < narrow.outcomes[0].overall.low
-    )
+    [one] = narrow.outcomes
+    assert narrow.verdict == better and one.beside.low < one.overall.low
 
 
 def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_reported(logs, capsys):
-    a, b = logs("v1/same", 0.9, 1, model="same"), logs("v2/same", 0.3, 2, model="same")
-    assert main(["compare", str(a), str(b), "--metric", "exact_match", "acc=0"]) == 5
+    a, b = logs("v1/same", 0.9, 1), logs("v2/same", 0.3, 2)
+    assert main(["compare", a, b, "--metric", "exact_match", "acc=0"]) == 5
     out = capsys.readouterr().out
     assert "acc (reported): v2 is worse than v1" in out and "exact_match: v2" in out
-    empty = a.parent / "empty"
+    empty = Path(a).parent / "empty"
     empty.mkdir()
-    assert main(["compare", str(a), str(empty)]) == 1
+    assert main(["compare", a, str(empty)]) == 1
     assert "candidate holds no results; its run failed or has not" in capsys.readouterr().err
 
 
 def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
-    a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, documents=range(30, 330))
-    out = tmp_path / "x" / "c.json"
-    code = main(
-        ["compare", str(a), str(b), "--by", "subject", "--cluster", "passage", "--json", str(out)]
-    )
-    said = capsys.readouterr()
-    found = json.loads(out.read_text())
-    assert code == 0 and [o["metric"] for o in found["outcomes"]] == ["acc", "exact_match"]
+    a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, range(30, 330))
+    out, report = tmp_path / "x" / "c.json", tmp_path / "r.xml"
+    fields = ["--by", "subject", "--cluster", "passage"]
+    assert main(["compare", a, b, *fields, "--json", str(out)]) == 0
+    said, found = capsys.readouterr(), json.loads(out.read_text())
+    assert [o["metric"] for o in found["outcomes"]] == ["acc", "exact_match"]
     first = found["outcomes"][0]
     assert list(first["groups"]) == SUBJECTS
     assert first["documents"] == 270 == sum(g["documents"] for g in first["groups"].values())
@@ -151,27 +161,24 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
     assert "60 scores left out: the other side has none" in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
     # A group that is worse is shown, and fails nothing.
-    report = tmp_path / "r.xml"
-    assert main(["compare", str(b), str(a), "--by", "subject", "-o", str(report)]) == 5
+    assert main(["compare", b, a, "--by", "subject", "-o", str(report)]) == 5
     suite = ElementTree.parse(report).getroot()
     assert suite.attrib["tests"] == "8" and suite.attrib["failures"] == "2"
 
 
-def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path, monkeypatch):
-    logs("baseline", 0.6, 1), logs("candidate", 0.4, 2)
-    monkeypatch.chdir(tmp_path)
-    command = "compare logs/baseline logs/candidate --metric exact_match --margin 0.01".split()
-    assert main([*command, "-o", "comment.md", "-o", "compare.xml"]) == 5
-    comment = (tmp_path / "comment.md").read_text()
-    title, _, head, _, row, *_ = comment.splitlines()
+def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path):
+    a, b = logs("baseline", 0.6, 1, model=""), logs("candidate", 0.4, 2, model="")
+    comment, report = tmp_path / "comment.md", tmp_path / "compare.xml"
+    command = ["compare", a, b, "--metric", "exact_match", "--margin", "0.01"]
+    assert main([*command, "-o", str(comment), "-o", str(report)]) == 5
+    title, _, head, _, row, *_ = comment.read_text().splitlines()
     assert title == "### candidate against baseline: **worse**"
     assert head.split(" | ")[3:6] == ["difference", "interval", "P(better)"]
     name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
     assert (name, better, documents, verdict) == ("demo/exact\\_match", "<0.1%", "300", "worse")
     assert re.fullmatch(r"-0\.\d+", difference)
     assert re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
-    report = ElementTree.parse(tmp_path / "compare.xml").getroot()
-    assert report.attrib["failures"] == "1" and report.find("testcase/failure") is not None
+    assert ElementTree.parse(report).getroot().find("testcase/failure") is not None
 
 
 @pytest.mark.parametrize(
@@ -184,10 +191,9 @@ def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path, monkeypatch):
     ],
 )
 def test_no_name_is_markup_in_a_comment(name, shown):
-    y = np.random.default_rng(0).random((2, 40))
     one, other = (
-        ScoreTable.from_arrays(y[n : n + 1], [model], task=name, metric="m")
-        for n, model in enumerate((name, "b"))
+        ScoreTable.from_arrays([row], [model], task=name, metric="m")
+        for row, model in zip(TWO, (name, "b"))
     )
     comment = markdown(replace(compare(one, other), warnings=[f"{name} is slow"]))
     assert name not in comment and comment.count(shown) == 5
@@ -196,13 +202,9 @@ def test_no_name_is_markup_in_a_comment(name, shown):
 
 
 def test_one_table_of_two_models_repeats_averaged_lower_is_better():
-    rng = np.random.default_rng(5)
-    base = rng.uniform(0.2, 0.8, 80)
-    raw = np.stack([base, base + 0.1, base + 0.14])
-    table = ScoreTable.from_arrays(
-        100 * raw, models=["a", "b", "b"], configs=["", "t0", "t1"],
-        scale=Scale(0, 100, higher_is_better=False),
-    )  # fmt: skip
+    base, scale = np.random.default_rng(5).uniform(20, 80, 80), Scale(0, 100, False)
+    raw = [base, base + 10, base + 14]
+    table = ScoreTable.from_arrays(raw, ["a", "b", "b"], configs=["", "t0", "t1"], scale=scale)
     found = compare(table, table, models=("a", "b"), margin=5)
     [one] = found.outcomes
     assert one.overall.difference == pytest.approx(12) and one.overall.documents == 80
@@ -214,26 +216,20 @@ def test_one_table_of_two_models_repeats_averaged_lower_is_better():
 
 
 def test_documents_that_changed_are_left_out():
-    y = np.random.default_rng(0).random((2, 10))
-    one = ScoreTable.from_arrays(y[:1], models=["a"], doc_hashes=[f"h{k}" for k in range(10)])
-    other = ScoreTable.from_arrays(
-        y[1:], models=["b"], doc_hashes=[f"h{k if k else 'new'}" for k in range(10)]
+    (one, _), (_, other) = (
+        pair(TWO, doc_hashes=[first, *(f"h{k}" for k in range(1, 30))]) for first in ("old", "new")
     )
     found = compare(one, other)
-    assert found.outcomes[0].overall.documents == 9
+    assert found.outcomes[0].overall.documents == 29
     assert "1 document left out: the same doc_id" in found.warnings[0]
 
 
 def test_another_judge_is_refused_and_its_temperature_told():
-    y = np.random.default_rng(0).random((2, 10))
-
     def table(n, judge, temperature=0.0):
-        scorer = {"judge_score": {"judges": [{"model": judge, "temperature": temperature}]}}
-        scores, models = 1 + 9 * y[n : n + 1], [f"m{n}"]
-        return ScoreTable.from_arrays(
-            scores, models=models, metric="judge_score", scale=Scale(1, 10),
-            settings={"scorer": scorer},
-        )  # fmt: skip
+        judges = [{"model": judge, "temperature": temperature}]
+        about = {"metric": "judge_score", "scale": Scale(1, 10)}
+        settings = {"scorer": {"judge_score": {"judges": judges}}}
+        return pair(1 + 9 * TWO, **about, settings=settings)[n]
 
     assert not any("judges" in w for w in compare(table(0, "a"), table(1, "a")).warnings)
     with pytest.raises(UsageError, match=r"judges is .*'b'.*, the baseline has .*'a'.*one scorer"):
@@ -252,19 +248,8 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     while not ranker.done:
         for model, item in ranker.ask():
             ranker.tell(model, item, y[int(model[1]), item])
-    r = ranker.result()
-    content = {
-        "confidence": 0.95, "items_of_benchmark": 200, "order": r.order, "key": "acc,none",
-        "models": {
-            m: {
-                "estimate": r.estimates[m], "standard_error": r.standard_errors[m],
-                "interval": r.interval(m), "n_items": len(r.items[m]),
-            }
-            for m in r.order
-        },
-        "pairwise": [{"a": a, "b": b, "p": p} for (a, b), p in r.pairwise.items()],
-    }  # fmt: skip
-    path = tmp_path / "run" / "result.json"
+    r, path = ranker.result(), tmp_path / "run" / "result.json"
+    content = {"key": "acc,none", **r.to_dict()}
     path.parent.mkdir()
     path.write_text(json.dumps(content))
     one_run = compare(path.parent, path, models=("m2", "m8"))
@@ -278,38 +263,34 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     # What the ranking's rule, valid at every look, left open is not decided by one look at it.
     content["pairwise"] = [{**pair, "decision": "open"} for pair in content["pairwise"]]
     path.write_text(json.dumps(content))
-    assert compare(path, path, models=("m2", "m8")).verdict == "not known"
-    assert compare(path, path, models=("m8", "m2")).verdict == "not known"
+    for models in (("m2", "m8"), ("m8", "m2")):
+        assert compare(path, path, models=models).verdict == "not known"
 
 
 def test_groups_by_fields_of_ones_own():
-    y = np.random.default_rng(0).random((2, 30))
-    table = ScoreTable.from_arrays(y, models=["a", "b"])
     items = {k: {"level": "easy" if k < 12 else "hard"} for k in range(30)}
-    found = compare(table, table, models=("a", "b"), by="level", items=items)
-    groups = found.outcomes[0].groups
+    groups = compare(*pair(TWO), by="level", items=items).outcomes[0].groups
     assert {name: d.documents for name, d in groups.items()} == {"easy": 12, "hard": 18}
-    assert groups["easy"].difference == pytest.approx((y[1] - y[0])[:12].mean())
+    assert groups["easy"].difference == pytest.approx((TWO[1] - TWO[0])[:12].mean())
     with pytest.raises(UsageError, match="no document has a field 'topic'"):
-        compare(table, table, models=("a", "b"), by="topic", items=items)
+        compare(*pair(TWO), by="topic", items=items)
 
 
 def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
     bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    out, tasks = tmp_path / "out", str(tmp_path / "tasks")
+    out, errors = tmp_path / "out", []
     for name in ("m01", "m11"):
         arguments = f"model={name},base_url={server.url},tokenizer_backend=none"
         main(["run", "--model", "local-completions", "--model_args", arguments, "--tasks", TASK,
-              "--include_path", tasks, "--adaptive", "--max_items", "40", "--log_samples",
-              "--output_path", str(out / name)])  # fmt: skip
+              "--include_path", str(tmp_path / "tasks"), "--adaptive", "--max_items", "40",
+              "--log_samples", "--output_path", str(out / name)])  # fmt: skip
     capsys.readouterr()
     assert main(["compare", str(out / "m01"), str(out / "m11"), "--json"]) == 0
     said = capsys.readouterr()
     [one] = json.loads(said.out)["outcomes"]
     assert said.err.count("holds adaptive runs: their estimates of the full benchmark") == 2
     assert (one["metric"], one["documents"], one["verdict"]) == ("share", 40, "better")
-    errors = []
     for name, estimate in (("m01", one["baseline"]), ("m11", one["candidate"])):
         [file] = (out / name).rglob("results_*.json")
         block = json.loads(file.read_text())["adaptive"][TASK]
