@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,24 +21,9 @@ from lm_eval_ccat.runs.directory import rebuild
 from lm_eval_ccat.runs.journal import JournalFile
 
 FOUR = ["m01", "m05", "m07", "m11"]
-#: The command line in a Python that lacks a package: its name, then the arguments.
-WITHOUT = """
-import sys
-from importlib.machinery import PathFinder
-
-package = sys.argv.pop(1)
-
-class Without(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        lacks = name.split(".")[0] == package
-        return None if lacks else super().find_spec(name, path, target)
-
-sys.meta_path[sys.meta_path.index(PathFinder)] = Without
-from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
+#: Ten first items of each of two models cost 20 items, or 10 dollars.
+FIRST = {"bank": "default.bank.json", "entry": {"price": {"item": 0.5}}}
+BY_TOKENS = {"input": 1.0, "output": 4.0}
 
 
 def assert_confident_pairs_right(content: dict, truth: dict[str, float]) -> None:
@@ -66,7 +50,7 @@ def finished(shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> F
     bench = replace(shared_bench, folder=folder)
     out = io.StringIO()
     with CompletionsServer(bench.outputs) as server, contextlib.redirect_stdout(out):
-        config = bench.config(server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}})
+        config = bench.config(server.url, FOUR, entry={"price": BY_TOKENS})
         assert main(["rank", str(config)]) == 0
     return Finished(config.with_suffix(".run"), content_of(config), out.getvalue(), server)
 
@@ -138,7 +122,7 @@ def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
          ["Together 40 to 100 items, $15.00 to $30.00."]),
         ({"bank": None}, [{}] * 4, ["metric share, no bank: random documents."]),
         # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
-        ({"budget": {"usd": 0.01}}, [{"input": 1.0, "output": 4.0}] * 4,
+        ({"budget": {"usd": 0.01}}, [BY_TOKENS] * 4,
          ["Together 40 to ", "Nothing was asked", "Requests in flight at the end", "$0.00",
           "how far apart two neighbours are", "0.1 of share: "]),
     ],
@@ -173,20 +157,29 @@ def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
         ({"save_bank": "x.json"}, 1, "save_bank needs one of method 'default' that keeps them"),
         ({"bank": None, "strata": "x"}, 2, "no field 'x'; they have: id, numbers"),
         ({"WORLD_SIZE": "2"}, 1, "start `rank` once"),
+        ({"metrics": ["bleu"]}, 2, "there is no bank of metric bleu"),
+        ({"budget": {"items": 19}, **FIRST}, 2, "give at least {items: 20}"),
+        ({"budget": {"usd": 9.0}, **FIRST}, 2, "give at least {usd: 10}"),
+        ({"without": "aiohttp"}, 1, "pip install 'lm-eval-ccat[api]'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_refused_before_anything_is_asked(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch, change: dict, code: int, message: str,
 ) -> None:  # fmt: skip
-    change = dict(change)
+    change, mine = dict(change), bench.folder / "mine"
     if "WORLD_SIZE" in change:
         monkeypatch.setenv("WORLD_SIZE", change.pop("WORLD_SIZE"))
+    if "without" in change:
+        monkeypatch.setitem(sys.modules, change.pop("without"), None)  # as if not installed
     config = bench.config(server.url, ["m01", "m11"], **change)
     assert main(["rank", str(config)]) == code
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
-    assert not server.asked
-    assert code == 1 or not (config.with_suffix(".run") / "journal.jsonl").exists()
+    begun = "memory" in change  # the one refusal that needs the models
+    assert not server.asked and config.with_suffix(".run").exists() == begun
+    mine.mkdir()  # somebody's own folder stays
+    assert main(["rank", str(config), "--run_dir", str(mine)]) == code
+    assert (mine / "journal.jsonl").exists() == begun
 
 
 def test_flags_override_the_file_setting_by_setting(
@@ -207,24 +200,11 @@ def test_flags_override_the_file_setting_by_setting(
     assert "--task cannot be combined with" in capsys.readouterr().err
 
 
-def test_a_start_that_fails_leaves_no_folder(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(server.url, ["m01", "m11"], metrics=["bleu"])
-    folder = config.with_suffix(".run")
-    assert main(["rank", str(config)]) != 0
-    assert not folder.exists() and not server.asked
-    folder.mkdir()  # somebody's own
-    assert main(["rank", str(config)]) != 0
-    assert folder.exists()
-
-
 def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:
     with CompletionsServer(bench.outputs, usage=False) as server:
-        price = {"price": {"input": 1.0, "output": 4.0}}
-        content = bench.ranked(server, ["m01", "m11"], entry=price)
+        content = bench.ranked(server, ["m01", "m11"], entry={"price": BY_TOKENS})
     tokens = content["models"]["m01"]["tokens"]
     assert tokens["estimated"] and tokens["counted_by"] == ["estimate"]
     assert "~ marks costs estimated" in capsys.readouterr().out
@@ -234,38 +214,21 @@ def test_the_response_cache_is_one_file_per_model(bench: Bench, server: Completi
     harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
     counts = []
     for name in ("first", "second"):
-        config = bench.config(server.url, ["m01", "m11"], name=name, ahead=1, harness=harness)
-        assert main(["rank", str(config)]) == 0
+        bench.ranked(server, ["m01", "m11"], name=name, ahead=1, harness=harness)
         counts.append(sum(server.asked.values()))
     assert counts[0] == counts[1] > 0
     found = sorted(p.name for p in (bench.folder / "cached").iterdir())
     assert found == ["answers_m01.db", "answers_m11.db"]
 
 
-def test_a_model_type_without_its_package_costs_no_call(
-    bench: Bench, server: CompletionsServer
-) -> None:
-    config = bench.config(server.url, ["m01", "m11"])
-    content = yaml.safe_load(config.read_text())
-    content["models"][1]["model"] = "hf"
-    config.write_text(yaml.safe_dump(content))
-    command = [sys.executable, "-c", WITHOUT, "torch", "rank", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
-    said = done.stderr.strip().splitlines()[-1]
-    assert "torch" in said and "pip install 'lm-eval-ccat[hf]'" in said
-    assert not server.asked
-    assert not (config.with_suffix(".run") / "journal.jsonl").exists()
-
-
+@pytest.mark.parametrize("by_path", [True, False])
 def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
-    bench: Bench, server: CompletionsServer
+    bench: Bench, server: CompletionsServer, by_path: bool
 ) -> None:
-    beside = {"harness": {"include_path": "."}}
-    by_path = {"harness": {}, "task": str(bench.folder / "tasks" / f"{TASK}.yaml")}
-    for settings in (beside, by_path):
-        config = bench.config(server.url, ["m01", "m11"], **settings)
-        assert main(["rank", str(config), "--dry_run"]) == 0
+    task = {"harness": {}, "task": str(bench.folder / "tasks" / f"{TASK}.yaml")}
+    settings = task if by_path else {"harness": {"include_path": "."}}
+    config = bench.config(server.url, ["m01", "m11"], **settings)
+    assert main(["rank", str(config), "--dry_run"]) == 0
 
 
 def test_new_models_find_their_place_among_known_ones(
@@ -291,17 +254,10 @@ def test_new_models_find_their_place_among_known_ones(
     assert main(["rank", str(config.with_suffix(".run")), "--json"]) in (0, 3)
 
 
-def test_a_budget_below_the_first_items_is_refused_with_the_least(
+def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
-    settings: dict = {"bank": "default.bank.json", "entry": {"price": {"item": 0.5}}}
-    for budget, least in (({"items": 19}, "{items: 20}"), ({"usd": 9.0}, "{usd: 10}")):
-        config = bench.config(server.url, ["m05", "m07"], budget=budget, **settings)
-        assert main(["rank", str(config)]) == 2
-        assert f"give at least {least}" in capsys.readouterr().err
-    assert not server.asked
-    config = bench.config(server.url, ["m05", "m07"], budget={"items": 19})  # the method paper
-    assert main(["rank", str(config)]) in (0, 3)
+    bench.ranked(server, ["m05", "m07"], budget={"items": 19})
     assert "its first 10 items whatever the budget is" in capsys.readouterr().err
 
 
@@ -317,7 +273,7 @@ def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(
         replace(known, raw=raw, task=name).write(bench.folder / f"{name}.parquet")
     own = known.select([m for m in known.models if m not in FOUR][:2])
     replace(own, task=TASK).write(bench.folder / "own.parquet")
-    config = bench.config(server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}})
+    config = bench.config(server.url, FOUR, entry={"price": BY_TOKENS})
     content = yaml.safe_load(config.read_text())
     content["bank"] = {"borrow": [f"{name}.parquet" for name in donors], "scores": "own.parquet"}
     config.write_text(yaml.safe_dump(content))

@@ -120,17 +120,11 @@ def test_what_a_journal_holds_is_read_back_by_any_later_version() -> None:
         spec, models=tuple(dataclasses.replace(m, num_cpus=m.cpus) for m in spec.models)
     )
     of_0_1 = {
-        "task": "t", "confidence": 0.95, "budget": {}, "warmup": 10, "max_items": None, "seed": 0,
-        "information": "first", "familywise": False, "stop_when_decided": True, "audit": 0.0,
-        "exposure": 1, "known": None, "options": {}, "target_se": None, "one_at_a_time": False,
-        "memory": None, "judge": {"input": None, "output": None, "item": None, "hour": None},
-        "failures": {"attempts": 4, "backoff": 1.0, "max_backoff": 30.0, "in_a_row": 3,
-                     "share": 0.5},
-        "lease": 600.0, "harness": {},
+        "task": "t", "budget": {}, "max_items": None, "information": "first", "known": None,
+        "stop_when_decided": True, "target_se": None, "one_at_a_time": False, "lease": 600.0,
+        "judge": {"input": None, "item": None}, "failures": {"attempts": 4}, "harness": {},
         "models": [
-            {**m, "model_args": {}, "price": {"input": None, "item": 1.0}, "batch_size": None,
-             "device": None, "concurrency": None, "memory": None, "num_gpus": 0.0,
-             "num_cpus": 1.0}
+            {**m, "model_args": {}, "price": {"input": None, "item": 1.0}, "batch_size": None}
             for m in TWO
         ],
     }  # fmt: skip
@@ -154,6 +148,13 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def test_open_ends_do_not_count() -> None:
+    assert Spec.read({"confidence": 0.99, "audit": 0.9}).audit == 0.9
+    for wrong in ({"confidence": 1.0}, {"confidence": 0.5}, {"memory": 0}, {"audit": 0.95}):
+        with pytest.raises(UsageError, match=f"`{next(iter(wrong))}` must be a number"):
+            Spec.read(wrong)
 
 
 @given(st.dictionaries(st.sampled_from([*options_of(Spec), "task", "x"]), JSON))
