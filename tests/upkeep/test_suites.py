@@ -11,9 +11,10 @@ import pytest
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.upkeep import tables
-from lm_eval_ccat.upkeep.words import page_of, reveals
+from lm_eval_ccat.upkeep.words import page_of, report, reveals
 
 TABLE = example_table()
 TASKS = ("suite_a", "suite_b", "suite_c")
@@ -118,6 +119,14 @@ def test_a_model_without_scores_is_named_even_where_the_bank_names_none(tmp_path
     assert main([*line, "-o", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert said.count("models without a usable score are left out: gone") == (1 if file else 2)
+
+
+def test_the_report_gives_models_the_means_that_a_ranking_estimates():
+    raw = 3 * (1 - TABLE.raw)
+    table = ScoreTable.from_arrays(raw, TABLE.models, metric="ter", scale=Scale(cap=1))
+    means = report(table, calibrate(table, "paper"))["models"]
+    assert means == pytest.approx(dict(zip(TABLE.models, np.minimum(raw, 1).mean(axis=1))))
+    assert list(means.values()) == sorted(means.values())  # the best first
 
 
 def test_a_page_says_what_the_bank_is_and_what_it_reveals():
