@@ -517,7 +517,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/scores/readers/rows",
         "key=lambda row: row.date)",
         "key=lambda row: row.date, reverse=True)",
-        ("tests/scores/readers/test_logs_of_other_tools.py",),
+        ("tests/scores/readers/test_other_logs.py",),
     ),
     Bug(
         "scores that a bank keeps stay where they were when items retire",

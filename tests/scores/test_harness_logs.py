@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import tracemalloc
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_rows import sample_row, write_run
 
 from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.cli.main import main
@@ -22,8 +22,59 @@ from lm_eval_ccat.scores.answers import read_answers
 from lm_eval_ccat.scores.readers.samples import tail_of
 
 
+def sample_row(doc_id, values, *, filter="none", doc=None, answer="an answer", target="gold"):
+    """One row as lm_eval.evaluator writes it, keys in its order."""
+    doc = {"question": f"question {doc_id}"} if doc is None else doc
+    return {
+        "doc_id": doc_id,
+        "doc": doc,
+        "target": target,
+        "arguments": {"gen_args_0": {"arg_0": 'a "prompt"\n', "arg_1": {"until": ["\n"]}}},
+        "resps": [[answer]],
+        "filtered_resps": [answer],
+        "filter": filter,
+        "metrics": list(values),
+        "doc_hash": hashlib.sha256(json.dumps(doc).encode()).hexdigest(),
+        "prompt_hash": "p" * 64,
+        "target_hash": "t" * 64,
+        **values,
+    }
+
+
 def rows_of(scores, metric="exact_match", **fields):
     return [sample_row(n, {metric: float(s)}, **fields) for n, s in enumerate(scores)]
+
+
+def write_run(
+    logs, model, rows, *, task="demo", day=1, compress=False, results=True, filters=(), **changes
+) -> Path:
+    """Write one run of one model; its sample file. `changes` are of its results file."""
+    folder, date = logs / model, f"2026-01-{day:02d}T10-00-00.000001"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [r if isinstance(r, str) else json.dumps(r, ensure_ascii=False) for r in rows]
+    data = "".join(line + "\n" for line in lines).encode()
+    file = folder / f"samples_{task}_{date}.jsonl{'.gz' if compress else ''}"
+    file.write_bytes(gzip.compress(data) if compress else data)
+    if results:
+        named = [r for r in rows if isinstance(r, dict)]
+        keys = {f"{m},{f}": 0.5 for r in named for m in r["metrics"]
+                for f in filters or [r["filter"]]}  # fmt: skip
+        number = len({r["doc_id"] for r in named})
+        config = {"generation_kwargs": changes.pop("generation", {})}
+        document = {
+            "results": {task: {"alias": task, **keys}},
+            "configs": {task: {**config, "filter_list": [{"name": name} for name in filters]}},
+            "versions": {task: changes.pop("version", 1.0)},
+            "n-shot": {task: changes.pop("shots", 0)},
+            "n-samples": {task: changes.pop("samples", {"original": number, "effective": number})},
+            "config": {"model_args": {"model": model}, "limit": changes.pop("limit", None)},
+            "model_name": model,
+            "model_source": "local-completions",
+            "chat_template": None,
+            **changes,
+        }
+        (folder / f"results_{date}.json").write_text(json.dumps(document))
+    return file
 
 
 RUN = st.tuples(

@@ -125,6 +125,13 @@ def test_ids_and_scores_alone_are_of_the_model_that_the_file_names(tmp_path, nam
     assert table.raw.tolist() == [[0.5, 1.0]] and table.doc_ids == ("q0", "q1")
 
 
+def test_a_folder_holds_a_table_of_each_task(tmp_path):
+    for task, score in (("gsm", 1), ("mmlu", 0)):
+        write(tmp_path / f"{task}.csv", [("a", 0, "acc", score)])
+    tables = ScoreTable.read_many(tmp_path, reader_of(tmp_path).outcomes(tmp_path))
+    assert {table.task: table.raw.tolist() for table in tables} == {"gsm": [[1]], "mmlu": [[0]]}
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
 def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
     rng = np.random.default_rng(seed)
