@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from boards import bank_of
+from boards import bank_of, draw
 from scipy import stats
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.ranker.audit import AuditResult, Draw, audit, is_due
 
 
-def world(seed: int = 0, n_items: int = 120):
-    rng = np.random.default_rng(seed)
-    skill = np.linspace(-1.5, 1.5, 12)[:, None]
-    ease = rng.normal(size=n_items)
-    noise = 0.4 * rng.normal(size=(12, n_items))
-    scores = 1.0 / (1.0 + np.exp(-skill - ease - noise))
-    bank = calibrate(ScoreTable.from_arrays(scores, [f"m{j}" for j in range(12)]), method="paper")
-    usual = 1.0 / (1.0 + np.exp(-ease - 0.4 * rng.normal(size=n_items)))
-    # An alien model: good where all others are bad. No ability in the bank describes it.
-    alien = 1.0 / (1.0 + np.exp(1.5 * ease + 0.4 * rng.normal(size=n_items)))
-    return bank, usual, alien
+def world(n_items: int = 120, task: int = 0):
+    """A bank, and the scores of a model like its own and of one that is good where they are bad."""
+    usual, other = draw([0.0, 0.0], n_items, 1, task)
+    return bank_of("paper", n_items, task), usual, 1.0 - other
 
 
 def run(bank, scores, *, audit: float, n: int, seed: int = 0, **more):
@@ -47,7 +40,7 @@ def test_the_share_is_kept(share):
 
 def test_every_task_is_audited_by_itself():
     bank, usual, _ = world()
-    other = world(3, 90)
+    other = world(90, 3)
     banks, tells = {"x": bank, "y": other[0]}, {"x": usual, "y": other[2]}
     ranker = Ranker(banks, {"m": 1.0}, max_items=60, audit=0.4, stop="limits")
     start = {"x": 0, "y": bank.n_items}

@@ -83,6 +83,10 @@ def test_the_error_of_a_known_model_counts_as_a_standard_error():
         # Welch's degrees of freedom: the reference model's error is taken for known.
         df = belief.df[0, 0] * ((se**2 + error**2) / se**2) ** 2
         assert result.pairwise["new", name] == pytest.approx(float(stdtr(df, t)), abs=1e-9)
+        gap, low, high = result.difference("new", name)
+        assert result.difference(name, "new") == (-gap, -high, -low) and low < gap < high
+    several = Ranker({"x": bank, "y": bank}, ["new"], known=known).verdicts.belief.references
+    assert several.variance.tolist() == pytest.approx([0.0, 0.04**2])
 
 
 def test_a_known_model_of_a_small_error_can_be_equivalent():

@@ -70,8 +70,9 @@ def test_an_answer_whose_judge_failed_gives_its_other_outcome():
         for n, (model, item) in enumerate(ranker.ask(5)):
             told = {"bleu": 0.4, "chrf": 0.6} if n % 2 else {"bleu": 0.4}
             ranker.tell(model, item, told)
-    result = ranker.result()
-    assert len(result.items["a"]) == 20 and 0.0 < result.estimates["a"] < 1.0
+    outcomes = ranker.result().tasks["t"].outcomes
+    assert [len(o.items["a"]) for o in outcomes.values()] == [20, 8]
+    assert len(ranker._contents.tasks[0].states[1].failed[0]) == 12
 
 
 @pytest.mark.parametrize(

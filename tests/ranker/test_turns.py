@@ -78,21 +78,28 @@ def test_free_models_come_first():
     assert set(found[:16]) == {"b", "c"} and set(found[16:]) == {"a"}
 
 
-def test_nothing_is_drawn_at_random_that_the_budget_could_forbid():
-    units = np.where(np.arange(80) == 7, 30.0, 1.0)  # the last that a random draw may not take
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_drawn_at_random_that_the_budget_could_forbid(seed):
+    units = np.where(np.arange(80) == 7, 30.0, 1.0)
     ranker = Ranker(
         bank_of("paper"), {"a": 1.0}, units=units, budget=33.0, audit=0.5, warmup=0,
-        stop="limits",
+        stop="limits", seed=seed,
     )  # fmt: skip
-    seen = []
+    late: list[float | None] = []  # draws while item 7 is left, and dearer than what is left
     while not ranker.done:
         ((model, item),) = ranker.ask()
-        seen.append((ranker.committed - units[item], ranker.probability(model, item)))
-        ranker.tell(model, item, 0.5)
         if item == 7:
-            return
-    assert any(p is not None for spent, p in seen if 33.0 - spent >= 30.0)
-    assert all(p is None for spent, p in seen if 33.0 - spent < 30.0)
+            break
+        if ranker.committed - units[item] > 3.0:
+            late.append(ranker.probability(model, item))
+        ranker.tell(model, item, 0.5)
+    assert set(late) <= {None}
+
+
+def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
+    banks = {"x": bank_of("paper", 30, 1), "y": bank_of("paper", 20, 2)}
+    ranker = Ranker(banks, {"a": 1.0}, budget=3.0, warmup=3, stop="limits")
+    assert Counter(task for _, (task, _) in ranker.ask(20)) == {"x": 3, "y": 3}
 
 
 def test_the_best_choice_among_models_that_have_room():

@@ -46,7 +46,7 @@ LOOKS = [Looks(once=True), Looks(), Looks(horizons=(150,)), Looks(horizons=(60, 
 
 
 @CASES
-@given(n=st.integers(1, 5), seed=st.integers(0, 10**6), references=st.booleans())
+@given(n=st.integers(3, 5), seed=st.integers(0, 10**6), references=st.booleans())
 def test_ranges_are_those_of_all_orders_that_decided_pairs_allow(n, seed, references):
     belief = some(seed, n, references)
     v = Verdicts(belief, LOOKS[0].after(belief, 0.05), "abcde"[:n])
