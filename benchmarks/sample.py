@@ -36,7 +36,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, simulate
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import Verdicts
-from lm_eval_ccat.simulation.methods import Method
+from lm_eval_ccat.simulation.methods import Strategy
 
 BY = (50, 100, 200)
 NEVER = 10**9
@@ -121,9 +121,9 @@ def judged(at: np.ndarray, sign: np.ndarray, true: np.ndarray) -> list[float]:
 def first(args: argparse.Namespace) -> None:
     """No calibration data at all: what a first user gets."""
     methods = [
-        Method("sample", "ranker", "sample"),
-        Method("sample, familywise", "ranker", "sample", rank={"familywise": True}),
-        Method("sample, d = 0.02", "ranker", "sample", rank={"min_difference": 0.02}),
+        Strategy("sample", "ranker", "sample"),
+        Strategy("sample, familywise", "ranker", "sample", rank={"familywise": True}),
+        Strategy("sample, d = 0.02", "ranker", "sample", rank={"min_difference": 0.02}),
     ]
     for holdout in map(int, args.models.split(",")):
         rows: dict[str, list[list[float]]] = {}

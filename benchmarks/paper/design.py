@@ -12,7 +12,7 @@ import numpy as np
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.simulation.folds import hold_outs
-from lm_eval_ccat.simulation.methods import Method, named
+from lm_eval_ccat.simulation.methods import Strategy, named
 from lm_eval_ccat.simulation.run import Simulation, simulate
 
 RESCALE = ("range", "none", "holdout")
@@ -62,7 +62,7 @@ class Design:
     families: Mapping[str, Sequence[str]] | None = None
     item_scaling: bool = False
 
-    def method(self, name: str, label: str | None = None, **changes: Any) -> Method:
+    def method(self, name: str, label: str | None = None, **changes: Any) -> Strategy:
         """A method with a bank, as this design has it; a pair is decided by one look, as there."""
         known = named(name)
         changes["rank"] = {"looks": "one", **changes.get("rank", {})}
@@ -82,7 +82,7 @@ class Design:
         return [names for names, _ in hold_outs("random", table.models, means, size, self.folds, 0)]
 
     def simulate(
-        self, table: ScoreTable, methods: Sequence[str | Method], units: Any, **changes: Any
+        self, table: ScoreTable, methods: Sequence[str | Strategy], units: Any, **changes: Any
     ) -> Simulation:
         """Replay methods on the hold-out sets of a table, in this process."""
         options: dict[str, Any] = {

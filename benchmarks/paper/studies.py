@@ -16,7 +16,7 @@ import numpy as np
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.simulation.folds import drawn_prices, item_units
 from lm_eval_ccat.simulation.judging import Replay
-from lm_eval_ccat.simulation.methods import Method
+from lm_eval_ccat.simulation.methods import Strategy
 
 from .conformance import discrimination
 from .design import BASELINES, Design
@@ -29,7 +29,7 @@ def replay(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     as many items as the ranker gave the one it tested longest in that run. Savings are shares of
     what the fixed-length test used.
     """
-    methods: list[str | Method] = [*map(design.method, design.methods), *BASELINES]
+    methods: list[str | Strategy] = [*map(design.method, design.methods), *BASELINES]
     adaptive = {}
     for name in design.methods:
         adaptive[name] = name
@@ -154,7 +154,7 @@ def sweep(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     few, many = [n for n in levels if n < 10], [n for n in levels if n >= 10]
     measured: dict[str, list[dict[str, Any]]] = {}
     for budgets, warmup in ((few, min(few, default=10)), (many, 10), (further, None)):
-        methods: list[str | Method] = ["random"]
+        methods: list[str | Strategy] = ["random"]
         if warmup is not None:
             # A warm-up longer than the budget would be the same run at every level below it.
             rank = {"stop": "limits", "warmup": int(warmup)}

@@ -71,7 +71,7 @@ REMOVED: dict[str, str] = {
     "score-form": "bank form FORM --score LOGS",
     "setup": "score comet --setup",
     "simulate --batch": "python benchmarks/order.py, in the source distribution",
-    "simulate --familywise": "Method(..., rank={'familywise': True}) of simulate in Python",
+    "simulate --familywise": "Strategy(..., rank={'familywise': True}) of simulate in Python",
     "simulate --items": "simulate(..., units=) in Python",
     "simulate --units_column": "simulate(..., units=) in Python",
     "simulate --item_scaling": "simulate(..., item_scaling=True) in Python",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .methods import METHODS, Method
+from .methods import METHODS, Strategy
 from .run import Simulation, simulate
 
-__all__ = ["METHODS", "Method", "Simulation", "simulate"]
+__all__ = ["METHODS", "Simulation", "Strategy", "simulate"]

@@ -34,7 +34,7 @@ from .judging import Claim, Floats
 
 
 @dataclass(frozen=True)
-class Method:
+class Strategy:
     """One way to spend a budget and rank the held-out models.
 
     Attributes
@@ -60,7 +60,7 @@ class Method:
 
     Examples
     --------
-    >>> Method("paper, full information", "ranker", "paper", rank={"information": "full"}).name
+    >>> Strategy("paper, full information", "ranker", "paper", rank={"information": "full"}).name
     'paper, full information'
     """
 
@@ -91,19 +91,19 @@ class Method:
         return self.bank, repr(sorted(self.calibrate.items()))
 
 
-METHODS: dict[str, Method] = {
-    "random": Method("random", "random"),
-    "common": Method("common", "common"),
-    "limit": Method("limit", "limit"),
-    "static": Method("static", "static"),
-    "paired": Method("paired", "paired"),
-    "paired_difference": Method("paired_difference", "paired_difference", "default"),
-    "fixed": Method("fixed", "fixed", "paper"),
-    "fixed_default": Method("fixed_default", "fixed", "default"),
+METHODS: dict[str, Strategy] = {
+    "random": Strategy("random", "random"),
+    "common": Strategy("common", "common"),
+    "limit": Strategy("limit", "limit"),
+    "static": Strategy("static", "static"),
+    "paired": Strategy("paired", "paired"),
+    "paired_difference": Strategy("paired_difference", "paired_difference", "default"),
+    "fixed": Strategy("fixed", "fixed", "paper"),
+    "fixed_default": Strategy("fixed_default", "fixed", "default"),
 }
 
 
-def named(name: str) -> Method:
+def named(name: str) -> Strategy:
     """Return a baseline, or any registered or installed ranking method, by name.
 
     Raises
@@ -117,18 +117,18 @@ def named(name: str) -> Method:
     if name not in known:
         everything = [*known, *METHODS]
         raise UsageError(f"no method {name!r}{did_you_mean(name, everything)}")
-    return Method(name, "ranker", name)
+    return Strategy(name, "ranker", name)
 
 
-def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
-    """Look up methods by name; keep any :class:`Method` as it is.
+def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
+    """Look up methods by name; keep any :class:`Strategy` as it is.
 
     Raises
     ------
     UsageError
         A name is unknown or appears twice, or there is none.
     """
-    chosen: list[Method] = []
+    chosen: list[Strategy] = []
     for method in methods:
         if isinstance(method, str):
             method = named(method)

@@ -27,7 +27,7 @@ from .folds import (
     spending_levels,
 )
 from .judging import Figures, Replay, advice, run_record, summarise
-from .methods import Method, chosen_methods
+from .methods import Strategy, chosen_methods
 from .stage import Fold, Protocol, replay_fold
 
 #: The agreement with the true order that the advice aims at.
@@ -117,7 +117,7 @@ class Simulation(Shown):
 
 def simulate(
     table: ScoreTable | Mapping[str, ScoreTable] | str | Path,
-    methods: Sequence[str | Method] = DEFAULT_METHODS,
+    methods: Sequence[str | Strategy] = DEFAULT_METHODS,
     *,
     metric: str | None = None,
     holdout: int = 4,
@@ -151,7 +151,7 @@ def simulate(
         Scores of all models; a path is read by :meth:`ScoreTable.read` with ``metric`` and
         ``**reading`` (``task``, ``filter``, ``range``, ``lower_is_better``). Several tasks are
         ranked by their weighted mean; models that lack one of them are left out.
-    methods : sequence of str or Method
+    methods : sequence of str or Strategy
         Names of ``METHODS``, or your own methods.
     holdout : int
         Number of models ranked per fold; the others calibrate. If no method calibrates

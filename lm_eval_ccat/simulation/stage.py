@@ -18,7 +18,7 @@ from ..methods import calibrate
 from ..ranker import Ranker
 from .folds import Benchmark
 from .judging import Claim, Floats, Replay, Truth, replay_of
-from .methods import Method, at_random, discriminating_order, for_all, paired, spend
+from .methods import Strategy, at_random, discriminating_order, for_all, paired, spend
 
 #: Replays of a fold, warnings of its calibrations, and calibration seconds by method.
 FoldResult = tuple[list[Replay], list[str], dict[str, float]]
@@ -30,7 +30,7 @@ class Protocol:
 
     Attributes
     ----------
-    methods : tuple of Method
+    methods : tuple of Strategy
     levels : tuple of float or None
         Items per model: the budget is this times the sum of the held-out models' mean item prices.
         None for no budget.
@@ -45,7 +45,7 @@ class Protocol:
         stops nothing early and looks once.
     """
 
-    methods: tuple[Method, ...]
+    methods: tuple[Strategy, ...]
     levels: tuple[float | None, ...]
     units: NDArray[np.float64]
     confidence: float = 0.95
@@ -128,7 +128,7 @@ class Stage:
                 self.banks[method.bank_key] = {task: self._bank(method, task) for task in tables}
                 self.seconds[method.name] = time.perf_counter() - start
 
-    def _bank(self, method: Method, task: str) -> ItemBank:
+    def _bank(self, method: Strategy, task: str) -> ItemBank:
         """Return a bank for the method, blank with all items if it does not calibrate."""
         assert method.bank is not None
         table = self.calibration[task]
@@ -159,7 +159,7 @@ class Stage:
         return sorted(outcomes, key=lambda o: place[o.method])
 
     def _within_budget(
-        self, method: Method, seed: int, level: float | None, played: Mapping[str, list[Replay]]
+        self, method: Strategy, seed: int, level: float | None, played: Mapping[str, list[Replay]]
     ) -> Replay:
         """Replay one run up to its budget; `played` holds the runs of earlier methods."""
         prices, units = self.fold.prices[seed], self.protocol.units
@@ -193,7 +193,7 @@ class Stage:
             self._tell(ranker, ranker.ask())
         return self._outcome(run, ranker)
 
-    def _at_fixed_numbers(self, method: Method, seed: int) -> Iterator[Replay]:
+    def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
         """Look after the same numbers of items of every model, at equal prices."""
         levels = sorted(int(level) for level in self.protocol.levels if level is not None)
         if not method.drives_ranker:
@@ -230,7 +230,7 @@ class Stage:
 
     def _ranker(
         self,
-        method: Method,
+        method: Strategy,
         seed: int,
         prices: Mapping[str, float],
         units: Floats,
@@ -293,12 +293,12 @@ class Stage:
 
     # -- without one --------------------------------------------------------------------------
 
-    def _rng(self, method: Method, seed: int) -> np.random.Generator:
+    def _rng(self, method: Strategy, seed: int) -> np.random.Generator:
         # Methods on common items take the same ones, so that only their analysis differs.
         kind = "common" if method.kind in ("paired", "paired_difference") else method.kind
         return np.random.default_rng([seed, self.fold.number, zlib.crc32(kind.encode())])
 
-    def _order(self, method: Method, rng: np.random.Generator) -> NDArray[np.intp]:
+    def _order(self, method: Strategy, rng: np.random.Generator) -> NDArray[np.intp]:
         if method.kind == "static":
             return self.static
         order_of = np.arange if method.kind == "limit" else rng.permutation
@@ -314,7 +314,7 @@ class Stage:
             orders.append(self.held.columns(task, [table.doc_ids[i] for i in order]))
         return self.held.interleaved(orders)
 
-    def _claim(self, method: Method, had: NDArray[np.bool_]) -> Claim:
+    def _claim(self, method: Strategy, had: NDArray[np.bool_]) -> Claim:
         known = np.where(had, self.scores, np.nan)
         if not method.kind.startswith("paired") or not had.any():
             return Claim(self.held.mean(self.scores, had))
@@ -328,7 +328,7 @@ class Stage:
         return paired(parts, self.protocol.confidence)
 
     def _begun(
-        self, method: Method, seed: int, level: float | None = None, budget: float | None = None
+        self, method: Strategy, seed: int, level: float | None = None, budget: float | None = None
     ) -> Callable[..., Replay]:
         """Start the clock of a run; return the function that judges it by its claim and cost."""
         return partial(

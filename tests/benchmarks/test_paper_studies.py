@@ -23,7 +23,7 @@ from benchmarks.paper.studies import (
 )
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation import Strategy
 from lm_eval_ccat.simulation.folds import drawn_prices
 from lm_eval_ccat.simulation.judging import Replay
 
@@ -113,7 +113,7 @@ def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     table = made(spread=0.4)
     found = replay(table, DESIGN, None)
     fixed_length = found["fixed_length"]["paper"]
-    long = Method("long", "fixed", "paper", as_long_as="paper")
+    long = Strategy("long", "fixed", "paper", as_long_as="paper")
     both = DESIGN.simulate(table, [DESIGN.method("paper"), long], None)
     adaptive = [o for o in both.outcomes if o.method == "paper"]
     fixed = [o for o in both.outcomes if o.method == "long"]

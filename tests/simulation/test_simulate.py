@@ -14,7 +14,7 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError, UsageError
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.simulation import Method, stage
+from lm_eval_ccat.simulation import Strategy, stage
 from lm_eval_ccat.simulation.folds import drawn_prices
 
 BASELINES = ["random", "common", "limit", "static"]
@@ -159,7 +159,7 @@ def test_folds_and_seeds_draw_each_their_own():
         ({"methods": ["best"]}, "no method 'best'"),
         ({"methods": ["paper", "paper"]}, "appears twice"),
         ({"methods": []}, "at least one method"),
-        ({"methods": [Method("f", "fixed", "paper", as_long_as="x")]}, "needs 'x' before it"),
+        ({"methods": [Strategy("f", "fixed", "paper", as_long_as="x")]}, "needs 'x' before it"),
         ({"holdout": 13, "methods": ["paper"]}, "at least 2"),
         ({"holdout": 14, "methods": ["sample", "static"]}, "leaves 0 to calibrate on"),
         ({"holdout": 15}, "at most all"),
@@ -312,9 +312,9 @@ def test_the_range_of_the_held_out_models():
     scores[[0, 3, 5, 8]] = held = 0.3 + 0.4 * scores[[0, 3, 5, 8]]
     table = ScoreTable.from_arrays(scores, [f"m{n:02d}" for n in range(9)])
     stated = {"score_range": (held.min(), held.max())}
-    peek = Method("peek", "ranker", "paper", holdout_range=True, own_budget=True)
-    same = Method("same", "ranker", "paper", rank=stated, own_budget=True)
-    own = Method("own", "ranker", "paper", own_budget=True)
+    peek = Strategy("peek", "ranker", "paper", holdout_range=True, own_budget=True)
+    same = Strategy("same", "ranker", "paper", rank=stated, own_budget=True)
+    own = Strategy("own", "ranker", "paper", own_budget=True)
     a, b, c = simulate(table, [peek, same, own], holdouts=SETS, processes=1).outcomes
     assert a.items_of == b.items_of and (a.errors == b.errors).all()
     assert not (a.errors == c.errors).all()
