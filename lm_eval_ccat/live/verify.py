@@ -19,6 +19,7 @@ from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
 from ..runs.journal import FORMAT, JournalFile
+from ..shown import short
 from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
@@ -166,7 +167,7 @@ def _contradictions(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[lis
     for where, was, now, *keys in compared:
         for texts, some in zip((counted, judged), keys):
             texts += [
-                f"{where}{key}: recorded {_short(was[key])}, now {_short(now.get(key))}"
+                f"{where}{key}: recorded {_text(was[key])}, now {_text(now.get(key))}"
                 for key in some
                 if key in was and not _same(was[key], now.get(key))
             ]
@@ -184,9 +185,8 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _text(value: Any) -> str:
+    return short(json.dumps(value, ensure_ascii=False))
 
 
 # -- the journal -----------------------------------------------------------------------------------

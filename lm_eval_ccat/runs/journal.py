@@ -35,6 +35,7 @@ from typing import Any, BinaryIO
 from ..errors import RunError
 from ..files import sync_file, sync_folder
 from ..ranker.stopping import OLD_GOALS, words_of
+from ..shown import short
 
 FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
@@ -429,7 +430,7 @@ def differences(
     changes: list[str] = []
     for path, was, is_now in changed:
         joins = was is None and re.fullmatch(_MODEL, path)
-        line = f"{path}: joins" if joins else f"{path}: {_short(was)} -> {_short(is_now)}"
+        line = f"{path}: joins" if joins else f"{path}: {_text(was)} -> {_text(is_now)}"
         (changes if joins or may_change.fullmatch(path) else refused).append(line)
     arguments = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
     if any(path.startswith("config.budget") for path, _, _ in changed) and plain.get("ranker"):
@@ -488,7 +489,6 @@ def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]])
         changed.append((path, old, new))
 
 
-def _short(value: Any) -> str:
+def _text(value: Any) -> str:
     whole = isinstance(value, float) and value.is_integer()
-    text = json.dumps(int(value) if whole else value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return short(json.dumps(int(value) if whole else value, ensure_ascii=False))
