@@ -14,8 +14,6 @@ BELOW, SEARCH = 0.95, 0.6
 STEADY, DOUBLING, FASTEST = 65.0, 100, 0.05
 #: Answers in which the rate recovers, per answer that the pause after a refusal costs, if more.
 WORTH = 10.0
-#: Most requests that may be saved up during a pause.
-BURST = 32.0
 #: Longest pause, in seconds, when the server asks for none.
 LONGEST = 60.0
 #: Fewest answers between two refusals that measure the limit.
@@ -31,8 +29,8 @@ class Pace:
     nothing else until the server refuses a request for its rate; from then on it spaces
     requests. Between two refusals a server accepts just what its limit allows, so the answers
     between them measure the limit. At each refusal the rate falls by a twentieth (faster until
-    the limit is known), and recovers in 65 answers or more. During a pause that the server asks
-    for, unsent requests are saved up for a burst, as in a server's token bucket.
+    the limit is known), and recovers in 65 answers or more. Nothing goes out during a pause that
+    the server asks for.
 
     Examples
     --------
@@ -57,7 +55,6 @@ class Pace:
         self._paused = 0.0  # seconds since the last refusal in which the server took nothing
         self._next = -math.inf
         self._pause = -math.inf
-        self._burst, self._most = 1.0, BURST
 
     def wait(self, now: float, in_flight: int) -> float:
         """Return the seconds until a request may go out; infinite if only an answer allows one."""
@@ -70,9 +67,7 @@ class Pace:
         if self._began is None:
             self._began = now
         if math.isfinite(self.rate):
-            # Unused requests are saved up, but no more than the burst.
-            saved = now - (self._burst - 1.0) / self.rate
-            self._next = max(self._next, saved) + 1.0 / self.rate
+            self._next = max(self._next, now) + 1.0 / self.rate
 
     def answered(self) -> None:
         """Note that a request was answered."""
@@ -91,7 +86,7 @@ class Pace:
         since = self._began if self._refusal is None else self._refusal
         if self._refusal is None or sent >= self._refusal:
             seconds = max(now - (now if since is None else since), 0.05)
-            # A pause, and what is saved up in it, say nothing about the rate.
+            # A pause says nothing about the rate.
             measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
             in_vain = self._refusal is not None and not self._accepted
             self._in_vain = self._in_vain + 1 if in_vain else 0
@@ -99,17 +94,13 @@ class Pace:
                 self.rate = measured
             elif self._in_vain > 1:
                 pass  # a limit per minute, say: pause longer rather than send more slowly
-            elif 2.0 < self._burst >= self._accepted:
-                self._most = max(1.0, 0.8 * self._accepted)  # the server accepts fewer
             elif self._accepted >= ENOUGH:
                 self.rate = min(BELOW * self.rate, measured)
             else:
                 self.rate *= BELOW if self._settled else SEARCH
             self._settled = self._refusal is not None and self._accepted >= ENOUGH
             self._refusal, self._accepted, self._paused = now, 0, pause or 0.0
-            lost = self.rate * (pause or 0.0)
-            self._growth = -math.log(BELOW) / max(WORTH * lost, STEADY)
-            self._burst = max(1.0, min(lost, self._most)) if self._settled else 1.0
+            self._growth = -math.log(BELOW) / max(WORTH * self.rate * self._paused, STEADY)
         if pause is None:
             pause = min(2.0**self._in_vain / self.rate, LONGEST)
         self._pause = max(self._pause, now + pause)
