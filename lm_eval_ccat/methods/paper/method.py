@@ -1,9 +1,10 @@
 """The method "paper": order by ability, independent errors, uncertainty per item and price.
 
-The paper's errors know nothing of what its response model gets wrong. So groups of models are left
-out of a calibration on the others, and each of them takes the adaptive test. Their squared errors
-over the variances that the test states, singly and for pairs, are what a ranking multiplies these
-variances by; abilities and the choice of items stay the paper's.
+The paper's standard errors ignore that its response model is wrong. Calibration therefore leaves
+out groups of models, one after another, and gives each model of a group the adaptive test on a bank
+of the others. A ranking multiplies the variances that the test states by the ratio of squared
+errors to these variances, found for single models and for pairs. Abilities and the choice of items
+stay the paper's.
 """
 
 from __future__ import annotations
@@ -25,24 +26,25 @@ from ..method import Fitted, Method, require_parts
 from ..policy import Choice, Description, Items, Mask, Policy
 from .test import CLIP, SQUEEZE, PaperTest, fit, stretched_scale
 
-#: Items after which errors are looked at; groups of models left out, and tests that are replayed.
+#: Numbers of items after which errors are measured; groups of models left out; tests replayed.
 STOPS, GROUPS, REPLAYS = (10, 20, 45, 100, 200), 5, 60
-#: Models that count as showing no misfit, beside those that were seen.
+#: Number of models without misfit that are imagined in addition to those observed.
 PRIOR = 4.0
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """What stated variances are multiplied by.
+    """Factors on the variances that the test states.
 
     Attributes
     ----------
     n : tuple of float
-        Items of a model.
+        Numbers of items of a model.
     single, pair : tuple of float
-        After these: of one model's variance, and of its part in that of a difference.
+        Factor at each of these numbers on a model's variance, and on its part of the variance of a
+        difference.
     df : float
-        Degrees of freedom of these figures.
+        Degrees of freedom of the factors.
     """
 
     n: tuple[float, ...]
@@ -73,18 +75,18 @@ class Misfit:
         return out
 
     def widened(self, error: Floats, n: Floats) -> tuple[Floats, Floats]:
-        """Standard errors after `n` items: of single models, and as they count in differences."""
+        """Return widened standard errors after `n` items, for models and for differences."""
         at = np.log(np.maximum(n, 1.0))
         one, two = (np.interp(at, np.log(self.n), f) for f in (self.single, self.pair))
         return error * np.sqrt(one), error * np.sqrt(two)
 
 
-#: Where nothing was measured: a bank of an earlier version, or of fewer than four models.
+#: Used where nothing was measured: for a bank of an earlier version or of fewer than four models.
 USUAL = Misfit((10.0, 200.0), (2.0, 8.0), (1.5, 2.0), 5.0)
 
 
 def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
-    """The paper's calibration (`test.fit`), and how wrong its errors are."""
+    """Calibrate as the paper does (`test.fit`), and measure the misfit."""
     fitted = fit(table, rescale=rescale)
     if (misfit := measured(table, rescale)) is None:
         return fitted
@@ -92,11 +94,11 @@ def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
 
 
 def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
-    """The misfit of models left out, as a bank keeps it; None where there are too few models.
+    """Measure the misfit of left-out models, as JSON values; None if there are too few models.
 
-    The factor of single models makes 90% intervals hold for 90% of them: a model that is unlike all
-    others would move a mean. That of pairs is a mean over the third of them that are closest, whose
-    order is in doubt; of others errors grow with the difference, and so decide nothing.
+    The factor for single models makes 90% intervals hold for 90% of them; a mean would depend on a
+    few models unlike all others. The factor for pairs is a mean over the closest third of them,
+    whose order is in doubt; errors of the others grow with the difference and decide nothing.
     """
     n_models = len(table.models)
     k, rng = min(GROUPS, n_models // 2), np.random.default_rng(0)
@@ -134,7 +136,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
 
 
 def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
-    """Estimates and their stated variances, after some items of each model."""
+    """Return estimates and stated variances by number of items, up to the last of `STOPS`."""
     tests = [PaperTest(bank, seed=(k,)) for k in range(len(y))]
     free = bank.kept & np.isfinite(y)
     most, out = int(free.sum(axis=1).min()), {}
@@ -161,15 +163,14 @@ class PaperPolicy(Policy):
     bank : ItemBank
     n_models : int
     seed : int, optional
-        Of the draws among items of equal information.
+        Seed of the draws among items of equal information.
     information : {"first", "full"}, optional
     score_range : (float, float), optional
         Rescale scores by this range in place of the bank's.
     jitter : bool, optional
-        As `PaperTest` has it.
+        See `PaperTest`.
     looks : {"every", "one"}, optional
-        Under "one" errors are the paper's; else they are widened by what models left out of the
-        calibration showed (`Misfit`).
+        With "one", errors are the paper's; otherwise they are widened by `Misfit`.
     """
 
     warmup_ignores_budget = True
@@ -209,7 +210,7 @@ class PaperPolicy(Policy):
         self._moved.add(model)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Belief about abilities; errors are those of a population, whatever the question."""
+        """Return the belief about abilities; its errors are for a population in either case."""
         for j in self._moved:  # of hundreds of models an answer moves one
             t = self.tests[j]
             self._state[j] = t.ability, t.ability_error, len(t.seen), t.estimate, t.slope
@@ -237,7 +238,7 @@ class PaperPolicy(Policy):
     ) -> References:
         """Place reference models at the abilities at which the bank expects their means.
 
-        That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``.
+        A test of every item ends there, because its steps solve ``sum (y - mu) = 0``.
         """
         scale, kept = stretched_scale(self._bank, self._options["score_range"]), self._bank.kept
         wanted = np.clip((kept_mean - scale.low) / scale.span, CLIP, 1.0 - CLIP)
@@ -264,15 +265,15 @@ class PaperPolicy(Policy):
 
 
 def stretched_curves(bank: ItemBank) -> Curves:
-    """Curves of mean scores stretched over all of [0, 1], on which the tests move."""
+    """Return curves for scores stretched over [0, 1], which is the scale of the test."""
     return _curves(bank, np.asarray(-bank.parameters["difficulty"]))
 
 
 def unstretched_curves(bank: ItemBank) -> Curves:
-    """Curves for scores as they are.
+    """Return curves for scores as they are.
 
-    The difficulties are of mean scores stretched over all of [0, 1], which puts the easiest and the
-    hardest item at +-6.9 logits wherever they were.
+    The bank's difficulties belong to mean scores stretched over all of [0, 1], so the easiest and
+    the hardest item are at +-6.9 logits whatever their mean scores were.
     """
     difficulty = bank.parameters["difficulty"]
     try:

@@ -127,7 +127,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
 
 
 def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
-    """Pearson correlation of each item's scores with ability, NaN where there is none."""
+    """Return the Pearson correlation of each item's scores with ability; NaN if undefined."""
     overview = table.overview
     count, mean = overview.item_count, overview.item_sum / overview.item_count
     ability = np.zeros(table.n_items)
@@ -150,7 +150,7 @@ def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
 
 
 def expected_score(theta: ArrayLike, difficulty: ArrayLike) -> Floats:
-    """Expected score ``mu = logistic(theta - b)``.
+    """Return the expected score ``mu = logistic(theta - b)``.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def expected_score(theta: ArrayLike, difficulty: ArrayLike) -> Floats:
 
 
 def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
-    """Fisher information about ability in one score, in 1 / logit^2.
+    """Return the Fisher information about ability in one score, in 1 / logit^2.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
     k : float
         Noise, above 0.
     full : bool, optional
-        Add the information that the variance carries, ``(1 - 2 mu)^2 / 2`` (the paper's
-        appendix). Used for selection only.
+        Add the information of the variance, ``(1 - 2 mu)^2 / 2`` (the paper's appendix). Only
+        selection uses it.
 
     Returns
     -------
@@ -247,14 +247,14 @@ class PaperTest:
     bank : ItemBank
         A bank of method "paper".
     information : {"first", "full"}, optional
-        Which information selection maximises: the first term, or with that of the variance.
+        The information that selection maximises: the first term, or both.
     score_range : (float, float), optional
-        Rescale by this range in place of the bank's.
+        Stretch this range in place of the bank's.
     jitter : bool, optional
-        Move every difficulty by a small uniform amount before items are compared and scores are
-        learnt, and look only near the ability, as the authors' experiments do.
+        Move every difficulty by a small uniform amount in selection and updates, and consider only
+        items near the ability, as the authors' experiments do.
     seed : sequence of int, optional
-        Of the draw among equal items, and of the jitter.
+        Seed of the order of equal items and of the jitter.
 
     Attributes
     ----------
@@ -266,8 +266,8 @@ class PaperTest:
     Notes
     -----
     The estimate is the mean expected score over the items kept, mapped back to the scale of the
-    scores, and its standard error follows from the ability's by the delta method. Neither knows of
-    misfit: both are what the paper's model says, not what a user should rely on.
+    scores; its standard error follows from the ability's by the delta method. Both ignore misfit:
+    they are what the paper's model says, not what a user should rely on.
     """
 
     def __init__(
@@ -296,7 +296,7 @@ class PaperTest:
 
     @property
     def _mu(self) -> Floats:
-        """Expected scores at the current ability, on the scale of the response model."""
+        """Expected scores at the current ability, on the stretched scale."""
         if self._at is None or self._at[0] != self.ability:
             self._at = self.ability, expected_score(self.ability, self._difficulty)
         return self._at[1]
@@ -308,7 +308,7 @@ class PaperTest:
 
     @property
     def slope(self) -> float:
-        """What `estimate` moves by when the ability moves by 1."""
+        """Change of `estimate` per unit of ability."""
         mu = self._mu[self._kept]
         return float(self.scale.span * (mu * (1.0 - mu)).mean())
 
@@ -318,17 +318,17 @@ class PaperTest:
         return float(self.precision**-0.5)
 
     def expected(self) -> Floats:
-        """Expected score of every item at the current ability; shape (n_items,)."""
+        """Return the expected score of every item at the current ability; shape (n_items,)."""
         return self.scale.restore(self._mu)
 
     def noise(self) -> Floats:
-        """Variance that the score of each item is expected to have; shape (n_items,)."""
+        """Return the predictive variance of the score of each item; shape (n_items,)."""
         mu = self._mu
         w = mu * (1.0 - mu)
         return np.asarray(self.scale.span**2 * (self._k * w + w * w / self.precision))
 
     def select(self, available: Mask, k: int = 1) -> list[int]:
-        """The `k` items of the largest information, largest first."""
+        """Return the `k` available items of the largest information, largest first."""
         mu = self._mu
         if self._moves is not None:
             difficulty = self._moved()
@@ -339,14 +339,14 @@ class PaperTest:
         return largest(np.where(available, gain, -np.inf), k, self._lots)
 
     def _moved(self) -> Floats:
-        """Difficulties, with the jitter if it was asked for."""
+        """Return the difficulties, moved by the jitter if there is one."""
         if self._moves is None:
             return self._difficulty
         most = min(JITTER, JITTER_SE * self.ability_error)
         return np.asarray(self._difficulty + self._moves * most)
 
     def precision_with(self, pending: Sequence[int]) -> float:
-        """Precision once the scores of `pending` are in, at the current ability."""
+        """Return the precision after the scores of `pending`, at the current ability."""
         if not len(pending):
             return self.precision
         mu = self._mu[list(pending)]

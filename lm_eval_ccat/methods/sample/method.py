@@ -1,17 +1,16 @@
 """The method "sample": draws items at random, the same for all models, and compares means.
 
-*Least squares on models and items.* A score is modelled as the model's effect plus the item's. If
-all models have had the same items, the estimates are their plain means; if one has had more, the
-others' means are moved by how much easier or harder those items were for the models that had them.
+*Least squares on models and items.* A score is modelled as the model's effect plus the item's
+effect. If all models have had the same items, the estimates are plain means. If one model has had
+more items, the other means are corrected for how easy those items were.
 
-*How easy items are elsewhere.* The mean of random items errs by how easy these happen to be. Where
-a bank says how easy each item is in other tasks on the same documents (its parameter ``ease``), or
-was for the models that it has answers of, the mean of all models moves by
+*How easy items are elsewhere.* The mean of random items depends on how easy these happen to be. If
+a bank knows how easy each item is, from other tasks on the same documents (its parameter ``ease``)
+or from answers that it keeps, the mean of all models moves by
 ``slope (mean ease of all items - mean ease of those drawn)``: the regression estimator of survey
-sampling. The slope is that of the scores on the ease, the same for all models, learned from the
-draws: before any it may be anything from 0, where these say nothing of this ranking, to 1, where
-differences in ease are what they are there. Differences between models do not move, so that
-verdicts rest on the draws alone.
+sampling. The slope of scores on ease is the same for all models and is learned from the draws. Its
+prior covers 0, where the ease is irrelevant here, to 1, where it is the same here. Differences
+between models do not change, so verdicts rest on the draws alone.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from .pairs import LEAST, Pairs, SharedSequence, betting_interval
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are merged, because each needs a variance of its own.
 SMALLEST_STRATUM = 30
-_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of what is known of pairs
+_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of the array of pairs
 EASE = "ease"
-_USUAL, _UNSURE = 0.5, 0.25  # of a slope, before any draw
-_FEWEST = 3  # items that show a slope
-_ANSWERS = 2  # models that an item must have answers of to say how easy it is
+_USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
+_FEWEST = 3  # items from which a slope can be learned
+_ANSWERS = 2  # models whose answers to an item show how easy it is
 #: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
 #: with slope 1, and the slope is less than two standard errors from 0.
 _ODDS = 10.0
@@ -47,7 +46,7 @@ _RIDGE = 1e-12
 
 
 class Effects:
-    """The normal equations, kept up to date score by score.
+    """The least-squares fit of model and item effects, updated score by score.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ class Effects:
         self._solved: tuple[Floats, float] | None = None
 
     def add_model(self) -> None:
-        """One more model, without scores."""
+        """Add a model without scores."""
         self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
         self.laplacian = np.pad(self.laplacian, (0, 1))
         self.right, self.share = np.append(self.right, 0.0), np.append(self.share, 0.0)
@@ -97,9 +96,9 @@ class Effects:
         self.n_seen += int(sign)
 
     def solve(self) -> tuple[Floats, float]:
-        """Estimated mean of each model over all items, and the variance of a residual.
+        """Return the estimated mean of each model over all items, and the variance of a residual.
 
-        A model without items stands at the mean of the others.
+        A model without items gets the mean of the others.
         """
         if self._solved is None:
             n_models = len(self.right)
@@ -113,7 +112,7 @@ class Effects:
         return self._solved
 
     def expected(self, model: int) -> Floats:
-        """Expected score of one model on every item: what it scored, or what the effects give."""
+        """Return a model's score on every item, or the sum of the effects if there is none."""
         estimate, _ = self.solve()
         effect = estimate - estimate.mean()
         seen = np.isfinite(self.scores)
@@ -132,7 +131,7 @@ class Slope(NamedTuple):
     ----------
     value, variance : float
     explained : float
-        Share of the variance of scores within a model that goes with the ease.
+        Share of the variance of a model's scores that the ease explains.
     misleads : bool
         Whether the scores contradict the ease from elsewhere; the slope is then 0.
     """
@@ -162,12 +161,12 @@ def ease_of(bank: ItemBank) -> Floats | None:
 
 
 def slope_of(scores: Floats, ease: Floats) -> Slope:
-    """Learn the slope.
+    """Learn the slope of scores on ease.
 
     Parameters
     ----------
     scores : ndarray of shape (n_models, n_items)
-        NaN where there is none.
+        NaN where missing.
     ease : ndarray of shape (n_items,)
 
     Examples
@@ -294,7 +293,7 @@ class SamplePolicy(Policy):
             stale.add(model)
 
     def add_model(self) -> None:
-        """One more model joins; it gets the sequence from its beginning."""
+        """Add a model, which gets the sequence from its beginning."""
         self.effects.add_model()
         self.pairs.add_model()
         self._asked = np.append(self._asked, 0)
@@ -315,7 +314,7 @@ class SamplePolicy(Policy):
         return self._with_bets(belief) if self._finite and whole else belief
 
     def _of_pairs(self, whole: bool) -> Floats:
-        """Variances, evidence, loss and items of all pairs, brought up to date."""
+        """Return variance, evidence, loss and items of all pairs, after updating the stale ones."""
         p, known, n_models = self.pairs, self._known[whole], len(self._asked)
         for model in self._stale[whole]:
             at = model * n_models + np.arange(n_models)
@@ -335,7 +334,7 @@ class SamplePolicy(Policy):
         return known
 
     def _with_bets(self, belief: Belief) -> Belief:
-        """The belief with the evidence of bets in place of that of the mixture."""
+        """Return the belief with the evidence of bets in place of that of the mixture."""
         p, shape = self.pairs, (2, *belief.variance.shape)
         assert p.bets is not None
         ready = p.sums.items(np.arange(belief.variance.size)) >= LEAST
@@ -345,12 +344,12 @@ class SamplePolicy(Policy):
         return replace(belief, evidence=evidence, closeness=close, close_by=self._close_by)
 
     def _of_models(self, whole: bool) -> tuple[Floats, Floats]:
-        """Means by least squares on models and items, and variances as in two-phase sampling."""
+        """Return least-squares means, and their variances as in two-phase sampling."""
         means, rest = self.effects.solve()
         every, single = np.arange(len(means)), self.pairs.single
         n, seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
         one = single.variances(every, self.pairs.largest_departures(every))[1]
-        # What it has not shown yet departs from the other models', too.
+        # The imagined item departs from the other models, too.
         apart = rest + one - single.variances(every)[1]
         full = n == size
         means = np.where(full, np.nan_to_num(single.means(every) + self.pairs.shift), means)
@@ -368,7 +367,7 @@ class SamplePolicy(Policy):
         return means, np.where(self.effects.counts > 0, variance, 0.25)
 
     def _borrowed(self) -> Slope:
-        """What the scores so far say of the ease of items elsewhere."""
+        """Return the slope on the ease of items elsewhere, learned from the scores so far."""
         n = int(self.effects.counts.sum())
         if self._ease is not None and n != self._learned:
             self._learned, self._slope = n, slope_of(self.effects.scores, self._ease)
@@ -378,7 +377,7 @@ class SamplePolicy(Policy):
         return self.effects.expected(model)
 
     def describe(self, model: int) -> Description:
-        """The logit of the mean: there is no other ability."""
+        """Return the logit of the mean as the ability, for want of another."""
         means, variances = self._of_models(True)
         mean, variance = float(means[model]), float(variances[model])
         edge = 0.5 / len(self.sequence.order)
@@ -405,7 +404,7 @@ class SamplePolicy(Policy):
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
-        """Nothing but the next of the sequence: a draw is not chosen among the best."""
+        """Return the next item of the sequence alone: draws have no second best."""
         rest = self.sequence.order[self.pairs.seen[model] :]
         item = int(rest[int(np.argmax(available[rest]))])
         return [Choice(item, self.sequence.probability(item))]
@@ -413,11 +412,11 @@ class SamplePolicy(Policy):
     def priorities(
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
-        """Expected loss of wrong orders that one more item saves, for its price.
+        """Return the expected loss of wrong orders that one more item avoids, per price.
 
-        The loss of a pair is ``s phi(difference / s)`` to first order, which falls with one over
-        the items. A pair gains only when both models have had the item: from a model that is
-        behind its partner at once, from one that is level half, from one ahead next to nothing.
+        The loss of a pair is ``s phi(difference / s)`` to first order and falls with one over the
+        number of items. A pair gains only if both models have had the item, so an item counts fully
+        for a model behind its partner, half for one level with it, and hardly for one ahead.
         """
         had = np.maximum(self._asked, self.pairs.seen)
         theirs = had[list(models)]
@@ -429,7 +428,7 @@ class SamplePolicy(Policy):
 
 
 def strata_of(bank: ItemBank, strata: Any, items: Places) -> Places:
-    """Number the strata of `items`; those of few items are taken together."""
+    """Number the strata of `items`, after merging the small ones."""
     if strata is None:
         return np.zeros(len(items), dtype=np.intp)
     if isinstance(strata, Mapping):

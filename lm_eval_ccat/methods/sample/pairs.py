@@ -5,11 +5,11 @@ benchmark, as a rule), in proportion to their sizes. After ``n`` of ``N`` draws 
 ``(m - mean) n N / (N - n)`` is a martingale in ``n`` whatever the scores are, whose variance is
 ``n N / (N - n)`` times that of the items. Under proportional allocation the martingales of the
 strata add up to one on the same clock, with the variance within strata. `belief.log_p` bounds such
-a martingale at all times together; what it does on few items is measured (benchmarks/sample.py),
-not proven.
+a martingale at all times simultaneously; for few items that is measured (benchmarks/sample.py), not
+proven.
 
-An item without a value (a model failed on it) is as one that was not drawn: values are taken to be
-missing at random.
+An item without a value (a model failed on it) counts as not drawn: values are assumed to be missing
+at random.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 
 from ..belief import Floats, Places, boundary
 
-#: Items of which nothing is decided before: a variance estimated from fewer is worth little.
+#: Number of items from which pairs are decided: a variance from fewer is unreliable.
 LEAST = 10
-#: Part of an item, at the largest difference seen, that the variance counts as seen once more:
-#: models that differ on one item in fifty show no variance at all before they do.
+#: Part of an item, with the largest difference seen, that is added to the variance: models that
+#: differ on one item in fifty show no variance before the first of these.
 IMAGINED = 0.5
-#: A mean is near an end of the scale that is at most so many standard deviations of an item away.
+#: A mean is near an end of the scale if it is within so many standard deviations of an item.
 NEAR = 4.0
 #: Standard deviation, over items, of the difference of two models' scores on [0, 1]. Its median was
 #: 0.06 to 0.23 on eleven sets of graded scores (BLEU, chrF, ROUGE, TER, MQM, judges), 0.38 on
@@ -34,7 +34,7 @@ GRADED, RIGHT_OR_WRONG = 0.2, 0.4
 #: The same of one model's scores: its median was 0.06 to 0.23 on the graded sets, 0.28 and 0.43 on
 #: two of right-or-wrong ones, where it is 0.5 at most.
 GRADED_SCORE, RIGHT_OR_WRONG_SCORE = 0.2, 0.5
-#: Largest share of the capital that is staked.
+#: Largest share of the capital to stake.
 MOST = 0.7
 #: Items imagined at the middle of the scale before the first, for the mean and the variance that
 #: stakes are computed from; the validity does not depend on it.
@@ -65,7 +65,7 @@ class Sums:
         self.largest = np.zeros(n_series)
 
     def learn(self, series: Places, values: Floats, stratum: int) -> None:
-        """Take in one item for some series, each named once; NaN where it has no value."""
+        """Take in the values of one item for some series, each named once; NaN if missing."""
         seen = np.isfinite(values)
         series, values = series[seen], values[seen]
         self.count[stratum, series] += 1.0
@@ -74,31 +74,31 @@ class Sums:
         self.largest[series] = np.maximum(self.largest[series], np.abs(values))
 
     def items(self, series: Places) -> Floats:
-        """Items with a value."""
+        """Return the number of items with a value."""
         return np.asarray(self.count[:, series].sum(axis=0))
 
     def means(self, series: Places) -> Floats:
-        """Estimated mean over the benchmark; 0 without items."""
+        """Return the estimated mean over the benchmark; 0 without items."""
         n = np.maximum(self.count[:, series], 1.0)
         return np.asarray((self._weight * self.total[:, series] / n).sum(axis=0))
 
     def variances(
         self, series: Places, imagined: Floats | float = 0.0, whole: bool = True
     ) -> tuple[Floats, Floats]:
-        """Variance of `means`, and of one item within its stratum.
+        """Return the variance of `means`, and that of one item within its stratum.
 
         Parameters
         ----------
         series : ndarray of int
         imagined : ndarray of shape (len(series),), optional
-            Least size of the value that counts as seen once more.
+            Least size of the value that is imagined once more.
         whole : bool, optional
-            Whether these items are all that there is; else they are a sample of a population.
+            Whether the benchmark's items are all there are, not a sample of a population.
 
         Returns
         -------
         of_mean, of_one : ndarray of shape (len(series),)
-            The first infinite where a stratum has fewer than two items, and 0 where all are seen.
+            The first is infinite if a stratum has fewer than two items, and 0 if all are seen.
         """
         n, weight = self.count[:, series], self._weight
         least = np.maximum(n, 1.0)
@@ -114,16 +114,15 @@ class Sums:
 class SharedSequence:
     """The order in which every model gets the items.
 
-    The order is random and settled by the seed; a run that is rebuilt from a journal imposes the
-    one it had, item by item. Within strata the order is random; the strata take turns in
-    proportion to their sizes.
+    The order is random and determined by the seed; a run rebuilt from a journal imposes its
+    recorded order, item by item. Strata take turns in proportion to their sizes.
 
     Parameters
     ----------
     items : ndarray of int
-        Those that may be drawn, as positions in bank order.
+        Items that may be drawn, as positions in bank order.
     stratum : ndarray of int, shape (len(items),)
-        Numbers from 0.
+        Number of each item's stratum, from 0.
     seed : int
     """
 
@@ -137,10 +136,10 @@ class SharedSequence:
         self.order: Places = items[np.argsort(turn, kind="stable")]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
-        self.fixed = 0  # so many items of the order have been asked of some model
+        self.fixed = 0  # number of items at the beginning that some model was asked
 
     def fix(self, item: int, least: int = 0) -> None:
-        """Make `item` the next of the sequence, unless it stands in it or in its `least` first."""
+        """Make `item` the next of the sequence, unless it is fixed or among the `least` first."""
         at, end = int(self.position[item]), max(self.fixed, least)
         if at < end:
             return
@@ -150,7 +149,7 @@ class SharedSequence:
         self.fixed = end + 1
 
     def probability(self, item: int) -> float:
-        """Of drawing `item` among the items of its stratum that stood after it."""
+        """Return the probability of drawing `item` among those of its stratum not drawn before."""
         at = int(self.position[item])
         h = self.stratum_of[item]
         if len(self.sizes) == 1:
@@ -160,10 +159,10 @@ class SharedSequence:
 
 
 class Bets:
-    """Capital of bets that series of values in [0, 1] have a larger mean than some null.
+    """Capital of bets that series of values in [0, 1] have larger means than some nulls.
 
-    Whoever bets on the next value against a hypothetical mean, at odds that are fair if it is true,
-    cannot expect to grow rich. Capital of ``1 / alpha`` refutes the mean at level ``alpha``,
+    Bets on the next value, at odds that are fair if the null is the mean, are not expected to win.
+    Capital of ``1 / alpha`` refutes the mean at level ``alpha``,
     however often one looks, for any number of items (Ville's inequality). Without replacement the
     fair price of the next value is the mean of what would be left (I. Waudby-Smith and A. Ramdas,
     "Estimating means of bounded random variables by betting", arXiv:2010.09686, section 5).
@@ -188,9 +187,9 @@ class Bets:
         self.log_capital = np.zeros((len(self.nulls), n_series))
 
     def learn(self, series: Places, values: Floats) -> None:
-        """Take in one item for some series, each named once; NaN where it has no value.
+        """Take in the values of one item for some series, each named once; NaN if missing.
 
-        An item without a value is as one that was not drawn.
+        An item without a value counts as not drawn.
         """
         seen = np.isfinite(values)
         series, values = series[seen], values[seen]
@@ -203,7 +202,7 @@ class Bets:
         stake = np.clip(edge / (spread + edge**2), 0.0, MOST / np.maximum(fair, 1e-6))
         stake = np.where(before >= self.nulls * k, stake, 0.0)
         growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
-        # A price below what the values left can come to: the null is refuted for certain.
+        # A negative fair price: no values left can bring the mean down to the null.
         growth = np.where(fair < -1e-9, np.inf, growth)
         self.log_capital[:, series] += growth
         self.spread[series] += (values - guess) ** 2
@@ -212,11 +211,11 @@ class Bets:
 
 
 class Pairs:
-    """Sums over the items of every pair, kept up to date item by item.
+    """Sums over the items of every pair, updated item by item.
 
-    A pair has seen the longest beginning of the sequence that both models are done with: scored,
-    or failed. What a pair has seen does then not depend on which answer came back first, and the
-    bounds hold for whatever rule divides the items between the models.
+    A pair has seen the longest beginning of the sequence that both models are done with, by a score
+    or a failure. What it has seen then does not depend on which answer came first, and the bounds
+    hold under any rule that allocates items to models.
 
     Parameters
     ----------
@@ -225,15 +224,15 @@ class Pairs:
     n_items : int
         Items in bank order.
     nulls : ndarray, optional
-        Differences to bet against, on [-1, 1]; without them nothing is bet.
+        Differences to bet against, on [-1, 1]; default no bets.
 
     Attributes
     ----------
     sums, single : Sums
-        Of the differences of all pairs (series ``a n_models + b``: of model `a` to `b`), and of the
-        models' scores (less the first of each).
+        Sums of the differences of all pairs (series ``a n_models + b``: model `a` minus `b`), and
+        of the scores of each model minus its first.
     bets : Bets or None
-        That the first model of each pair is better.
+        Bets that the first model of each pair is better.
     """
 
     def __init__(
@@ -254,7 +253,7 @@ class Pairs:
             self.bets = Bets(n_models**2, float(sizes.sum()), 0.5 + 0.5 * self._nulls)
 
     def add_model(self) -> None:
-        """One more model; the sums are computed anew."""
+        """Add a model, and compute all sums again."""
         self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
         self.done = np.pad(self.done, ((0, 1), (0, 0)))
         self._start()
@@ -262,12 +261,12 @@ class Pairs:
             self._advance(model)
 
     def settle(self, model: int, item: int, score: float) -> None:
-        """`model` is done with `item`; NaN is the score of a failure."""
+        """Record that `model` is done with `item`; the score of a failure is NaN."""
         self.scores[model, item], self.done[model, item] = score, True
         self._advance(model)
 
     def _advance(self, model: int) -> None:
-        """Take in what of the sequence `model` is done with by now."""
+        """Take in the items of the sequence that `model` is done with by now."""
         order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
         at = int(self.seen[model])
         while at < len(order) and done[item := int(order[at])]:
@@ -291,17 +290,17 @@ class Pairs:
     # -- errors that are stated ---------------------------------------------------------------
 
     # Ten scores between 0.9990 and 0.9999 show next to no variance, and the eleventh may be 0.
-    # Half an item is imagined at the largest departure that a model may well have and has not
-    # shown yet: the whole scale, where its scores crowd an end of it. As with the imagined items
-    # of Wilson's and of Agresti and Coull's intervals (The American Statistician 52, 1998), what
-    # that adds falls with one over the items, and without replacement it ends at 0.
+    # Half an item is therefore imagined at the largest departure that a model may plausibly have:
+    # the whole scale if its scores crowd an end of it. As with the imagined items of Wilson's and of
+    # Agresti and Coull's intervals (The American Statistician 52, 1998), what this adds falls with
+    # one over the number of items; without replacement it ends at 0.
 
     def largest_departures(self, models: Places) -> Floats:
-        """Least size of the departure to imagine: the scale where a model's scores crowd an end.
+        """Return the departure to imagine: the whole scale if a model's scores crowd an end of it.
 
-        They do where a single item at the other end would move the mean by more than all the items
-        seen have moved it, and where the end is within the reach of their spread: scores of
-        BERTScore lie narrowly around 0.9 and do not crowd 1.
+        They do if a single item at the other end would move the mean by more than all items seen
+        have moved it, and if their spread reaches the end: scores of BERTScore lie narrowly around
+        0.9 and do not crowd 1.
 
         Parameters
         ----------
@@ -318,11 +317,10 @@ class Pairs:
         return np.where(near & (edge * self.single.items(models) <= 1.0), 1.0, 0.0)
 
     def stated(self, pairs: Places, whole: bool) -> Floats:
-        """Variance of the mean difference of pairs, infinite where none is known.
+        """Return the variance of the mean difference of pairs; infinite if unknown.
 
-        The departure to imagine is at least as large as items of two models with nothing in common
-        lie apart: two models that were equally bad on all easy items need not be on the next hard
-        one.
+        The departure to imagine is at least the typical difference of two unrelated models on an
+        item: two models that were equal on all items so far may differ on the next one.
         """
         models = np.arange(len(self.scores))
         of_one = self.single.variances(models, self.largest_departures(models))[1]
@@ -334,18 +332,18 @@ class Pairs:
 def betting_interval(
     values: Floats, size: float, alpha: float, grid: int = 1001
 ) -> tuple[float, float]:
-    """Interval of the mean of values in [0, 1] that holds at all looks, by betting.
+    """Return an interval of the mean of values in [0, 1] that holds at all looks, by betting.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
-        In the order drawn; NaN where an item has no value.
+        In the order drawn; NaN if an item has no value.
     size : float
         Items of the benchmark.
     alpha : float
         Two-sided error.
     grid : int, optional
-        Nulls tried; the interval is as fine as that.
+        Number of nulls tried, which limits the resolution.
 
     Returns
     -------
@@ -374,7 +372,7 @@ def betting_interval(
 
 
 def items_needed(difference: float, spread: float, n_items: int, alpha: float = 0.05) -> int | None:
-    """Items of each model after which a difference is about as likely decided as not.
+    """Return the items per model after which a difference is decided with probability 1/2.
 
     Parameters
     ----------
@@ -390,7 +388,7 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
     Returns
     -------
     int or None
-        None where it takes every item.
+        None if it takes every item.
 
     Examples
     --------
@@ -408,7 +406,7 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
 
 
 def items_for_error(error: float, spread: float, n_items: int) -> int:
-    """Items drawn at random after which a mean has this standard error.
+    """Return the number of random items after which a mean has this standard error.
 
     Parameters
     ----------
