@@ -1,7 +1,7 @@
 """BERTScore, by the bert-score library.
 
-The model is loaded once per process and settings. Which one is set by the environment, because the
-harness hands a task's ``process_results`` nothing but the document and the answer:
+The model is loaded once per process and settings. Environment variables select it, because the
+harness passes only the document and the answer to a task's ``process_results``:
 
 ==========================  =====================================================================
 ``CCAT_BERTSCORE_MODEL``    name or path of the encoder; default ``microsoft/deberta-xlarge-mnli``
@@ -26,7 +26,7 @@ from ..errors import MetricError
 
 DEFAULT_MODEL = "microsoft/deberta-xlarge-mnli"
 
-#: More tokens than any encoder reads; a tokenizer that states no limit states such a number.
+#: More tokens than any encoder reads; tokenizers without a limit state such a number.
 _NO_LIMIT = 10**6
 
 # One model, one caller at a time: a torch module on one device gains nothing from several threads.
@@ -58,12 +58,12 @@ class BertScoreSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> BertScoreSettings:
-        """Read the settings from environment variables (see the module's text).
+        """Read the settings from environment variables (see the module's docstring).
 
         Raises
         ------
         MetricError
-            If a number is none.
+            A value that must be a number is not one.
         """
         values = os.environ if environment is None else environment
         model, layers, baseline, batch, device = (
@@ -85,7 +85,7 @@ class BertScoreSettings:
 
     @property
     def layer(self) -> int | None:
-        """The layer that is compared; None where bert-score is not installed or knows none."""
+        """The layer to compare; None if bert-score is not installed or knows none."""
         if self.num_layers is not None:
             return self.num_layers
         try:
@@ -126,7 +126,7 @@ def _load(settings: BertScoreSettings) -> Any:
         ) from error
     tokenizer = scorer._tokenizer
     if tokenizer.model_max_length > _NO_LIMIT:
-        # Such a "limit" overflows the fast tokenizers; the model's own is what counts.
+        # Such a "limit" overflows fast tokenizers; use the model's own.
         tokenizer.model_max_length = getattr(scorer._model.config, "max_position_embeddings", 512)
     return scorer
 
@@ -136,18 +136,18 @@ def bertscore_f1(
     references: Sequence[str],
     settings: BertScoreSettings | None = None,
 ) -> list[float]:
-    """BERTScore F1 (Zhang et al. 2020) of pairs of texts, in one batched call.
+    """Return the BERTScore F1 (Zhang et al. 2020) of pairs of texts, in one batched call.
 
-    A token that is unlike every token of the other text counts 0 where bert-score padded the pair
-    within its batch, and its negative similarity where it did not, so the scores of very bad texts
-    may differ by some 0.001 between one call for many pairs and many calls for one.
+    A token unlike every token of the other text counts 0 if bert-score padded the pair within its
+    batch, and its negative similarity otherwise. Scores of very bad texts may therefore differ by
+    some 0.001 between one call for many pairs and many calls for one.
 
     Parameters
     ----------
     predictions, references : sequence of str
-        Equally many. A pair with an empty text scores 0, with every version of transformers.
+        Equally many. A pair with an empty text scores 0 with every version of transformers.
     settings : BertScoreSettings, optional
-        Those of the environment by default.
+        Default those of the environment.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def bertscore_f1(
     Raises
     ------
     MetricError
-        If the library or the model is not on this machine.
+        The library or the model is not on this machine.
     """
     if len(predictions) != len(references):
         raise ValueError(f"{len(predictions)} predictions for {len(references)} references")

@@ -1,18 +1,18 @@
 """Sentence scores for the metrics that the harness computes over the whole corpus.
 
-For ``bleu``, ``chrf``, ``chrf++`` and ``ter`` lm-eval reports a pair of texts per document and
-scores all pairs together at the end. An adaptive test needs one number per document: the
-sentence score of the same pair by sacrebleu, with its own defaults, as the harness takes those of
-the corpus functions. A mean of sentence scores is not the corpus score and never has its name.
+For ``bleu``, ``chrf``, ``chrf++`` and ``ter``, lm-eval reports a pair of texts per document and
+scores all pairs together at the end. An adaptive test needs one number per document: sacrebleu's
+sentence score of the pair, with sacrebleu's defaults, as the harness uses those of the corpus
+functions. A mean of sentence scores is not the corpus score and never has its name.
 
-A name may state a tokenizer of sacrebleu's, and is then another metric: ``bleu@zh``,
+A name may include a tokenizer of sacrebleu and is then another metric: ``bleu@zh``,
 ``bleu@ja-mecab``, ``ter@asian``, ``rougeL@char``; `script_warning` names scripts that need one.
 
 Which half is the reference
 ---------------------------
 lm-eval 0.4.13 calls these metrics with ``[gold, result]`` (`ConfigurableTask.process_results`), so
 the pair is (reference, prediction) in every family of YAML tasks but those listed in `REVERSED`.
-Where the caller knows the model's answer, `order_pair` looks for it in the pair and needs no table.
+If the caller knows the model's answer, `order_pair` finds it in the pair and needs no table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REVERSED = ("wmt-ro-en-t5-prompt",)
 PAIR_METRICS = ("bleu", "chrf", "chrf++", "ter")
 ROUGE_METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
-#: Tasks whose own ROUGE cleans or splits texts in another way, so that ours would be another score.
+#: Tasks whose ROUGE cleans or splits texts in another way, so that ours would be another score.
 #: (Others report ROUGE as pairs and aggregate by HF evaluate's rouge over all of them: the mean of
 #: rouge-score's F-measures without stemming; french_bench, catalan_bench, xlsum ...)
 OWN_ROUGE = ("ja_leaderboard_xlsum", "noticia")
@@ -96,7 +96,7 @@ def _sacrebleu(base: str, tokenizer: str | None) -> Any:
 
 @cache
 def _tokenizer(name: str) -> Callable[[str], str]:
-    """One of sacrebleu's tokenizers: a text with spaces between its tokens."""
+    """Return a tokenizer of sacrebleu, which puts spaces between the tokens of a text."""
     split: Callable[[str], str] = _sacrebleu("bleu", name).tokenizer
     return split
 
@@ -133,7 +133,7 @@ def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
 
 
 def sacrebleu_signature(name: str) -> str:
-    """sacrebleu's own signature of a metric as it is computed here, its version included."""
+    """Return sacrebleu's signature of a metric as computed here, with sacrebleu's version."""
     scorer = copy(_sacrebleu(*parts_of(name)))
     scorer.num_refs = 1  # known only with a document, and different from one to the next
     parts = str(scorer.get_signature()).split("|")
@@ -141,14 +141,14 @@ def sacrebleu_signature(name: str) -> str:
 
 
 def reports_word_f1(name: str, task: str) -> bool:
-    """Whether a task's f1 is the mean over documents of the F1 of words."""
+    """Return whether a task's f1 is the mean over documents of the F1 of words."""
     return name == "f1" and any(fnmatchcase(task, pattern) for pattern in WORD_F1)
 
 
 def word_f1(prediction: str, references: Sequence[str]) -> float:
-    """F1 of the words of two texts (Rajpurkar et al. 2016), the best over references.
+    """Return the F1 of the words of two texts (Rajpurkar et al. 2016), the best over references.
 
-    Case, punctuation and English articles do not count.
+    Case, punctuation and English articles are ignored.
 
     Examples
     --------
@@ -177,17 +177,16 @@ def in_task(metric: str, task: str) -> str:
 def order_pair(
     value: Any, *, metric: str, task: str = "", prediction: str | None = None
 ) -> tuple[str, list[str]]:
-    """Tell prediction and references of a pair apart.
+    """Return the prediction and the references of a pair.
 
     Parameters
     ----------
     value : sequence of two
-        What the harness reported: each half a text or a list of texts.
+        The harness's report: each half a text or a list of texts.
     metric, task : str
-        Named in the error; the task also selects the order of its family (`REVERSED`).
+        Named in the error; the task also determines the order of its family (`REVERSED`).
     prediction : str, optional
-        The model's filtered answer, where known; it decides the order wherever it is found on one
-        side only.
+        The model's filtered answer, if known; it determines the order if only one half holds it.
 
     Returns
     -------
@@ -197,7 +196,7 @@ def order_pair(
     Raises
     ------
     MetricError
-        If the value is not such a pair.
+        The value is not such a pair.
     """
     where = in_task(metric, task)
     shown = short(repr(value), 80)
@@ -223,7 +222,7 @@ def order_pair(
         elif second == [prediction]:
             reverse = False
     elif len(first) != 1 or len(second) != 1:
-        # Several texts on one side can only be the references.
+        # Several texts in one half can only be the references.
         reverse = len(second) > 1
     references, predictions = (second, first) if reverse else (first, second)
     if len(predictions) != 1 or not references:
@@ -239,7 +238,7 @@ def _rouge_scorer(
     kinds: tuple[str, ...], use_stemmer: bool, split: Callable[[str], str] | None
 ) -> Any:
     if os.path.expanduser("~") == "~":
-        # rouge-score imports nltk, which wants a place for downloads even where it loads none.
+        # rouge-score imports nltk, which needs a folder for downloads even if it loads none.
         os.environ.setdefault("NLTK_DATA", tempfile.gettempdir())
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenize import tokenize
@@ -248,7 +247,7 @@ def _rouge_scorer(
     if use_stemmer and split is None:
         from nltk.stem.porter import PorterStemmer
 
-        # The stemmer takes longer than all else: each word is stemmed once.
+        # Stemming takes longer than everything else, so each word is stemmed once.
         stemmer = SimpleNamespace(stem=lru_cache(2**16)(PorterStemmer().stem))
 
     def tokens(text: str) -> list[str]:
@@ -266,7 +265,7 @@ def rouge(
     use_stemmer: bool = True,
     tokenizer: Callable[[str], str] | None = None,
 ) -> dict[str, float]:
-    """ROUGE F-measures of one text (Lin 2004), the best over its references.
+    """Return ROUGE F-measures of a text (Lin 2004), the best over its references.
 
     Parameters
     ----------
@@ -274,12 +273,12 @@ def rouge(
     references : str or sequence of str
         At least one.
     kinds : sequence of str
-        Of `ROUGE_METRICS`.
+        Some of `ROUGE_METRICS`.
     use_stemmer : bool
-        Porter stemming, as summarisation shared tasks use it.
+        Whether to use Porter stemming, as summarisation shared tasks do.
     tokenizer : callable, optional
-        A text to the same with spaces between its tokens; default rouge-score's, which knows
-        nothing but a to z and digits.
+        Puts spaces between the tokens of a text; default that of rouge-score, which only knows a to
+        z and digits.
 
     Returns
     -------
@@ -289,7 +288,7 @@ def rouge(
     Raises
     ------
     MetricError
-        If the prediction or a reference is no string, or there is no reference.
+        The prediction or a reference is not a string, or there is no reference.
 
     Examples
     --------
@@ -313,7 +312,7 @@ def rouge(
 
 # -- scripts without spaces ---------------------------------------------------------------------
 
-#: Blocks of letters, by language, and the metric that sacrebleu has for it.
+#: Blocks of letters, by language; further below, the metric of sacrebleu for each language.
 _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
     "Japanese": ((0x3040, 0x30FF),),
     "Chinese": ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0x20000, 0x2FA1F)),
@@ -334,7 +333,7 @@ _FITTING = {
 
 
 def script_of(texts: Iterable[str]) -> str | None:
-    """The language without spaces that texts are in, by their letters; None for any other.
+    """Return the language of texts if it is written without spaces, by their letters; else None.
 
     Examples
     --------

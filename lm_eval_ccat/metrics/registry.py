@@ -1,6 +1,6 @@
-"""Find a metric by name and turn what the harness reports for a document into its raw score.
+"""Find metrics by name, and turn the harness's report for a document into a raw score.
 
-A range that the table does not know is declared in the task YAML, in either of two places::
+The task YAML declares a range that the table does not have, in either of two places::
 
     metadata:
       ccat_scales:
@@ -13,8 +13,8 @@ A range that the table does not know is declared in the task YAML, in either of 
         higher_is_better: true
         range: [0, 10]
 
-The same mapping is read from a live task (`task.dump_config()`) and from the ``configs`` block of a
-results file, where functions have become text.
+It is read from a live task (`task.dump_config()`) or from the ``configs`` block of a results file,
+where functions have become text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DECLARE = (
 
 #: Aggregations of lm-eval under which the benchmark's score is the mean of the documents' scores.
 MEANS = ("mean", "nanmean")
-#: Those that it has beside them.
+#: Its other aggregations.
 _OTHERS = (
     "median", "bleu", "chrf", "chrf++", "ter", "f1", "matthews_corrcoef", "perplexity",
     "weighted_perplexity", "bits_per_byte", "brier_score", "bypass",
@@ -62,9 +62,9 @@ _OTHERS = (
 class _Declared(NamedTuple):
     """What a task configuration says about one metric.
 
-    `aggregation` is "custom" for a function of the task's own and None if not stated; `source` the
-    name of the metric whose function reports it; `own_results` says whether the task has a
-    `process_results` of its own.
+    `aggregation` is "custom" for the task's own function and None if not stated. `source` is the
+    name of the metric whose function reports this one. `own_results` says whether the task has its
+    own `process_results`.
     """
 
     aggregation: str | None = None
@@ -77,7 +77,7 @@ class _Declared(NamedTuple):
 
 
 def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
-    """What `task.dump_config()`, or an entry of ``configs`` in a results file, says of a metric."""
+    """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric."""
     if not config:
         return _Declared()
     entries = _entries(config)
@@ -132,17 +132,17 @@ def _scale_of(stated: Any, higher: bool | None, metric: str) -> Scale | None:
 
 
 def metric_name(metric: Any) -> str:
-    """Name of a ``metric:`` entry.
+    """Return the name of a ``metric:`` entry.
 
-    A function has its name; in a results file stands its source; in a task file that was read
-    without importing anything, its module's path and its name.
+    The entry may be a function, its source (in a results file), or the path of its module and its
+    name (in a task file that was read without importing anything).
 
     >>> metric_name("def bleu(items):  return items")
     'bleu'
     >>> metric_name("/tasks/wmt2016/metrics.bleu")
     'bleu'
 
-    A metric of HF `evaluate` may be a folder; it reports under the folder's name.
+    A metric of HF `evaluate` may be a folder, and reports under the folder's name.
 
     >>> metric_name("my_metrics/overlap")
     'overlap'
@@ -162,24 +162,23 @@ def metric_name(metric: Any) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of a task: its scale, and how a document's report becomes a number.
+    """One metric of a task: its scale, and how the report for a document becomes a number.
 
     Parameters
     ----------
     name : str
-        The harness's name of the metric, such as ``"bleu"``, with a tokenizer where one is stated:
-        ``"bleu@zh"``.
+        The harness's name of the metric, such as ``"bleu"``, or with a tokenizer ``"bleu@zh"``.
     scale : Scale
         Scale and direction of the raw scores.
     corpus : bool
-        True if the harness does not aggregate by the mean of the documents' scores (bleu, chrf,
-        ter): the estimate then has its own name (`key`).
+        Whether the harness aggregates other than by the mean of the documents' scores (bleu, chrf,
+        ter); the estimate then has its own name (`key`).
     prefix : str
         Prefix of that name.
     pairs : bool
-        True where the harness reports pairs of texts, of which the score is computed here.
+        Whether the harness reports pairs of texts, which are scored here.
     skips_nan : bool
-        True where the task aggregates by ``nanmean``: a document whose value is NaN has no score.
+        Whether the task aggregates by ``nanmean``: a document whose value is NaN has no score.
 
     Examples
     --------
@@ -198,16 +197,16 @@ class Metric:
 
     @property
     def source(self) -> str:
-        """Name under which the task reports what the metric is computed from."""
+        """Name under which the task reports the values to score."""
         return parts_of(self.name)[0]
 
     @property
     def label(self) -> str:
-        """Name under which a mean of this metric's per-document scores may stand."""
+        """Name of the mean of this metric's per-document scores."""
         return f"{self.prefix}{self.name}"
 
     def key(self, filter: str = "none") -> str:
-        """Key of the estimate in a results file.
+        """Return the key of the estimate in a results file.
 
         Parameters
         ----------
@@ -218,7 +217,7 @@ class Metric:
 
     @property
     def in_words(self) -> str:
-        """What is averaged over the documents."""
+        """The mean over documents, in words."""
         what = f"mean {self.name}"
         if self.label.startswith("sentence_"):
             what = f"mean sentence-level {self.name} (not the corpus {self.name})"
@@ -227,12 +226,12 @@ class Metric:
         return what
 
     def is_missing(self, value: Any) -> bool:
-        """Whether the task says by NaN that a document has no score (see `skips_nan`)."""
+        """Return whether a value is NaN that means "no score" (see `skips_nan`)."""
         number = isinstance(value, (float, np.floating))
         return self.skips_nan and number and math.isnan(value)
 
     def score(self, value: Any, *, task: str = "", prediction: str | None = None) -> float:
-        """Turn what ``process_results`` reported for one document into a raw score.
+        """Turn a value that ``process_results`` reported for a document into a raw score.
 
         Parameters
         ----------
@@ -241,7 +240,7 @@ class Metric:
         task : str
             Task name, for the order of a pair and for messages.
         prediction : str, optional
-            The model's filtered answer, where known; settles the order of a pair.
+            The model's filtered answer, if known; it determines the order of a pair.
 
         Returns
         -------
@@ -251,9 +250,9 @@ class Metric:
         Raises
         ------
         MetricError
-            If the value is no score (a missing pair, NaN, a list, text).
+            The value is not a score (a missing pair, NaN, a list, text).
         ScaleError
-            If it lies outside the scale.
+            The score lies outside the scale.
         """
         where = in_task(self.name, task)
         if self.pairs:
@@ -287,32 +286,32 @@ def find_metric(
 ) -> Metric:
     """Find a metric by the name that the harness gives it.
 
-    The scale is, in this order: `range` and `lower_is_better`; what the task YAML declares
-    (see above); the table (`lm_eval_ccat.metrics.table`); `otherwise`.
+    The scale is the first of: `range` and `lower_is_better`; the task YAML's (see the module);
+    that of the table (`lm_eval_ccat.metrics.table`); `otherwise`.
 
     Parameters
     ----------
     name : str
-        Metric name, without the filter; with a tokenizer, such as ``bleu@zh``, where the task
-        reports pairs of texts.
+        Metric name without the filter; if the task reports pairs of texts, it may name a tokenizer
+        (``bleu@zh``).
     range : (float, float), optional
         Ends of the raw scale.
     lower_is_better : bool, optional
-        Direction. Given without a range for a metric of unknown scale it means an unbounded one,
-        capped at 1.
+        Direction. Without a range, True makes a metric of unknown scale unbounded, capped at 1.
     task : str
-        Task name: some families use a name on a scale of their own.
+        Task name, because some families use a name on their own scale.
     config : mapping, optional
         The task's configuration, live (`task.dump_config()`) or from a results file.
     multiple_targets : bool
         Whether documents of the task have lists of targets.
     otherwise : Scale, optional
-        That of a metric whose scale is not known.
+        Scale of a metric whose scale is not known.
 
     Raises
     ------
     MetricError
-        If the metric has no score per document, or its scale is not known; names the remedy.
+        The metric has no score per document, or its scale is not known; the message names the
+        remedy.
 
     Examples
     --------
@@ -339,7 +338,7 @@ def find_metric(
     elif stated is None and reports_word_f1(base, task):
         pairs = Metric(name, Scale(), pairs=True)
     # lm-eval scores several targets one by one and reports whether any score is not zero
-    # (ConfigurableTask.process_results); for 0/1 metrics that is what is meant.
+    # (ConfigurableTask.process_results), which is right for 0/1 metrics.
     graded = base not in ("exact_match", "acc") and not declared.own_results
     if multiple_targets and graded and declared.output_type == "generate_until":
         raise MetricError(
@@ -366,13 +365,13 @@ def find_metric(
             f"the scale of {where} is not known; {_DECLARE.format(name=name)}"
             + _listed(name, config)
         )
-    # Only with a declared scale does a metric of the task's own aggregation come this far.
+    # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
     return Metric(name, scale, not averaged, prefix, skips_nan=skips_nan)
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:
-    """Scale of a metric in the table, or None.
+    """Return the scale of a metric in the table, or None.
 
     >>> known_scale("ter@asian").describe()
     '0 upwards, capped at 100, lower is better'
@@ -382,7 +381,7 @@ def known_scale(name: str, *, task: str = "") -> Scale | None:
 
 
 def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
-    """Refuse scores that are the same for every document: nothing can be learnt from them.
+    """Refuse scores that are the same for every document, because they separate no models.
 
     Parameters
     ----------
@@ -392,7 +391,7 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
     Raises
     ------
     MetricError
-        If there is no score, or only one distinct value.
+        There is no score, or only one distinct value.
     """
     values = np.asarray(raw, dtype=np.float64)
     values = values[~np.isnan(values)]
@@ -428,7 +427,7 @@ def _stated_scale(
     lower_is_better: bool | None,
     declared: _Declared,
 ) -> Scale | None:
-    """The scale that the user or the task's YAML states; None where neither does."""
+    """Return the scale that the user or the task's YAML states; None if neither does."""
     higher = None if lower_is_better is None else not lower_is_better
     if range is not None:
         of_table = None if known is None else known.higher_is_better
@@ -446,7 +445,7 @@ def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | Non
 
 
 def _listed(name: str, config: Mapping[str, Any] | None) -> str:
-    """What the task lists instead, and the nearest name, for one that is mistyped."""
+    """Return a hint for a mistyped name: the names that the task lists, or the nearest one."""
     names = [str(entry["metric"]) for entry in _entries(config) if "metric" in entry]
     if name in names:
         return ""
@@ -457,7 +456,7 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
 
 
 def _why_not(base: str, name: str, declared: _Declared, stated: Scale | None) -> str:
-    """Why a metric that is reported as a number is no mean over documents; empty where it is."""
+    """Return why a reported number is not averaged over documents; empty if it is."""
     reason = refusal(base) if stated is None else None
     # The harness reports (gold, prediction) pairs of class labels for f1 of multiple_choice tasks.
     classes = declared.output_type == "multiple_choice" and not declared.own_results

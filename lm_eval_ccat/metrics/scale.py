@@ -1,7 +1,7 @@
-"""The scale of a metric: where its raw scores lie, and which end is better.
+"""The scale of a metric: the range of its raw scores, and which end is better.
 
-Everything inside the package works on [0, 1] with higher better; files and tables keep the metric's
-own scale. `Scale` is the only place where the two are converted.
+The package computes on [0, 1], higher is better; files and tables keep the metric's own scale. Only
+`Scale` converts between the two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ScaleError
 
-#: A raw score may leave its scale by this share of the span: rounding, not a mistake.
+#: A raw score may lie outside its scale by this share of the span, because of rounding.
 TOLERANCE = 1e-9
 _PARTS = ("low", "high", "higher_is_better", "cap")
 
@@ -32,14 +32,14 @@ class Scale:
     higher_is_better : bool
         Direction of the raw score.
     cap : float, optional
-        For metrics that have no upper end and where lower is better (TER, WER): a raw score ``x``
-        becomes ``1 - min(x, cap)/cap``. Sets ``low=0``, ``high=cap``,
-        ``higher_is_better=False``. What is estimated is then the mean of the capped scores.
+        For metrics without an upper end, where lower is better (TER, WER): a raw score ``x``
+        becomes ``1 - min(x, cap)/cap``. Sets ``low=0``, ``high=cap``, ``higher_is_better=False``.
+        Estimates are then of the mean of the capped scores.
 
     Raises
     ------
     ScaleError
-        If the ends are not finite and ordered, or the cap is not a positive number.
+        The ends are not finite and ordered, or the cap is not a positive number.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Scale:
                     f"a scale runs from a low to a higher end, not from {low:g} to {high:g}"
                 )
             values: tuple[object, ...] = (low, high, bool(self.higher_is_better), None)
-        else:  # a capped metric has only this one shape, so the other fields follow from the cap
+        else:  # the cap determines all other fields
             cap = _finite(self.cap, "cap")
             if cap <= 0:
                 raise ScaleError(f"the cap of a scale must be positive, not {cap:g}")
@@ -96,7 +96,7 @@ class Scale:
         Raises
         ------
         ScaleError
-            If a score lies outside the range by more than rounding; the message names some of them.
+            A score lies outside the range by more than rounding; the message names some.
         """
         raw = np.asarray(raw, dtype=np.float64)
         self.check(raw)
@@ -109,7 +109,7 @@ class Scale:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lowest and highest raw score that is no mistake: the ends, and a little for rounding.
+        """Lowest and highest raw score that is accepted: the ends, with a margin for rounding.
 
         sacrebleu gives 100.00000000000004 for a perfect sentence. With a cap there is no highest.
         """
@@ -118,7 +118,7 @@ class Scale:
         return self.low - slack, most
 
     def holds(self, raw: ArrayLike) -> bool:
-        """Whether every raw score lies on the scale; missing ones (NaN) do.
+        """Return whether every raw score lies on the scale, as missing ones (NaN) do.
 
         Examples
         --------
@@ -156,7 +156,7 @@ class Scale:
         return np.asarray(se, dtype=np.float64) * self.span
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values from which `from_dict` rebuilds the scale."""
+        """Return JSON values from which `from_dict` rebuilds the scale."""
         return asdict(self)
 
     @classmethod
@@ -166,7 +166,7 @@ class Scale:
         Raises
         ------
         ScaleError
-            If a key is unknown or a value is invalid.
+            A key is unknown, or a value is invalid.
         """
         unknown = set(values) - set(_PARTS)
         if unknown:
@@ -174,7 +174,7 @@ class Scale:
         return cls(**values)
 
     def describe(self) -> str:
-        """The scale in words, for messages and tables.
+        """Describe the scale in words, for messages and tables.
 
         >>> Scale(0, 100).describe()
         '0 to 100, higher is better'

@@ -28,7 +28,7 @@ class Entry:
     metrics : tuple of str
         Shell patterns of metric names.
     scale : Scale
-        Their scale; a direction that a task's YAML states for a metric goes before this one.
+        Their scale; a direction that a task's YAML states takes precedence.
     tasks : tuple of str
         Shell patterns of task names; all tasks by default.
     """
@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 
 def lookup(metric: str, task: str = "") -> Scale | None:
-    """Scale of a metric reported as a number per document, or None where the table has none."""
+    """Return the scale of a metric reported as a number per document; None if not in the table."""
     for entry in ENTRIES:
         if _matches(entry.metrics, metric) and _matches(entry.tasks, task):
             return entry.scale
@@ -157,7 +157,7 @@ def lookup(metric: str, task: str = "") -> Scale | None:
 
 
 def refusal(metric: str) -> tuple[str, str] | None:
-    """Why a metric has no score per document, and the remedy; None if it may have one."""
+    """Return why a metric has no score per document, and the remedy; None if it may have one."""
     for pattern, reason in REFUSED.items():
         if fnmatchcase(metric, pattern):
             return reason

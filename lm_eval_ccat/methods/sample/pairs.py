@@ -291,9 +291,9 @@ class Pairs:
 
     # Ten scores between 0.9990 and 0.9999 show next to no variance, and the eleventh may be 0.
     # Half an item is therefore imagined at the largest departure that a model may plausibly have:
-    # the whole scale if its scores crowd an end of it. As with the imagined items of Wilson's and of
-    # Agresti and Coull's intervals (The American Statistician 52, 1998), what this adds falls with
-    # one over the number of items; without replacement it ends at 0.
+    # the whole scale if its scores crowd an end of it. As with the imagined items of Wilson's and
+    # of Agresti and Coull's intervals (The American Statistician 52, 1998), what this adds falls
+    # with one over the number of items; without replacement it ends at 0.
 
     def largest_departures(self, models: Places) -> Floats:
         """Return the departure to imagine: the whole scale if a model's scores crowd an end of it.
