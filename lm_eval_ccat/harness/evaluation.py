@@ -21,6 +21,11 @@ from .session import TaskSession
 
 #: Results in the harness's format.
 Results = dict[str, Any]
+#: Parts of the harness's accumulator, and their keys in its results.
+_PARTS = {
+    "metrics": "results", "configs": "configs", "versions": "versions", "num_fewshot": "n-shot",
+    "higher_is_better": "higher_is_better", "n_samples": "n-samples", "samples": "samples",
+}  # fmt: skip
 
 
 class NotPushed(HarnessError):
@@ -82,9 +87,6 @@ def assemble(
     return {**everything._to_eval_results(samples=samples), "adaptive": blocks}
 
 
-# -- one task -------------------------------------------------------------------------------------
-
-
 def _answers_of(run: TaskRun) -> dict[str, object]:
     """Return what the harness accumulates for one task; without values if only a part was run."""
     session = run.session
@@ -104,16 +106,6 @@ def _answers_of(run: TaskRun) -> dict[str, object]:
                 raw.setdefault((metric, filter), []).append(value)
     samples = [answer.samples[flt] for flt in session.filters for answer in answers]
     return {"task": session.task, "logged_samples": samples, "raw_metrics": raw}
-
-
-# -- together -------------------------------------------------------------------------------------
-
-
-#: Parts of the harness's accumulator, and their keys in its results.
-_PARTS = {
-    "metrics": "results", "configs": "configs", "versions": "versions", "num_fewshot": "n-shot",
-    "higher_is_better": "higher_is_better", "n_samples": "n-samples", "samples": "samples",
-}  # fmt: skip
 
 
 def save_model(

@@ -2,93 +2,54 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from local_bench import Copyist
 
-from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
-from lm_eval_ccat.errors import RunError
+from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.live.earlier import read_known
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.references import means_of_known
 
 
 class Shaky(Copyist):
-    """Breaks its connection at one document, once or always, or is interrupted there."""
+    """Loses its connection at one document, or is interrupted there."""
 
-    def __init__(self, skill=0.7, name="copyist", at=9, times=1, error=ConnectionError):
-        super().__init__(skill, name)
-        self.at, self.left, self.error = at, times, error
+    def __init__(self, at, error):
+        super().__init__()
+        self.at, self.error = at, error
 
     def generate_until(self, requests):
-        if len(self.calls) + 1 >= self.at and self.left:
-            self.left -= 1
+        if len(self.calls) + 1 == self.at:
+            self.at = 0
             raise self.error("the connection was lost")
         return super().generate_until(requests)
 
 
-def run(bench, lm, **arguments):
-    arguments.setdefault("bootstrap_iters", 0)
-    arguments.setdefault("max_items", 16)
-    bank = bench.bank("texts", "chrf")
-    return adaptive_evaluate(
-        lm, tasks=["texts"], bank=bank, task_manager=bench.manager(), **arguments
-    )
-
-
-def same(a, b):
-    for results in (a, b):
-        results["adaptive"]["texts"].pop("seconds")
-    assert a["adaptive"] == b["adaptive"] and a["samples"] == b["samples"]
-    assert a["results"] == b["results"]
-
-
 def test_a_lost_connection_is_tried_again_and_changes_nothing(bench):
-    shaky = Shaky()
-    same(run(bench, shaky), run(bench, Copyist()))
-    assert shaky.left == 0 and len(shaky.calls) == 16
+    bank, shaky = bench.bank("texts", "chrf"), Shaky(9, ConnectionError)
+    found, whole = (bench.adaptive(["texts"], bank, lm, max_items=16) for lm in (shaky, Copyist()))
+    for results in (found, whole):
+        results["adaptive"]["texts"].pop("seconds")
+    for part in ("adaptive", "samples", "results"):
+        assert found[part] == whole[part]
+    assert len(shaky.calls) == 16
 
 
-def test_an_interrupted_run_goes_on_where_it_was(bench, tmp_path):
-    stopped = Shaky(error=KeyboardInterrupt, at=13)
+def test_an_interrupted_full_run_goes_on_with_the_documents_that_the_bank_does_not_offer(
+    bench, tmp_path
+):
+    scores = np.random.default_rng(0).random((6, 30))
+    table = ScoreTable.from_arrays(scores, [*"abcdef"], range(30), metric="chrf")
+    common = {"bank": calibrate(table, method="paper"), "max_items": 36, "run_dir": tmp_path / "r"}
+    stopped, rest = Shaky(33, KeyboardInterrupt), Copyist()
     with pytest.raises(KeyboardInterrupt):
-        run(bench, stopped, run_dir=tmp_path / "run")
-    tells = [
-        r for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()
-        if (r := json.loads(line))["op"] == "tell"
-    ]  # fmt: skip
-    assert len(tells) == 12
-    with pytest.raises(RunError, match="already holds a ranking"):
-        run(bench, Copyist(), run_dir=tmp_path / "run")
-    rest = Copyist()
-    resumed = run(bench, rest, run_dir=tmp_path / "run", resume=True)
-    assert len(rest.calls) == 4
-    assert not set(map(str, rest.seen)) & set(map(str, stopped.seen))
-    same(resumed, run(bench, Copyist()))
-
-
-def test_a_full_run_is_resumed_with_the_documents_that_the_bank_does_not_offer(bench, tmp_path):
-    table = ScoreTable.from_arrays(
-        np.random.default_rng(0).random((6, 30)),
-        models=list("abcdef"),
-        doc_ids=list(range(30)),
-        metric="chrf",
-    )
-    bank = calibrate(table, method="paper")
-    common = dict(
-        tasks=["texts"], bank=bank, task_manager=bench.manager(), max_items=36, bootstrap_iters=0
-    )
-    stopped = Shaky(error=KeyboardInterrupt, at=33)
-    with pytest.raises(KeyboardInterrupt):
-        adaptive_evaluate(stopped, run_dir=tmp_path / "run", **common)
-    rest = Copyist()
-    full = adaptive_evaluate(rest, run_dir=tmp_path / "run", resume=True, **common)
-    stock = bench.stock(["texts"], bootstrap_iters=0)
+        bench.adaptive(["texts"], lm=stopped, bootstrap_iters=0, **common)
+    full = bench.adaptive(["texts"], lm=rest, bootstrap_iters=0, resume=True, **common)
+    stock = bench.stock(["texts"])
     assert full["results"]["texts"]["chrf,none"] == stock["results"]["texts"]["chrf,none"]
     assert full["samples"] == stock["samples"]
-    assert len(stopped.calls) == 32 and len(rest.calls) == 4
+    assert (len(stopped.calls), len(rest.calls)) == (32, 4)
     assert not set(map(str, rest.seen)) & set(map(str, stopped.seen))
 
 

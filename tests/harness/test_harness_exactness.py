@@ -50,6 +50,7 @@ def test_values_rows_and_prompts_are_those_of_the_harness(bench, task, metric, s
     assert sorted(map(str, full_lm.seen)) == sorted(map(str, stock_lm.seen))
     block = full["adaptive"][task]
     assert (block["items"], block["standard_error"]) == (N_DOCS, 0.0)
+    assert block["interval"] == [pytest.approx(block["estimate"])] * 2
     assert block["stopped_because"] == "every document was run"
 
 

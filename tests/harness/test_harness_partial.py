@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -53,6 +52,8 @@ def test_several_metrics_are_estimated_from_the_same_answers(bench):
         assert values[f"sentence_{metric}_stderr,none"] == one["standard_error"] > 0
         truth = np.mean([find_metric(metric).score(row[metric], task="texts") for row in full])
         assert abs(one["estimate"] - truth) < 4 * one["standard_error"]
+        low, high = one["interval"]  # also of ter, where lower is better
+        assert low < one["estimate"] < high
     alone = bench.adaptive(["texts"], None, metrics="bleu", max_items=12)["adaptive"]["texts"]
     assert alone["estimate"] == pytest.approx(block["estimate"])
     with pytest.raises(MetricError, match="does not report metric rouge"):
@@ -97,47 +98,57 @@ def test_documents_go_to_the_model_in_batches(bench):
     assert lm.calls == [4, 4, 4]
 
 
-def test_a_group_of_estimates_is_marked_and_weighs_all_documents(bench):
+def variant(bench, name, of="choices", **changes):
+    """Another task with the text of one, some parts changed."""
+    text = (bench.tasks / f"{of}.yaml").read_text().replace(f"task: {of}", f"task: {name}")
+    for old, new in changes.items():
+        text = text.replace(old, str(new))
+    (bench.tasks / f"{name}.yaml").write_text(text)
+
+
+def group(bench, name, tasks, by_size):
+    (bench.tasks / f"{name}.yaml").write_text(
+        f"group: {name}\ntask: [{', '.join(tasks)}]\n"
+        f"aggregate_metric_list: [{{metric: acc, weight_by_size: {str(by_size).lower()}}}]\n"
+    )
+
+
+def test_a_group_without_a_metric_that_all_of_its_tasks_have_is_marked(bench):
     banks = {
         "choices": bench.bank("choices", "acc"),
         "sums": bench.bank("sums", "exact_match", "majority"),
     }
     results = bench.adaptive(["all_of_it"], banks, max_items=10)
-    group, block = results["groups"]["all_of_it"], results["adaptive"]["all_of_it"]
+    values, block = results["groups"]["all_of_it"], results["adaptive"]["all_of_it"]
     # acc is missing in sums even in a full run; only choices reports it, as the harness has it.
-    assert "exact_match,strict" not in group
+    assert "exact_match,strict" not in values
     assert "exact_match,strict" in block["not_estimated"]
-    assert "adaptive estimate" in group["alias"]
+    assert "adaptive estimate" in values["alias"]
     assert results["results"]["all_of_it"]["sample_len"] == 20
     make_table(results, "groups")
 
 
-def test_a_mean_over_two_estimates_has_their_error(bench):
-    banks = {"choices": bench.bank("choices", "acc"), "choices_2": bench.bank("choices", "acc")}
-    text = (bench.tasks / "choices.yaml").read_text().replace("task: choices", "task: choices_2")
-    (bench.tasks / "choices_2.yaml").write_text(text)
-    (bench.tasks / "pair.yaml").write_text(
-        "group: pair\ntask: [choices, choices_2]\n"
-        "aggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
+@pytest.mark.parametrize("by_size", [True, False])
+def test_a_mean_over_two_estimates_weighs_all_documents_and_has_their_error(bench, by_size):
+    lines = (bench.folder / "DATA.jsonl").read_text().splitlines()
+    (bench.folder / "FEW.jsonl").write_text("\n".join(lines[:12]) + "\n")
+    variant(bench, "few", **{"DATA.jsonl": "FEW.jsonl"})
+    group(bench, "pair", ["choices", "few"], by_size)
+    values = bench.adaptive(["pair"], None, max_items=10)["results"]
+    mean, error = (
+        np.array([values[task][f"{key},none"] for task in ("choices", "few")])
+        for key in ("acc", "acc_stderr")
     )
-    results = bench.adaptive(["pair"], banks, max_items=10)
-    values = results["results"]
-    errors = [values[task]["acc_stderr,none"] for task in ("choices", "choices_2")]
-    means = [values[task]["acc,none"] for task in ("choices", "choices_2")]
-    assert values["pair"]["acc,none"] == pytest.approx(np.mean(means))
-    assert values["pair"]["acc_stderr,none"] == pytest.approx(math.hypot(*errors) / 2)
-    assert "the bank is of task choices" in results["adaptive"]["choices_2"]["warnings"][0]
+    weights = np.array([N_DOCS, 12]) / (N_DOCS + 12) if by_size else np.array([0.5, 0.5])
+    assert values["pair"]["acc,none"] == pytest.approx(weights @ mean)
+    assert values["pair"]["acc_stderr,none"] == pytest.approx(np.hypot(*(weights * error)))
 
 
 def test_the_target_of_a_group_is_that_of_its_score(bench):
     """Its tasks need not be known so well; a task outside it has a target of its own."""
-    text = (bench.tasks / "choices.yaml").read_text()
     for name in ("one", "two"):
-        (bench.tasks / f"{name}.yaml").write_text(text.replace("task: choices", f"task: {name}"))
-    (bench.tasks / "halves.yaml").write_text(
-        "group: halves\ntask: [one, two]\n"
-        "aggregate_metric_list: [{metric: acc, weight_by_size: false}]\n"
-    )
+        variant(bench, name)
+    group(bench, "halves", ["one", "two"], False)
     banks = dict.fromkeys(("one", "two", "choices"), bench.bank("choices", "acc"))
     results = bench.adaptive(
         ["choices", "halves"], banks, target_se=0.025, adaptive_batch_size=1, looks="one"
@@ -159,33 +170,38 @@ class TwoProcesses(Copyist):
     world_size = 2
 
 
+OTHERS = r"task texts does not report metric ten; it reports bleu, chrf, ter \(calibrate a bank"
 REFUSED = [
-    (dict(lm=TwoProcesses()), HarnessError, "2 data-parallel processes"),
-    (dict(predict_only=True), HarnessError, "predict_only"),
-    (dict(num_fewshot=1), BankMismatchError, "num_fewshot is 1, the bank has 3"),
-    (dict(max_items=0), UsageError, "max_items"),
+    ("choices", "choices", dict(lm=TwoProcesses()), HarnessError, "2 data-parallel processes"),
+    ("choices", "choices", dict(predict_only=True), HarnessError, "predict_only"),
+    ("choices", "choices", dict(num_fewshot=1), BankMismatchError, "fewshot is 1, the bank has 3"),
+    ("choices", "choices", dict(max_items=0), UsageError, "max_items"),
+    ("choices sums", {"choices"}, {}, UsageError, "no bank of task sums"),
+    ("turned", "choices", {}, BankMismatchError, "documents differ"),
+    ("texts", "choices", {}, CcatError, r"the bank is of task choices \(acc\), not of texts: "),
+    ("texts", "ten", {}, MetricError, OTHERS),
+    ("choices", "ten", {}, MetricError, "it reports acc, acc_norm"),
 ]
 
 
-@pytest.mark.parametrize("arguments, kind, words", REFUSED)
-def test_what_cannot_be_is_refused_before_any_model_call(bench, arguments, kind, words):
+@pytest.mark.parametrize("tasks, bank, arguments, kind, words", REFUSED)
+def test_what_cannot_be_is_refused_before_any_model_call(
+    bench, tasks, bank, arguments, kind, words
+):
     lm = arguments.pop("lm", None) or Copyist()
+    if tasks == "turned":
+        lines = (bench.folder / "DATA.jsonl").read_text().splitlines()
+        (bench.folder / "TURNED.jsonl").write_text("\n".join(lines[::-1]) + "\n")
+        variant(bench, "turned", **{"DATA.jsonl": "TURNED.jsonl"})
+    made = bench.bank("choices", "acc")
+    if bank == "ten":
+        scores = np.linspace(0, 1, 4 * N_DOCS).reshape(N_DOCS, 4).T
+        made = calibrate(ScoreTable.from_arrays(scores, [*"abcd"], metric="ten", task=tasks))
     with pytest.raises(kind, match=words):
-        bench.adaptive(["choices"], bench.bank("choices", "acc"), lm, **arguments)
-    assert not lm.seen
-
-
-def test_a_task_without_a_bank_and_a_bank_of_other_documents_are_refused(bench):
-    bank = bench.bank("choices", "acc")
-    with pytest.raises(UsageError, match="no bank of task sums"):
-        bench.adaptive(["choices", "sums"], {"choices": bank})
-    text = (bench.tasks / "choices.yaml").read_text()
-    data = (bench.folder / "DATA.jsonl").read_text().splitlines()
-    (bench.folder / "OTHER.jsonl").write_text("\n".join(data[::-1]) + "\n")
-    other = text.replace("DATA.jsonl", "OTHER.jsonl").replace("task: choices", "task: reversed")
-    (bench.tasks / "reversed.yaml").write_text(other)
-    with pytest.raises(BankMismatchError, match="documents differ"):
-        bench.adaptive(["reversed"], bank)
+        bench.adaptive(
+            tasks.split(), {"choices": made} if bank == {"choices"} else made, lm, **arguments
+        )
+    assert not lm.calls
 
 
 def test_an_audit_is_reported_beside_the_estimate(bench):
@@ -223,22 +239,6 @@ def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(benc
     assert part["items"] > 4 and "length,none" in part["not_estimated"]
 
 
-@pytest.mark.parametrize(
-    "task, there", [("texts", "bleu, chrf, ter"), ("choices", "acc, acc_norm")]
-)
-def test_a_bank_of_a_metric_that_the_task_never_reports_costs_no_call(bench, task, there):
-    words = ["a", "b", "c", "d"]
-    scores = np.linspace(0, 1, 4 * N_DOCS).reshape(N_DOCS, 4).T
-    table = ScoreTable.from_arrays(
-        scores, models=words, doc_ids=list(range(N_DOCS)), metric="ten", task=task
-    )
-    lm = Copyist()
-    with pytest.raises(MetricError, match=f"task {task} does not report metric ten") as said:
-        bench.adaptive([task], calibrate(table), lm)
-    assert f"it reports {there}" in str(said.value) and "calibrate a bank" in str(said.value)
-    assert not lm.calls
-
-
 def test_logs_of_an_adaptive_run_are_topped_up_to_a_full_one(bench, tmp_path):
     tracker = EvaluationTracker(output_path=str(tmp_path))
     lm = Copyist()
@@ -269,10 +269,3 @@ def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     assert set(SuiteBank.load(folder)) == {"choices", "sums", "texts"}
     with pytest.raises(UsageError, match="is a file, but banks of several tasks need a folder"):
         bench.adaptive(["choices", "sums"], None, lm, max_items=12, save_bank=file)
-
-
-def test_a_bank_of_another_task_says_whose_it_is(bench):
-    lm = Copyist()
-    with pytest.raises(CcatError, match=r"the bank is of task choices \(acc\), not of texts: "):
-        bench.adaptive(["texts"], bench.bank("choices", "acc"), lm)
-    assert not lm.calls

@@ -17,8 +17,9 @@ def session(bench, task="texts", lm=None, **options):
 
 
 def test_any_order_of_documents_gives_the_rows_of_the_harness(bench):
-    stock = {row["doc_id"]: row for row in bench.stock(["texts"])["samples"]["texts"]}
-    opened = session(bench)
+    how = {"num_fewshot": 1, "gen_kwargs": {"temperature": 0.5}}
+    stock = {row["doc_id"]: row for row in bench.stock(["texts"], **how)["samples"]["texts"]}
+    opened = session(bench, **how)
     assert opened.doc_ids == tuple(range(N_DOCS))
     assert [stock[d]["doc_hash"] for d in opened.doc_ids] == list(opened.doc_hashes)
     for answer in opened.administer([17, 3]) + opened.administer([30]) + opened.administer([]):
@@ -26,6 +27,9 @@ def test_any_order_of_documents_gives_the_rows_of_the_harness(bench):
         assert answer.prompts == opened.prompts(answer.doc_id)
         assert answer.values["bleu", "none"][1] == answer.responses[0]
         assert answer.seconds > 0
+    assert opened.settings["num_fewshot"] == 1
+    assert opened.settings["generation_kwargs"]["temperature"] == 0.5
+    assert session(bench, "sums", num_fewshot=2).settings["num_fewshot"] == 0  # fixed by its YAML
 
 
 def test_a_model_without_a_chat_template_is_named_with_the_remedy(bench):
@@ -93,17 +97,6 @@ def test_tokens_are_counted_by_the_models_tokenizer_or_estimated(bench):
     [choice] = session(bench, "choices", WithTokenizer(), count_tokens=True).administer([0])
     assert choice.tokens.output == 0
     assert choice.tokens.input > sum(len(p.split()) for p in choice.prompts)
-
-
-def test_overrides_are_those_of_the_harness(bench):
-    opened = session(bench, num_fewshot=1, gen_kwargs={"temperature": 0.5})
-    stock = bench.stock(["texts"], num_fewshot=1, gen_kwargs={"temperature": 0.5}, limit=3)
-    for row in stock["samples"]["texts"]:
-        [answer] = opened.administer([row["doc_id"]])
-        assert answer.samples["none"] == row
-    assert opened.settings["num_fewshot"] == 1
-    assert opened.settings["generation_kwargs"]["temperature"] == 0.5
-    assert session(bench, "sums", num_fewshot=2).settings["num_fewshot"] == 0  # fixed by its YAML
 
 
 @pytest.mark.parametrize(

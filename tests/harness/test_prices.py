@@ -37,9 +37,12 @@ def test_what_is_no_price_is_refused_by_name(block, says) -> None:
 
 
 def test_a_price_is_read() -> None:
-    assert Price.parse(None, "price") == Price()
-    assert Price.parse({"input": 1, "output": 0}, "price") == Price(input=1.0, output=0.0)
-    assert Price.parse({"item": 0}, "price") == Price(item=0.0)
+    for block, price in (
+        (None, Price()),
+        ({"input": 1, "output": 0}, Price(input=1.0, output=0.0)),
+        ({"item": 0}, Price(item=0.0)),
+    ):
+        assert Price.parse(block, "price") == price
 
 
 def test_tokens_add_up_and_are_as_sure_as_the_worse_count() -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -100,26 +101,28 @@ def test_an_answer_is_rated_and_its_cost_counted(serve, monkeypatch):
         judge_at(server, api_key_env="SOME_KEY").rate(**FIELDS)
 
 
-def test_a_reply_without_a_rating_is_asked_again_with_a_reminder(serve):
-    server = serve(lambda m, n: "Hmm, hard to say." if len(m) == 1 else "Rating: [[5]]")
-    assert judge_at(server).rate(**FIELDS).score == 5
-    _, reply, reminder = server.requests[1]["messages"]
-    assert reply == {"role": "assistant", "content": "Hmm, hard to say."}
-    assert "Rating: [[N]]" in reminder["content"] and len(server.requests) == 2
+def test_a_reply_without_a_rating_is_asked_again_with_a_reminder_and_never_kept(tmp_path, serve):
+    server = serve(lambda m, n: "Hmm, hard to say." if n < 3 else "Rating: [[5]]")
+    judge = judge_at(server, attempts=2, cache=tmp_path / "cache.jsonl")
+    assert math.isnan(judge.rate(**FIELDS).score) and judge.usage.unrated == 1
+    assert judge.rate(**FIELDS).score == 5 and len(server.requests) == 4
+    for request in server.requests[1::2]:
+        _, reply, reminder = request["messages"]
+        assert reply == {"role": "assistant", "content": "Hmm, hard to say."}
+        assert "Rating: [[N]]" in reminder["content"]
 
 
-def test_a_judge_that_never_rates_gives_nan_and_is_counted(serve):
-    judge = judge_at(server := serve("Rating: [[42]]"), attempts=2)
-    assert math.isnan(judge.rate(**FIELDS).score)
-    assert len(server.requests) == 2 and judge.usage.unrated == 1
-
-
-def test_an_outage_keeps_what_came_before_it(tmp_path, serve, read):
-    server = serve(lambda messages, n: "Rating: [[6]]" if n < 8 else 503)
+@pytest.mark.parametrize("status", [503, 401])
+def test_a_judge_that_does_not_answer_ends_the_panel_and_keeps_what_came_before(
+    status, serve, read
+):
+    server = serve(lambda messages, n: "Rating: [[6]]" if n < 8 else status)
     answers = [{**FIELDS, "answer": str(i)} for i in range(5)]
-    panel = {"judges": [{"model": "a"}, {"model": "b"}], "retries": 0, "concurrency": 1}
-    with pytest.raises(HarnessError, match=r"judge b at .*503"):
+    panel = {"judges": [{"model": m} for m in "abc"], "retries": 0, "concurrency": 1}
+    with pytest.raises(HarnessError, match=rf"judge b at .*{status}"):
         read(server, **panel).rate_all(answers)
+    assert {r["model"] for r in server.requests} == {"a", "b"}
+    panel["judges"].pop()
     again = read(server, **panel)
     ratings = again.rate_all(answers[:3])
     assert all(r.cached and r.ratings == (6, 6) for r in ratings) and again.usage.calls == 0
@@ -149,23 +152,14 @@ def test_the_cache_serves_this_and_later_runs_but_no_other_judge(tmp_path, serve
     server, elsewhere = serve("Rating: [[7]]"), serve("Rating: [[9]]")
     judge = judge_at(server, cache=cache)
     assert [judge.rate(**FIELDS).cached for _ in range(2)] == [False, True]
-    later = judge_at(server, cache=cache)
-    assert later.rate(**FIELDS).score == 7 and len(server.requests) == 1
-    assert later.usage.calls == 0 and later.usage.cached == 1
-    assert not judge_at(server, cache=cache, model="judge-2").rate(**FIELDS).cached
-    judge_at(server, cache=cache, temperature=0.5).rate(**FIELDS)
-    assert len(server.requests) == 3
-    assert judge_at(elsewhere, cache=cache).rate(**FIELDS).score == 9
     with cache.open("a") as file:
         file.write('{"key": "cut off')  # a run that was killed while writing
-    assert judge_at(server, cache=cache).rate(**FIELDS).cached
-
-
-def test_the_cache_holds_no_unreadable_reply(tmp_path, serve):
-    server = serve(lambda messages, n: "no idea" if n == 0 else "Rating: [[4]]")
-    for score in (math.nan, 4):
-        judge = judge_at(server, cache=tmp_path / "cache.jsonl", attempts=1)
-        assert judge.rate(**FIELDS).score == pytest.approx(score, nan_ok=True)
+    later = judge_at(server, cache=cache)
+    assert later.rate(**FIELDS).score == 7 and (later.usage.calls, later.usage.cached) == (0, 1)
+    for other in ({"model": "judge-2"}, {"temperature": 0.5}, {"extra": {"top_k": 1}}):
+        assert not judge_at(server, cache=cache, **other).rate(**FIELDS).cached
+    assert len(server.requests) == 4
+    assert judge_at(elsewhere, cache=cache).rate(**FIELDS).score == 9
 
 
 def test_many_answers_are_rated_together_and_in_order(serve):
@@ -185,8 +179,7 @@ def test_a_judge_does_not_judge_itself_unless_told(caplog):
         Judge(settings).judges(["openai/gpt-4o-2024-08-06"])
     with pytest.raises(UsageError, match="allow_self"):
         Judge(JudgeSettings("a", base_url="http://x/v1", judged=("a",)))
-    allowed = JudgeSettings("gpt-4o", base_url="http://127.0.0.1:9/v1", allow_self=True)
-    Judge(allowed).judges(["gpt-4o"])
+    Judge(replace(settings, allow_self=True)).judges(["gpt-4o"])
     with caplog.at_level(logging.WARNING, logger="lm_eval.ccat"):
         Judge(settings).judges(["gpt-3.5-turbo", "meta-llama/Llama-3.1-8B"])
     assert "same family as gpt-3.5-turbo" in caplog.text and "Llama" not in caplog.text
@@ -205,7 +198,7 @@ def test_names_and_families(judge, judged, itself, relatives):
     assert kin(judge, judged) == (itself, relatives)
 
 
-def test_the_judges_file_is_read_and_mistakes_in_it_are_named(tmp_path):
+def test_the_judges_file_is_read(tmp_path):
     path = tmp_path / "judge.yaml"
     path.write_text(
         "{model: j, base_url: 'http://127.0.0.1:9/v1', prompt: prompt.txt, cache: cache.jsonl, "
@@ -219,7 +212,12 @@ def test_the_judges_file_is_read_and_mistakes_in_it_are_named(tmp_path):
     (tmp_path / "prompt.txt").write_text("Rate $essay. It costs $$5.")
     with pytest.raises(UsageError, match="'essay', which the task does not give"):
         Judge(settings).rate(**FIELDS)
-    for text, message in (
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read the judge's file"),
         ("model: j\nurl: x", r"unknown url"),
         ("judges: [{model: j, url: x}]", r"unknown url"),
         ("model: j", r"either `base_url:`.* or `lm:`"),
@@ -232,12 +230,13 @@ def test_the_judges_file_is_read_and_mistakes_in_it_are_named(tmp_path):
         ("model: j\nlm: hf\ngrade_pattern: (.)\ngrades: {C: 11}", "from 1 to 10"),
         ("model: j\nlm: hf\nreducer: best", "mean, median, majority, mode"),
         ("model: j\nlm: hf\nrepeats: 2", "2 repeats at temperature 0"),
-    ):
-        path.write_text(text)
-        with pytest.raises(UsageError, match=message):
-            JudgeSettings.read(path)
-    with pytest.raises(UsageError, match="cannot read the judge's file"):
-        JudgeSettings.read(tmp_path / "absent.yaml")
+    ],
+)
+def test_mistakes_in_the_judges_file_are_named(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "judge.yaml").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        JudgeSettings.read(tmp_path / "judge.yaml")
 
 
 def test_an_lm_eval_model_can_judge():
@@ -275,16 +274,6 @@ def test_replies_that_were_paid_for_are_kept_when_one_request_is_refused(tmp_pat
         judge.rate(**answers[7])
     later = judge_at(server, cache=tmp_path / "cache.jsonl").rate_all(answers)
     assert sum(r.cached for r in later) == 15
-
-
-def test_a_judge_that_does_not_answer_ends_the_panel_before_the_next_is_asked(serve, read):
-    server = serve(lambda m, n: "Rating: [[6]]" if "good" in m[0]["content"] else 401)
-    judge = read(server, judges=[{"model": "a"}, {"model": "b"}], concurrency=1)
-    with pytest.raises(HarnessError, match=r"judge a at .* refused: HTTP 401"):
-        judge.rate_all([{**FIELDS, "answer": text} for text in ("good", "bad")])
-    assert [r["model"] for r in server.requests] == ["a", "a"]
-    assert judge.rate(**{**FIELDS, "answer": "good"}).ratings == (6, 6)
-    assert [r["model"] for r in server.requests] == ["a", "a", "b"]
 
 
 def test_an_answer_cannot_close_what_it_stands_in(tmp_path, serve):

@@ -1,77 +1,15 @@
-"""`score`: harness logs scored by COMET (in another environment), a judge and text metrics."""
+"""`score`: harness logs scored by a judge and text metrics (by COMET: test_comet.py)."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 
 import numpy as np
-import pytest
 import yaml
 from judge_server import JudgeServer
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.harness import comet as harness_comet
-
-# What unbabel-comet offers to the worker, with a score that can be told: shared words over all.
-COMET = """\
-from types import SimpleNamespace
-def download_model(name):
-    assert name == "Unbabel/wmt22-comet-da", name
-    return "checkpoint"
-def load_from_checkpoint(path):
-    assert path == "checkpoint"
-    def predict(rows, batch_size, gpus, progress_bar):
-        assert (batch_size, gpus, progress_bar) == (16, 0, False)
-        assert all(row["src"].startswith("Cümle") for row in rows)
-        words = [(set(row["mt"].split()), set(row["ref"].split())) for row in rows]
-        scores = [len(mt & ref) / len(mt | ref) for mt, ref in words]
-        return SimpleNamespace(scores=[1.02 if score == 1 else score for score in scores])
-    return SimpleNamespace(predict=predict)
-"""
-
-
-@pytest.fixture
-def comet(tmp_path, monkeypatch):
-    (tmp_path / "comet.py").write_text(COMET)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("CCAT_COMET_PYTHON", sys.executable)
-    yield
-    harness_comet._worker.cache_clear()  # a worker outlives the environment that it was made in
-
-
-def test_comet_scores_become_a_table_that_calibrates(logs, comet, tmp_path, capsys):
-    out = tmp_path / "comet.parquet"
-    arguments = ["score", "comet", str(logs), "--task", "ccat_flores200_tur_eng", "-o", str(out)]
-    assert main(arguments) == 0
-    assert "comet (0 to 1, higher is better)" in capsys.readouterr().out
-    table = ScoreTable.read(out, metric="comet")
-    assert table.models == ("m1", "m3", "m5")
-    assert table.doc_hashes is not None and table.task == "ccat_flores200_tur_eng"
-    means = table.raw.mean(axis=1)
-    assert (np.diff(means) > 0).all() and table.raw.max() <= 1  # 1.02 was clipped
-    bank = calibrate(table, method="paper")
-    assert bank.metric == "comet" and bank.scale.describe() == "0 to 1, higher is better"
-
-
-def test_comet_says_what_is_missing(logs, tmp_path, capsys, monkeypatch):
-    out = ["-o", str(tmp_path / "x.csv")]
-    flores = ["score", "comet", str(logs), "--task", "ccat_flores200_tur_eng", *out]
-    monkeypatch.delenv("CCAT_COMET_PYTHON", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert main(flores) == 1
-    assert "lm-eval-ccat score comet --setup" in capsys.readouterr().err
-    monkeypatch.setenv("CCAT_COMET_PYTHON", sys.executable)
-    assert main(flores) == 1  # this environment has no comet
-    assert "No module named 'comet'" in capsys.readouterr().err
-    monkeypatch.setenv("CCAT_COMET_PYTHON", "/no/such/python")
-    assert main(flores) == 1
-    assert "cannot run /no/such/python" in capsys.readouterr().err
-    report = ["score", "comet", str(logs), "--task", "ccat_govreport", *out]
-    assert main(report) == 2
-    assert "--source_field (it has report, summary)" in capsys.readouterr().err
 
 
 def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
@@ -97,7 +35,6 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     table = ScoreTable.read(out, metric="judge_score")
     assert table.scale.low == 1 and table.scale.high == 10
     assert set(np.unique(table.raw)) <= {2.0, 10.0}
-    assert main(command) == 2 and "--judge FILE" in capsys.readouterr().err
 
 
 def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
@@ -112,12 +49,14 @@ def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):
 
 
 def test_mistakes_are_named(logs, tmp_path, capsys):
-    assert main(["score", "rougeL", str(logs), "-o", str(tmp_path / "x.parquet")]) == 1
-    assert "name one (--task)" in capsys.readouterr().err
-    assert main(["score", "rougeL", str(logs), "--task", "ccat_govreport", "-o", "x.txt"]) == 2
-    assert ".parquet or a .csv" in capsys.readouterr().err
-    assert main(["score", "blue", str(logs), "-o", str(tmp_path / "x.parquet")]) == 2
-    assert "did you mean bleu" in capsys.readouterr().err
+    for command, code, words in (
+        ("rougeL LOGS -o x.parquet", 1, "name one (--task)"),
+        ("rougeL LOGS --task ccat_govreport -o x.txt", 2, ".parquet or a .csv"),
+        ("blue LOGS -o x.parquet", 2, "did you mean bleu"),
+        ("judge LOGS --task ccat_truthfulqa_gen -o x.csv", 2, "--judge FILE"),
+    ):
+        assert main(["score", *command.replace("LOGS", str(logs)).split()]) == code
+        assert words in capsys.readouterr().err
 
 
 def test_a_tokenizer_makes_another_metric_of_logged_answers(logs, tmp_path):
