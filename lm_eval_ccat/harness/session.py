@@ -287,7 +287,7 @@ class TaskSession:
         """
         inner = internals.unwrapped(self.lm)
         waits = inner is not self.lm or getattr(inner, "tokenizer_backend", None) == "remote"
-        return self._generates and not internals.is_multimodal(self.task) and not waits
+        return not internals.is_multimodal(self.task) and not waits
 
     async def put(
         self, doc_ids: Sequence[int], transport: Transport, come: Callable[[Any], object]

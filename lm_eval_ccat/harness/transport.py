@@ -1,7 +1,7 @@
 """Requests to models behind servers: one event loop, and one pool of connections per model.
 
-The harness's own loop (`generate_until`, `_loglikelihood_tokens` of its `TemplateAPI`) makes an
-event loop, a session and a handshake for every call. Here the model still builds the requests and
+The harness's own loop (`generate_until` and `loglikelihood` of its `TemplateAPI`) makes an event
+loop, a session and a handshake for every call. Here the model still builds the requests and
 reads the answers, but connections are reused and shared by threads, and all requests in flight can
 be cancelled at once. Nothing is retried here: the caller decides, and learns from `ServerError`
 what the server said and whether the request was sent.
@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -42,6 +43,8 @@ LARGEST_BODY = 128 * 1024 * 1024
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
 )
+#: Methods of a model that go through its transport.
+_ASKING = ("generate_until", "loglikelihood")
 #: The harness's module of models behind servers.
 _API = "lm_eval.models.api_models"
 # Tokenizers that are set up anew at each call are not thread-safe.
@@ -127,7 +130,7 @@ def pooled(lm: Any) -> bool:
     inner, sending = internals.unwrapped(lm), internals.SENDING
     changed = any(name in vars(inner) for name in sending.split())
     stock = internals.is_api(type(inner)) and internals.is_stock(type(inner), sending, _API)
-    return stock and not changed
+    return stock and not changed and internals.is_stock(type(inner), "loglikelihood", "lm_eval.")
 
 
 class Transport:
@@ -158,20 +161,10 @@ class Transport:
         self._session: Any = None
         self._slots: asyncio.Semaphore | None = None
         self._cancelled = False
-        stock = lm.generate_until
-
-        def generate_until(requests: Sequence[Any], disable_tqdm: bool = False) -> list[Any]:
-            if any(len(request.args) > 2 for request in requests):  # images go through the harness
-                return list(stock(requests, disable_tqdm=disable_tqdm))
-            return self._asked(server_calls(lm, requests), len(requests))
-
-        def loglikelihood_tokens(requests: Sequence[Any], **_: Any) -> list[Any]:
-            return self._asked(list(_likelihoods(lm, requests)), len(requests))
-
         for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
             vars(lm).pop(name, None)
-        lm.generate_until = generate_until
-        lm._loglikelihood_tokens = loglikelihood_tokens
+        for name in _ASKING:
+            setattr(lm, name, partial(self._ask, getattr(lm, name)))
 
     async def send(self, call: ServerCall) -> tuple[Any, Served]:
         """Send one request, from the loop; return its answer's JSON, and what came with it.
@@ -253,10 +246,16 @@ class Transport:
         """Call `send_all` from another thread, and wait."""
         return asyncio.run_coroutine_threadsafe(self.send_all(calls), _loop()).result()
 
-    def _asked(self, calls: Sequence[ServerCall], n: int) -> list[Any]:
+    def _ask(
+        self, stock: Callable[..., Any], requests: Sequence[Any], disable_tqdm: bool = False
+    ) -> list[Any]:
+        """Answer requests as the model's own method does."""
+        if any(len(request.args) > 2 for request in requests):  # images go through the harness
+            return list(stock(requests, disable_tqdm=disable_tqdm))
+        calls = server_calls(self._lm, requests)
         answers = self.submit(calls)
         note_served([served for _, served in answers])
-        return self.read_all(calls, answers, n)
+        return self.read_all(calls, answers, len(requests))
 
     def read_all(self, calls: Sequence[ServerCall], answers: Answers, n: int) -> list[Any]:
         """Return `n` responses by position."""
@@ -300,7 +299,7 @@ class Transport:
     def close(self) -> None:
         """Cancel all requests in flight, close the connections, and restore the model."""
         self.cancel()
-        for name in ("generate_until", "_loglikelihood_tokens"):
+        for name in _ASKING:
             vars(self._lm).pop(name, None)
         if self._session is not None:
             self._session = None
@@ -430,8 +429,10 @@ def _close(session: Any) -> None:
 
 
 def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
-    """Return the calls that generate texts, for a model for which `pooled` is true."""
+    """Return the calls for requests of one type, of a model for which `pooled` is true."""
     lm = internals.unwrapped(lm)
+    if requests and requests[0].request_type == "loglikelihood":
+        return list(_likelihoods(lm, requests))
     by_settings: dict[str, list[int]] = {}
     for position, request in enumerate(requests):
         by_settings.setdefault(repr(request.args[1]), []).append(position)
@@ -474,9 +475,14 @@ def _likelihoods(lm: Any, requests: Sequence[Any]) -> Iterator[ServerCall]:
     assert lm.tokenizer is not None, (
         "Tokenizer is required for loglikelihood tasks to compute context lengths."
     )
+    # What the model's own `loglikelihood` hands on: the texts with their tokens.
+    model = copy.copy(lm)
+    model._loglikelihood_tokens = lambda encoded, **_: encoded
+    with _ENCODING:
+        encoded = type(lm).loglikelihood(model, requests, disable_tqdm=True)
     size = max(1, int(lm._batch_size))
     for start in range(0, len(requests), size):
-        chunk = requests[start : start + size]
+        chunk = encoded[start : start + size]
         inputs, contexts, keys = lm.batch_loglikelihood_requests([chunk])
 
         def read(

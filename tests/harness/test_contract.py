@@ -118,7 +118,7 @@ PATCHED = {
     "lm_eval.evaluator:evaluate": "for good, where a task is run adaptively or scored by a judge",
     "lm_eval.evaluator:get_git_commit_hash": "for good: outside a repository git need not say so",
     "lm_eval.models.api_models:TemplateAPI.generate_until": "of one model, while it is connected",
-    "lm_eval.models.api_models:TemplateAPI._loglikelihood_tokens": "of one model, likewise",
+    "lm_eval.models.api_models:TemplateAPI.loglikelihood": "of one model, likewise",
     "lm_eval.models.api_models:TemplateAPI.parse_generations": "of one model, to hear its server",
     "lm_eval.models.api_models:TemplateAPI.parse_logprobs": "of one model, to hear its server",
     "lm_eval.models.api_models:TemplateAPI.max_retries": "of one model, whose retries are ours",

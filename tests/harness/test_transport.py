@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import queue
 import socket
 import threading
 import time
@@ -20,7 +21,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
 from lm_eval_ccat.harness.price import Tokens
-from lm_eval_ccat.harness.transport import ServerError, Transport, pooled
+from lm_eval_ccat.harness.transport import ServerError, Transport, begin, pooled
 from lm_eval_ccat.live.failures import Failure, Remedy
 
 SETTINGS = [{"until": ["\n"], "max_gen_toks": 8}, {"until": ["."], "temperature": 0.7}]
@@ -304,6 +305,26 @@ def test_a_model_that_sends_by_itself_is_heard_too(bench):
         bill = sum(one.usage.input for one in both[0].served)
         assert sum(one.tokens.input for one in both) == pytest.approx(bill)
         transport.close()
+
+
+@pytest.mark.parametrize("task", ["texts", "choices"])
+def test_the_loop_sends_what_threads_send(task, bench, tokenizer):
+    words = {"tokenizer_backend": "huggingface", "tokenizer": tokenizer, "max_length": 200}
+    with connected(num_concurrent=4, **words) as (server, lm, transport):
+        session = open_session(task, lm, include_path=str(bench.tasks), count_tokens=True)
+        assert session.sends_texts
+        asked = session.administer([3, 1])
+        bodies = [sent(server)]
+        server.bodies.clear()
+        came = queue.SimpleQueue()
+        begin(session.put([3, 1], transport, came.put))
+        found = came.get(timeout=10)()
+    assert sent(server) == bodies[0]
+    for a, b in zip(asked, found, strict=True):
+        assert (a.doc_id, a.values, a.samples, a.responses) == (
+            b.doc_id, b.values, b.samples, b.responses
+        )  # fmt: skip
+        assert a.tokens == b.tokens and len(a.served) == len(b.served)
 
 
 def test_what_is_in_flight_is_cancelled_at_once_and_further_requests_are_refused():
