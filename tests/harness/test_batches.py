@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from worlds.weights import tiny_model
 
@@ -63,48 +65,53 @@ def test_auto_is_found_once_and_kept(bench, weights, detections):
     assert lm.batch_size == 16
 
 
-def test_a_model_loaded_again_keeps_the_size(bench, weights, monkeypatch):
+@pytest.fixture
+def session(bench, weights):
+    """A session of `choices` with a model of a batch size."""
+
+    def opened(batch_size):
+        [task] = bench.manager().load(["choices"])["tasks"].values()
+        return TaskSession(task, load(weights, batch_size))
+
+    return opened
+
+
+def test_a_model_loaded_again_keeps_the_size(session, weights, monkeypatch):
     sizes = iter([32])
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
     monkeypatch.setattr(kind, "_detect_batch_size", lambda *_: next(sizes))
-    [task] = bench.manager().load(["choices"])["tasks"].values()
-    session = TaskSession(task, load(weights, "auto"))
-    session.administer([0])
-    session.lm = load(weights, "auto")
-    session.administer([1])
-    assert session.lm.batch_size == 32
+    opened = session("auto")
+    opened.administer([0])
+    opened.lm = load(weights, "auto")
+    opened.administer([1])
+    assert opened.lm.batch_size == 32
 
 
-def test_out_of_memory_halves_the_batch_and_loses_nothing(bench, weights, monkeypatch, caplog):
-    [task] = bench.manager().load(["choices"])["tasks"].values()
-    session = TaskSession(task, load(weights, 16))
-    genuine = session.lm._model_call
+def test_out_of_memory_halves_the_batch_and_loses_nothing(session, monkeypatch, caplog):
+    opened = session(16)
+    genuine = opened.lm._model_call
 
     def tight(inputs, **arguments):
         if inputs.shape[0] > 4:
             raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return genuine(inputs, **arguments)
 
-    monkeypatch.setattr(session.lm, "_model_call", tight)
-    answers = session.administer(list(range(8)))
-    assert len(answers) == 8 and session.lm.batch_size == 4
+    monkeypatch.setattr(opened.lm, "_model_call", tight)
+    assert len(opened.administer(list(range(8)))) == 8 and opened.lm.batch_size == 4
     assert "continuing with 8" in caplog.text and "continuing with 4" in caplog.text
-    monkeypatch.setattr(session.lm, "_model_call", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(opened.lm, "_model_call", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        session.administer([0])
+        opened.administer([0])
 
 
-def test_what_a_model_takes_at_once():
-    class Local:
-        batch_size = 6
-
-    class Queued:
-        batch_size = "auto"
-
-    class Server:
-        batch_size, _batch_size, _concurrent = 2, 2, 8
-
-    for model, at_once in (
-        (Local(), (1, 6)), (Queued(), (1, 64)), (Server(), (8, 2)), (object(), (1, 1))
-    ):  # fmt: skip
-        assert internals.requests_at_once(model) == at_once
+@pytest.mark.parametrize(
+    "about, at_once",
+    [
+        ({"batch_size": 6}, (1, 6)),
+        ({"batch_size": "auto"}, (1, 64)),
+        ({"batch_size": 2, "_batch_size": 2, "_concurrent": 8}, (8, 2)),
+        ({}, (1, 1)),
+    ],
+)
+def test_what_a_model_takes_at_once(about, at_once):
+    assert internals.requests_at_once(SimpleNamespace(**about)) == at_once

@@ -14,6 +14,7 @@ import pytest
 from lm_eval.__main__ import cli_evaluate
 from local_bench import N_DOCS, Copyist
 
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 
 # What differs between two runs of the same command.
@@ -146,24 +147,6 @@ def test_wandb_offline_gets_the_estimate_marked(ours, banks, capfd, monkeypatch)
     assert b"texts/bleu" not in log.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "flags, code, words",
-    [
-        (["--bank", "x.json"], 2, "--bank needs --adaptive"),
-        (["--adaptive", "--bank", "absent.json"], 1, "absent.json: no such item bank"),
-        (["--adaptive", "--bank", "BANK", "--limit", "5"], 2, "--limit"),
-        (["--adaptive", "--bank", "BANK", "--samples", '{"texts": [1]}'], 2, "--samples"),
-        (["--adaptive", "--bank", "BANK", "--budget_usd", "1"], 2, "price"),
-        (["--adaptive", "--bank", "BANK", "--target_se", "3"], 2, "standard error of 3"),
-    ],
-)
-def test_what_cannot_be_meant_ends_in_one_line(ours, banks, capsys, flags, code, words):
-    flags = [flag.replace("BANK", str(banks / "texts.bank.json")) for flag in flags]
-    assert ours("texts", *flags) == code
-    errors = capsys.readouterr().err.strip().splitlines()[-1]
-    assert errors.startswith("lm-eval-ccat: error:") and words in errors
-
-
 def test_a_few_shot_number_that_the_task_ignores_is_warned_of(ours, banks, caplog):
     bank = ["--adaptive", "--bank", banks / "sums.bank.json"]
     assert ours("sums", "--num_fewshot", "2", "--max_items", "4", *bank) == 0
@@ -171,29 +154,43 @@ def test_a_few_shot_number_that_the_task_ignores_is_warned_of(ours, banks, caplo
     assert "num_fewshot 2" in warned and "task sums says num_fewshot: 0" in warned
 
 
+ADAPTIVE = "--adaptive --bank texts.bank.json "
+
+
 @pytest.mark.parametrize(
-    "flags, words",
+    "flags, code, words",
     [
-        (["--bank", "EMPTY"], "no item bank in this folder"),
-        (["--bank", "texts=EMPTY"], "no item bank in this folder"),
-        (["--bank", "BANK", "--leaderboard", "EMPTY"], "empty"),
-        (["--bank", "BANK", "--leaderboard", "broken.csv"], "broken.csv"),
+        ("--bank x.json", 2, "--bank needs --adaptive"),
+        ("--leaderboard_name x", 2, "--leaderboard_name needs --adaptive"),
+        ("--adaptive --bank absent.json", 1, "absent.json: no such item bank"),
+        ("--adaptive --bank empty", 1, "no item bank in this folder"),
+        ("--adaptive --bank texts=empty", 1, "no item bank in this folder"),
+        (ADAPTIVE + "--limit 5", 2, "--limit"),
+        (ADAPTIVE + "--samples {}", 2, "--samples"),
+        (ADAPTIVE + "--budget_usd 1", 2, "price"),
+        (ADAPTIVE + "--target_se 3", 2, "standard error of 3"),
+        (ADAPTIVE + "--rank_width 3", 2, "give their full results as leaderboard"),
+        (ADAPTIVE + "--leaderboard nowhere", 2, "nowhere"),
+        (ADAPTIVE + "--leaderboard empty", 1, "empty"),
+        (ADAPTIVE + "--leaderboard broken.csv", 1, "broken.csv"),
+        (ADAPTIVE + "--leaderboard acc.csv", 1, "chrf"),
     ],
 )
-def test_files_that_cannot_serve_are_refused_before_the_model_is_made(
-    ours, banks, capsys, monkeypatch, flags, words
+def test_what_cannot_be_meant_ends_in_one_line_before_the_model_is_made(
+    ours, bench, tmp_path, capsys, monkeypatch, flags, code, words
 ):
     def never(*args, **kwargs):
         raise AssertionError("the model was made")
 
     monkeypatch.setattr(Copyist, "__init__", never)
-    monkeypatch.chdir(banks)
-    (banks / "empty").mkdir()
-    (banks / "broken.csv").write_text("model,doc_id\na,1\n")
-    flags = [flag.replace("BANK", "texts.bank.json").replace("EMPTY", "empty") for flag in flags]
-    assert ours("texts", "--adaptive", *flags) in (1, 2)
+    monkeypatch.chdir(tmp_path)
+    bench.bank("texts", "chrf").save(tmp_path / "texts.bank.json")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.csv").write_text("model,doc_id\na,1\n")
+    ScoreTable.from_arrays([[0.5, 0.2]], ["x"], metric="acc").write(tmp_path / "acc.csv")
+    assert ours("texts", *flags.split()) == code
     error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("lm-eval-ccat: error:") and words in error and "was made" not in error
+    assert error.startswith("lm-eval-ccat: error:") and words in error
 
 
 def test_a_config_file_of_the_harness_counts(common, banks, capsys):

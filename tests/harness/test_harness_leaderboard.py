@@ -46,7 +46,7 @@ def test_a_new_model_is_placed_and_its_own_results_are_left_out(bench, board, ca
     assert placed(folder)["place"]["models"] == 6
 
 
-def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
+def test_it_stops_once_the_rank_is_known_well_enough(bench, board):
     folder, logs = board
     found = {}
     for flag in ((), ("--rank_width", "4"), ("--question", "population")):
@@ -57,18 +57,3 @@ def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
     assert found["--rank_width",][1] <= 4 and "known to 4 ranks" in found["--rank_width",][2]
     assert found["--rank_width",][0] < found[()][0]
     assert found["--question",][1] >= found[()][1]  # the known are not known so well, then
-    capsys.readouterr()
-    assert main(["run", "--model", "copyist", "--tasks", "texts", "--adaptive", "--rank_width",
-                 "3"]) == 2  # fmt: skip
-    assert "give their full results as leaderboard" in capsys.readouterr().err
-
-
-def test_mistakes_are_named_before_the_model_is_asked(bench, board, capsys):
-    folder, _ = board
-    assert call(bench, folder, "nowhere", 0.5) == 2
-    assert "nowhere" in capsys.readouterr().err
-    assert main(["run", "--model", "copyist", "--tasks", "texts", "--leaderboard_name", "x"]) == 2
-    other = ScoreTable.from_arrays([[0.5, 0.2]], ["x"], metric="acc")
-    other.write(folder / "acc.parquet")
-    assert call(bench, folder, folder / "acc.parquet", 0.5) == 1
-    assert "chrf" in capsys.readouterr().err

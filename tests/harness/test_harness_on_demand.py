@@ -10,19 +10,6 @@ from lm_eval_ccat.harness.internals import Requests
 from lm_eval_ccat.harness.internals import task as building
 
 
-class Chatty(Copyist):
-    """A model with a chat template."""
-
-    tokenizer_name = "chatty"
-
-    def apply_chat_template(self, history, add_generation_prompt=True):
-        text = "".join(f"<{m['role']}>{m['content']}" for m in history)
-        return text + ("<assistant>" if add_generation_prompt else "")
-
-    def chat_template(self, name=None):
-        return "template"
-
-
 def load(bench, name, num_fewshot=None, sampler=None):
     task = bench.manager().load([name])["tasks"][name]
     if num_fewshot is not None:
@@ -48,7 +35,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "shots", "sampler", "options"), CASES)
 def test_requests_are_those_of_a_full_run(bench, name, shots, sampler, options):
-    lm = Chatty()
+    lm = Copyist()
     few = Requests(load(bench, name, shots, sampler), lm, options)
     full = building._build_all(load(bench, name, shots, sampler), lm, options)
     assert list(few) == list(full)
@@ -64,27 +51,17 @@ def test_requests_are_those_of_a_full_run(bench, name, shots, sampler, options):
         few[-1]
 
 
-@pytest.mark.parametrize(
-    ("name", "shots", "options"),
-    [
-        ("texts", 0, {"cache_requests": True}),
-        ("texts", 0, {"write_out": True}),
-    ],
-)
-def test_the_full_list_is_built_where_order_may_matter(bench, name, shots, options):
-    assert not internals.builds_alone(load(bench, name, shots), options)
-
-
-def test_code_in_a_task_is_not_trusted_with_it(bench):
+def test_all_requests_are_built_where_order_may_matter(bench):
+    """Where the harness caches or prints the whole list, or a task's own code may keep state."""
     task = load(bench, "texts", 0)
     assert internals.builds_alone(task, {})
-    task.set_config(key="doc_to_text", value=lambda doc: doc["source"])
-    assert not internals.builds_alone(task, {})
-    task.set_config(key="doc_to_text", value="{{ [source, target] | random }}")
-    assert not internals.builds_alone(task, {})
-    own = type("Own", (type(task),), {"fewshot_context": lambda self, *a, **k: "x"})
+    for option in ("cache_requests", "rewrite_requests_cache", "write_out"):
+        assert not internals.builds_alone(task, {option: True})
+    for text in (lambda doc: doc["source"], "{{ [source, target] | random }}"):
+        task.set_config(key="doc_to_text", value=text)
+        assert not internals.builds_alone(task, {})
     task = load(bench, "texts", 0)
-    task.__class__ = own
+    task.__class__ = type("Own", (type(task),), {"fewshot_context": lambda self, *a, **k: "x"})
     assert not internals.builds_alone(task, {})
 
 

@@ -78,23 +78,21 @@ def scores(session, skill, name):
     ]
 
 
+def run(suite, lm, weighted="true", **options):
+    folder, banks = suite
+    options = {"bank": banks, "budget": {"items": 18}, "adaptive_batch_size": 1, **options}
+    where = {"tasks": [f"both_{weighted}"], "task_manager": manager(folder), "bootstrap_iters": 0}
+    return adaptive_evaluate(lm, **where, **options)
+
+
 @pytest.mark.parametrize("weighted", ["true", "false"])
 def test_one_budget_for_a_group(suite, weighted, tmp_path):
-    folder, banks = suite
+    options = {}
     if weighted == "false":  # banks by name, or the folder of a suite
-        SuiteBank(banks).save(tmp_path / "suite")
-        banks = str(tmp_path / "suite")
+        SuiteBank(suite[1]).save(tmp_path / "suite")
+        options = {"bank": str(tmp_path / "suite")}
     lm = Copyist(0.7, "new")
-    results = adaptive_evaluate(
-        lm,
-        tasks=[f"both_{weighted}"],
-        task_manager=manager(folder),
-        bank=banks,
-        budget={"items": 18},
-        adaptive_batch_size=1,
-        bootstrap_iters=0,
-    )
-    blocks = results["adaptive"]
+    blocks = run(suite, lm, weighted, **options)["adaptive"]
     counts = {t: blocks[t]["items"] for t in SIZES}
     assert sum(counts.values()) <= 18 and min(counts.values()) >= 4
     assert len(lm.seen) == sum(counts.values())
@@ -103,25 +101,10 @@ def test_one_budget_for_a_group(suite, weighted, tmp_path):
     assert all("budget" in blocks[t]["stopped_because"] for t in SIZES)
 
 
-def asked_once(folder, banks, lm, run_dir, **options):
-    return adaptive_evaluate(
-        lm,
-        tasks=["both_true"],
-        task_manager=manager(folder),
-        bank=banks,
-        budget={"items": 18},
-        adaptive_batch_size=1,
-        bootstrap_iters=0,
-        run_dir=run_dir,
-        **options,
-    )
-
-
 @pytest.mark.parametrize("lines", [2, 15])
 def test_a_group_that_was_killed_goes_on_and_asks_nothing_twice(suite, tmp_path, lines):
-    folder, banks = suite
     whole, killed, lm = tmp_path / "whole", tmp_path / "killed", Copyist(0.7, "new")
-    results = asked_once(folder, banks, lm, whole)
+    results = run(suite, lm, run_dir=whole)
     # What a kill leaves: the journal as far as it was written, its last line torn.
     written = (whole / "journal.jsonl").read_bytes().splitlines(keepends=True)
     shutil.copytree(whole, killed, ignore=shutil.ignore_patterns("result.json", "*.lock"))
@@ -129,7 +112,7 @@ def test_a_group_that_was_killed_goes_on_and_asks_nothing_twice(suite, tmp_path,
     (killed / "journal.jsonl").write_bytes(kept + written[lines][:25])
     told = kept.count(b'"op": "tell"')
     again = Copyist(0.7, "new")
-    resumed = asked_once(folder, banks, again, killed, resume=True)
+    resumed = run(suite, again, run_dir=killed, resume=True)
     assert len(again.seen) == len(lm.seen) - told
     for task in SIZES:
         assert resumed["adaptive"][task]["items"] == results["adaptive"][task]["items"]
@@ -140,15 +123,14 @@ def test_a_group_that_was_killed_goes_on_and_asks_nothing_twice(suite, tmp_path,
 
 
 def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys):
-    folder, banks = suite
-    asked_once(folder, banks, Copyist(0.7, "new"), tmp_path / "run")
+    run(suite, Copyist(0.7, "new"), run_dir=tmp_path / "run")
     assert main(["rank", str(tmp_path / "run"), "--json"]) == 0
     state = json.loads(capsys.readouterr().out)
     assert state["finished"] and set(state["tasks"]) == set(SIZES)
-    run = read_run(tmp_path / "run")
-    assert run.finished and set(run.banks) == set(SIZES)
-    past = course(run)
-    assert past is not None and past.items[-1] == len(run.answers) == 18
+    stored = read_run(tmp_path / "run")
+    assert stored.finished and set(stored.banks) == set(SIZES)
+    past = course(stored)
+    assert past is not None and past.items[-1] == len(stored.answers) == 18
     page = write_report(tmp_path / "run").read_text()
     assert "The bank of short was" in page and "The bank of long was" in page
     assert "is missing or was changed" not in page

@@ -37,11 +37,6 @@ class TestFkgl:
         # 7 words, 2 sentences, 9 syllables (far-mer, ap-ples).
         assert fkgl(text) == pytest.approx(0.39 * 7 / 2 + 11.8 * 9 / 7 - 15.59, abs=0.01)
 
-    def test_harder_words_give_a_higher_grade(self):
-        easy = "The cat sat on the mat. The dog ran to the park."
-        hard = "Immunohistochemical characterisation necessitated extraordinarily deliberation."
-        assert fkgl(easy) < fkgl(hard) <= 30
-
     @pytest.mark.parametrize(
         "text",
         [
@@ -52,11 +47,10 @@ class TestFkgl:
     def test_fragments_get_the_worst_grade(self, text):
         assert fkgl(text) == WORST == 30
 
-    def test_short_prose_is_graded(self):
-        assert fkgl("The cat sat down. It then slept.") == 0
+    def test_harder_words_give_a_higher_grade_within_its_ends(self):
+        hard = "Immunohistochemical characterisation necessitated extraordinarily deliberation."
+        assert fkgl("The cat sat down. It then slept.") == 0 < fkgl(hard) <= 30
         assert fkgl("It isn't a well-known text.") < 5
-
-    def test_no_text_is_refused(self):
         with pytest.raises(MetricError, match="fkgl needs a text, not None"):
             fkgl(None)
 
@@ -71,13 +65,6 @@ class TestPii:
         assert scores["pii_detection"] == pytest.approx(2.5 / 3)
         assert scores["pii_classification"] == pytest.approx(1 / 2)
         assert scores["pii_score"] == pytest.approx((2.5 / 3 + 1 / 2) / 2)
-
-    def test_spurious_and_missing_texts_cost_precision_and_recall(self):
-        scores = pii_scores([("Ada", "first_name"), ("zzz", "city")], self.gold)
-        precision, recall = 1 / 2, 1 / 3
-        assert scores["pii_detection"] == pytest.approx(
-            2 * precision * recall / (precision + recall)
-        )
 
     def test_pairs_are_those_of_the_largest_credit(self):
         # Taken in order, "Elm" would use up the only text that "Elm Street" can be paired with.
@@ -114,10 +101,10 @@ class TestPii:
         found = pii_scores(predicted, gold)["pii_detection"]
         assert found == pytest.approx(2 * best / (len(few) + len(many)))
 
-    def test_nothing_to_find(self):
-        assert pii_scores([], [])["pii_score"] == 1.0
-        assert pii_scores([("a", "city")], [])["pii_score"] == 0.0
-        assert pii_scores([], self.gold)["pii_score"] == 0.0
+    @pytest.mark.parametrize("found, there, score", [(0, 0, 1.0), (1, 0, 0.0), (0, 1, 0.0)])
+    def test_nothing_to_find(self, found, there, score):
+        entity = [("a", "city")]
+        assert pii_scores(found * entity, there * entity)["pii_score"] == score
 
     def test_answers_are_read_through_bullets_tables_and_prose(self):
         answer = """Sure! Here are the entities:
