@@ -84,7 +84,8 @@ def _stock_entries(names: Iterable[Any], own: Mapping[str, Any]) -> dict[str, An
         said = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
         for file, text in texts.items():  # finding a part of the name first is ten times as fast
             if file not in configs and any(part in text and m.search(text) for part, m in said):
-                configs[file] = _plain_yaml(Path(file))
+                with suppress(Exception):  # what it cannot read, the harness skips
+                    configs[file] = _plain_yaml(Path(file))
         searched, stock = searched | new, {}
         for file in sorted(configs):  # of two definitions of a name the harness takes the first
             with suppress(ValueError):  # neither a task nor a group
@@ -108,12 +109,12 @@ def _needed(names: Iterable[Any], index: Mapping[str, Any]) -> set[str]:
             left += _members(name)
         elif isinstance(name, str) and name not in needed:
             entry = index.get(name)
-            if entry is None and Path(name).is_file():
+            if entry is None and (name.endswith(".yaml") or Path(name).is_file()):
                 with suppress(Exception):  # loading it will say what is wrong with it
                     left += _members(_plain_yaml(Path(name)))
                 continue
             needed.add(name)
-            left += fnmatch.filter(index, name)
+            left += fnmatch.filter(index, name) if _WILD.search(name) else ()
             if entry is not None and entry.kind.name == "TAG":
                 left += entry.tags
             elif entry is not None and entry.kind.name == "GROUP":
