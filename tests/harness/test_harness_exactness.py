@@ -54,20 +54,9 @@ def test_values_rows_and_prompts_are_those_of_the_harness(bench, task, metric, s
     assert block["stopped_because"] == "every document was run"
 
 
-def test_the_default_method_is_exact_too(bench):
-    task, metric = "choices", "acc"
-    stock = bench.stock([task], bootstrap_iters=10)
-    bank = bench.bank(task, metric, method="default")
-    assert_same_evaluation(run(bench, [task], bank), stock, [task])
-    part = run(bench, [task], bank, max_items=14)["adaptive"][task]
-    low, high = part["interval"]
-    assert part["items"] == 14 and part["method"] == "default"
-    assert low < part["estimate"] < high and part["standard_error"] > 0
-
-
 def test_a_group_of_tasks_equals_that_of_the_harness(bench):
     banks = {
-        "choices": bench.bank("choices", "acc"),
+        "choices": bench.bank("choices", "acc", method="default"),
         "sums": bench.bank("sums", "exact_match", "strict"),
     }
     stock = bench.stock(["all_of_it"], bootstrap_iters=10)
