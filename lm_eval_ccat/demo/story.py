@@ -89,7 +89,7 @@ def demo(
             f"needs {LEAST}; it was installed without its sources: use another Python"
         )
     write_task(folder / "tasks", texts)
-    say(f"{len(texts)} docstrings of the standard library: the body is summarised, the "
+    say(f"{len(texts)} docstrings of the standard library: systems summarise the body, the "
         "first line is the reference.")  # fmt: skip
     observer = observer or Observer()
 
@@ -97,7 +97,7 @@ def demo(
         with quiet_harness(None, observer.warn), contextlib.redirect_stdout(io.StringIO()):
             return _evaluate_in_full(folder / "tasks", to, systems)
 
-    say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
+    say(f"Full runs of {len(CALIBRATING)} known systems, for calibration:")
     known = in_full(logs, tuple(CALIBRATING))
     say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
     bank = dated(calibrate(ScoreTable.read(logs, metric="rougeL", task=TASK_NAME)))
@@ -109,7 +109,7 @@ def demo(
     replace_text(config, CONFIG.format(task=TASK_NAME, bank=bank_file.name, models=models))
     say(f"\nlm-eval-ccat rank {config}\n")
     content = rank(config, run_dir=run_dir, observer=observer).content
-    say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")
+    say(f"\nFull runs of the same {len(RANKED)} systems, to check the ranking:")
     truth = in_full(folder / "full_logs", tuple(RANKED))
     wrong = _compare(content, truth, len(texts), say)
     return DemoResult(config, bank_file, run_dir, wrong)

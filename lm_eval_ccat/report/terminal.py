@@ -62,7 +62,7 @@ def print_result(console: Console, content: RankingContent) -> None:
         if short != name:
             console.print(Text(f"{short} is {name}"), soft_wrap=True)
     if content.get("outcomes") or content.get("further"):
-        console.print(Text("Of the same answers: estimate ± standard error, rank", "italic"))
+        console.print(Text("From the same answers: estimate ± standard error (rank)", "italic"))
         console.print(_outcomes(content))
     if content.get("board"):
         console.print(Text("Estimate ± standard error (items)", "italic"))
@@ -253,7 +253,7 @@ def _open(content: RankingContent) -> Iterator[str]:
     apart = content["separated_within_ties"]
     if len(apart) == 1:
         [(a, b)] = apart
-        yield f"{a} and {b} are separated from each other, though not from those between."
+        yield f"{a} and {b} are separated from each other, but not from the models between them."
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
         first, n = plan.pairs[0], len(plan.pairs)
@@ -287,7 +287,7 @@ def _matrix(content: RankingContent) -> Iterator[str]:
     if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
         return  # of decided neighbours the table says enough
     p = {(pair["a"], pair["b"]): probability(pair["p"]) for pair in content["pairwise"]}
-    yield "How sure it is that the row is better than the column:"
+    yield "Probability that the row is better than the column:"
     names = shortened(order, 11)
     width = max(6, *map(len, names.values())) + 1
     yield " " * width + "".join(f"{names[n]:>{width}}" for n in order[1:])
@@ -417,7 +417,7 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
         "Items per model, by how far apart two neighbours are:",
     ]
     for gap, number in content["items_per_model_by_gap"].items():
-        lines.append(f"  {gap:>6} of {content['metric']}: {number or 'more than are allowed'}")
+        lines.append(f"  {gap:>6} of {content['metric']}: {number or 'more than the limit'}")
     if content["overspend_at_most"] is not None:
         over = _usd(content["overspend_at_most"], "~")
         lines.append(f"Requests in flight at the end may exceed the budget, by at most {over}.")
@@ -425,9 +425,9 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
         judge = _usd(content["judge_cost_per_item"])
         lines.append(f"Every item includes {judge} for the judge.")
     if any(m["cost_estimated"] for m in models.values()):
-        lines.append("~ guessed from the lengths of prompts and references.")
+        lines.append("~ estimated from the lengths of prompts and references.")
     if "seconds" in content["budget"]:
-        lines.append(f"It ends after {content['budget']['seconds']:g} s at the latest.")
+        lines.append(f"The run ends after at most {content['budget']['seconds']:g} s.")
     longest = (sum if one_at_a_time else max)(m["most_seconds_at_1s"] for m in models.values())
     at_once = "." if one_at_a_time else ", as the models work at the same time."
     lines.append(f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}")
