@@ -40,6 +40,11 @@ COMMANDS = {
     "two files that differ": ("compare a.yaml b.yaml", 2, "different values of `tasks:`"),
     "a place made up": ("rank good.yaml --executor raz --dry_run", 2, "executor 'raz' is neither"),
     "no run to report": ("report nowhere", 2, "no run directory or file nowhere"),
+    "a page of a table": ("report t.csv", 2, "--plots DIR"),
+    "a chart as a gif": ("report t.csv --plots x --formats gif", 2, "not 'gif'"),
+    "a page watched soon": ("rank good.yaml --watch soon", 2, "from 1 to 86400, not 'soon'"),
+    "a page watched never": ("rank good.yaml --watch nan", 2, "from 1 to 86400, not 'nan'"),
+    "a demo of few documents": ("demo --documents 20", 2, "the demo takes 100 to 5000"),
 }  # fmt: skip
 
 #: A page that stands for 10^9 values.

@@ -52,8 +52,6 @@ def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path: Path, capsys: Any) -
     (tmp_path / "rank.run").mkdir()
     assert main(["demo", "--dir", str(tmp_path)]) == 1
     assert "already holds a demo" in capsys.readouterr().err
-    assert main(["demo", "--documents", "20"]) == 2
-    assert "--documents 20: the demo takes 100 to 5000" in capsys.readouterr().err
 
 
 def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named() -> None:

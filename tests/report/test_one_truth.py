@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shutil
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -104,9 +105,11 @@ def test_the_page_says_what_the_result_says(run, past, content, html, data) -> N
     heights = [float(line.split("L")[-1].split()[-1]) for line in lines]
     slope, start = np.polyfit(values, heights, 1)
     assert heights == pytest.approx([start + slope * v for v in values], abs=0.01)
+    after = dict(pairwise(result["order"]))
     for row in content["rows"]:
         one = models[row.name]
         assert row.rank == one["rank"] and row.row["n_items"] == len(one["items"])
+        assert row.decided == ((row.name, after.get(row.name)) in run.decided)
     assert content["spending"]["asked"] == result["items_administered"]
     assert run.currency != "usd" or dollars(content["spending"]["cost"]) in html
     decisions = {frozenset((p["a"], p["b"])): p["decision"] for p in result["pairwise"]}

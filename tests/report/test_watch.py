@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from synthetic import make_run
 
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.report import LivePage, read_run, write_report
 
 LIMIT = 120.0
@@ -36,10 +34,3 @@ def test_a_page_follows_a_run_and_loads_itself_again_only_while_it_goes_on(tmp_p
     (folder / "result.json").write_bytes(result)
     done = write_report(folder, refresh=7).read_text("utf-8")
     assert "refresh" not in done.split("<script")[0]
-
-
-@pytest.mark.parametrize("text", ["soon", "nan"])
-def test_seconds_are_checked(text, capsys) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["rank", "nowhere", "--watch", text])
-    assert f"--watch: SECONDS is a number from 1 to 86400, not '{text}'" in capsys.readouterr().err
