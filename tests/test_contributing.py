@@ -8,12 +8,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jinja2
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import table as metric_table
 from lm_eval_ccat.ranker.stopping import Budget
+from lm_eval_ccat.report import page, sections, write_report
 from lm_eval_ccat.testing.methods import example_table
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
@@ -107,19 +109,9 @@ def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):
     assert ScoreTable.read(tmp_path / "x.tsv").models == ("a",)
 
 
-def test_a_section_stands_in_the_report(package, tmp_path):
-    from lm_eval_ccat.report import write_report
-
-    folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=30)
-    text = write_report(folder).read_text()
-    assert '<a href="#answers">Answers</a>' in text and '<section id="answers">' in text
-
-
-def test_a_section_of_the_package_has_content_of_its_own_too(package, tmp_path, monkeypatch):
-    import jinja2
-
-    from lm_eval_ccat.report import page, sections, write_report
-
+def test_a_section_stands_in_the_report_as_another_s_or_as_one_of_ours(
+    package, tmp_path, monkeypatch
+):
     section = importlib.import_module("my_package.answers").SECTION
     ours = replace(section, name="counted", text="")
     monkeypatch.setattr(sections, "_OWN", (*sections._OWN, ours))
@@ -127,4 +119,6 @@ def test_a_section_of_the_package_has_content_of_its_own_too(package, tmp_path, 
     loader = jinja2.ChoiceLoader([beside, page.environment().loader])
     monkeypatch.setattr(page.environment(), "loader", loader)
     folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=30)
-    assert '<a href="#counted">' in write_report(folder).read_text()
+    text = write_report(folder).read_text()
+    assert '<a href="#answers">Answers</a>' in text and '<a href="#counted">' in text
+    assert text.count('<section id="answers">') == 2

@@ -139,24 +139,25 @@ def make_run(
     journaled = Teller(make_ranker(bank, run.read_header()), run.journal, clock=lambda: next(clock))
     prompts = {(t, d): f"Prompt {d} of {t}: {sentence(rng, 30)}" for t in tasks for d in ids}
     position = {d: i for i, d in enumerate(ids)}
-    asked = 0
+    asked, events = 0, {25: "fail"} if hostile else {}
+    if eventful:
+        events |= {7: "fail", 33: "fail", 12: "release", 40: "release", 60: "drop"}
     while not journaled.ranker.done:
         for model, item in journaled.ask(4):
             task, doc = item if several else (tasks[0], item)
             asked += 1
-            if eventful and asked in (7, 33):
-                journaled.fail(model, item, "HTTP 400", cost=0.0005)
-                continue
-            if eventful and asked in (12, 40):
-                journaled.release(model, item, why="interrupted")
-                journaled.note("resume", op="session")
-                continue
-            if eventful and asked == 60:
-                journaled.drop(models[0], "HTTP 401")
+            match events.get(asked):
+                case "fail":
+                    reason = "HTTP 400: <script>window.pwned=9</script> too long"
+                    journaled.fail(model, item, reason, cost=0.0005 if eventful else None)
+                    continue
+                case "release":
+                    journaled.release(model, item, why="interrupted")
+                    journaled.note("resume", op="session")
+                    continue
+                case "drop":
+                    journaled.drop(models[0], "HTTP 401")
             if (model, item) not in journaled.claims:
-                continue
-            if hostile and asked == 25:
-                journaled.fail(model, item, "HTTP 400: <script>window.pwned=9</script> too long")
                 continue
             at = models.index(model), position[doc]
             unit = {m: float(own[task, m][at]) for m in metrics}

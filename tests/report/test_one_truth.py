@@ -38,7 +38,7 @@ SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
     "leaderboard": (make_run, {"method": "paper", "n_models": 2, "leaderboard": True, "seed": 3}),
     "both, running": (
         make_suite,
-        {"tasks": ("one", "two"), "finished": False, "n_items": 40, "budget": 60},
+        {"tasks": ("one", "one_more"), "finished": False, "n_items": 40, "budget": 60},
     ),
     "by a sample": (make_suite, {"method": "sample"}),
 }
@@ -93,6 +93,8 @@ def data(html):
 
 def test_the_page_says_what_the_result_says(run, past, content, html, data) -> None:
     result, models = run.result, run.result["models"]
+    full = result["items_of_benchmark"] * sum(not one["known"] for one in models.values())
+    assert content["facts"][0][1].startswith(f"answers, of {full:,} in a full evaluation")
     [(fact, label)] = [f for f in content["facts"] if "pairs decided" in f[1]]
     decided, pairs = map(int, label.split("of neighbours ")[1].split(" of "))
     assert pairs - decided == open_pairs(result) == past.undecided[-1]

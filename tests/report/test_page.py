@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -16,7 +18,7 @@ from synthetic import make_run
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.report import read_run, write_report
-from lm_eval_ccat.report.page import documents
+from lm_eval_ccat.report.page import document_weights, documents
 from lm_eval_ccat.report.tables import script_json
 from lm_eval_ccat.shown import visible
 
@@ -75,6 +77,16 @@ def test_documents_that_weighed_most_in_the_decisions_come_first(seen):
     for doc in embedded(seen)["docs"]:
         units = [a[2] for a in doc["a"]]
         assert doc["s"] == pytest.approx(max(units) - min(units), abs=2e-4)
+
+
+def test_a_document_that_both_answered_alike_weighs_nothing(run_dir):
+    run = read_run(run_dir)
+    two = run.result["order"][:2]
+    answers = [replace(a, score=0.5) for a in run.answers if a.model in two]
+    weights = document_weights(replace(run, result={**run.result, "order": two}, answers=answers))
+    asked = Counter(a.doc for a in answers)
+    by_both = [w for doc, w in weights.items() if asked[doc] == 2]
+    assert by_both and max(by_both) < 1e-12 < max(weights.values())
 
 
 def test_the_page_loads_nothing_and_only_its_own_script_may_run(page, seen):
