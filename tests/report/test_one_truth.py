@@ -83,6 +83,8 @@ def test_the_course_ends_at_the_result(run, past) -> None:
         assert past.ranks[model][-1] == (block["rank"] or 0)
     assert past.items[-1] == run.result["items_administered"]
     assert past.undecided[-1] == open_pairs(run.result)
+    halves = [np.ptp(run.result["models"][m]["interval"]) / 2 for m in run.result["order"]]
+    assert past.half_width[-1] == pytest.approx(np.median(halves))
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +186,17 @@ def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(changed, coun
     now = changed(cut_short)
     assert not now.finished
     assert open_pairs(now.result) == course(now).undecided[-1]
+
+
+def test_answers_behind_the_deciding_one_are_not_shown(changed) -> None:
+    def without_the_last(result):
+        for block in result["models"].values():
+            block["items"].pop()
+
+    run = changed(without_the_last)
+    shown = {m: [a.doc for a in run.answers if a.model == m] for m in run.models}
+    assert run.finished
+    assert shown == {m: one["items"] for m, one in run.result["models"].items()}
 
 
 def test_figures_of_another_version_are_not_contradicted(changed) -> None:
