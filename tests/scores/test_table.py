@@ -132,6 +132,12 @@ def test_a_folder_holds_a_table_of_each_task(tmp_path):
     assert {table.task: table.raw.tolist() for table in tables} == {"gsm": [[1]], "mmlu": [[0]]}
 
 
+def test_a_file_that_is_no_table_is_named(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(ScoreTableError, match=r"x\.parquet: not a readable score table"):
+        ScoreTable.read(tmp_path / "x.parquet")
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
 def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
     rng = np.random.default_rng(seed)
@@ -259,6 +265,7 @@ def test_a_file_states_the_scale_and_an_older_one_a_cap_by_its_range(tmp_path):
         (lambda: ScoreTable.from_arrays([[0.5], [1]], ["a", "a"]), "name their configs apart"),
         (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, 0]), "appears twice"),
         (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, "x"]), "all integers or all"),
+        (lambda: ScoreTable.from_dataframe({"model": 1}), "not a data frame of scores"),
         (lambda: ScoreTable.from_dataframe(pd.DataFrame({"doc_id": [1]})), "no column 'score'"),
         (lambda: ScoreTable.of(np.eye(2)).select(["x"]), "no scores of model 'x'"),
         (lambda: ScoreTable.of(np.eye(2)).write("x.txt"), r"a \.parquet or a \.csv"),

@@ -43,6 +43,8 @@ def test_a_form_beats_random_items_and_states_its_error():
     answers = dict(enumerate(new[0]))
     answers.pop(form.items[0])
     assert form.estimate(answers)[1] > errors[0]
+    with pytest.raises(UsageError, match="no item of the form has a score"):
+        form.estimate({"other": 1.0})
     known[:4, 60:] = np.nan
     part = make_form(known, range(120), 12).estimate(dict(enumerate(new[0])))[0]
     assert part == pytest.approx(estimates[0], abs=0.1)

@@ -82,11 +82,16 @@ def test_a_group_a_list_and_a_pattern_make_one_suite(place, capsys, task, metric
     assert one == pytest.approx(two[::-1]) and suite["suite_a"]["acc"].made
 
 
-def test_one_task_is_one_bank_without_the_models_that_are_excluded(place):
+def test_one_task_is_one_bank_without_the_models_that_are_excluded(place, capsys):
     for more, names in (([], TABLE.models), (["--exclude", "m00,m11"], TABLE.models[1:-1])):
         assert main(calibrating(place, "one.json", "suite_b", *more)) == 0
         bank = ItemBank.load(place / "one.json")
         assert (bank.task, set(bank.models)) == ("suite_b", set(names))
+        capsys.readouterr()
+        assert main(["bank", "show", str(place / "one.json")]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"It was calibrated on {len(names)} models (" in shown
+        assert f"the method “paper” and made on {bank.made}, 0 days ago." in shown
 
 
 @pytest.mark.parametrize(
@@ -112,12 +117,14 @@ def test_a_group_of_which_a_task_was_not_run_is_refused_by_its_name(place, tmp_p
 @pytest.mark.parametrize("file", ["one.parquet", ""])
 def test_a_model_without_scores_is_named_even_where_the_bank_names_none(tmp_path, capsys, file):
     raw = np.vstack([TABLE.raw, np.full(TABLE.n_items, np.nan)])
-    for task in ("one", "two"):
-        table = ScoreTable.from_arrays(raw, [*TABLE.models, "gone"], metric="acc")
+    for task in ("one", "two", "three"):
+        scores = np.full_like(raw, np.nan) if task == "three" else raw
+        table = ScoreTable.from_arrays(scores, [*TABLE.models, "gone"], metric="acc")
         table.write(tmp_path / f"{task}.parquet")
     line = ["calibrate", str(tmp_path / file), "--method", "paper", "--hash_names"]
-    assert main([*line, "-o", str(tmp_path / "out")]) == 0
+    assert main([*line, "-o", str(tmp_path / "out")]) == (0 if file else 3)
     said = capsys.readouterr().err
+    assert file or "three acc: no bank: " in said
     assert said.count("models without a usable score are left out: gone") == (1 if file else 2)
 
 
