@@ -295,7 +295,6 @@ class Run:
         ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
         directory.start({**self.plan.identity(), "command": sys.argv[1:] if ours else None})
         book = Book(self.plan.new_ranker(), journal)
-        book.read()
         book.note("start", op="session")
         return book
 
@@ -303,9 +302,8 @@ class Run:
         plan, directory = self.plan, self.directory
         assert directory is not None
         changed, journal = self.require_same(), directory.journal
-        records = journal.read_new()
-        book = Book(make_ranker(plan.banks, journal.header), journal)
-        book.replay(records)
+        book = Book(make_ranker(plan.banks, directory.read_header()), journal)
+        book.read()
         if journal.torn:
             self.observer.warn(
                 "a crash cut off the last line of the journal; its document is asked again"
