@@ -243,13 +243,15 @@ def test_a_bank_is_named_by_what_it_keeps_of_its_file(tmp_path):
 
 def test_calibration_refuses_what_it_cannot_use():
     raw = np.linspace(0.1, 0.9, 24).reshape(4, 6)
-    gap = raw.copy()
-    gap[:, 3] = np.nan
+    gap, silent = raw.copy(), raw.copy()
+    gap[:, 3], silent[1] = np.nan, np.nan
     for scores, method, says in (
         (raw[:1], "paper", "several models"),
         (raw, "nonsense", "nonsense"),
-        (gap, "paper", "doc_id 3"),
+        *((gap, method, "doc_id 3") for method in METHODS),
+        *((silent, method, "no score at all") for method in METHODS),
         (np.full((3, 4), 0.5), "paper", "same mean"),
+        (np.full((6, 10), 0.4), "default", "every score"),
     ):
         with pytest.raises((BankError, UsageError), match=says):
             calibrate(ScoreTable.of(scores), method=method)

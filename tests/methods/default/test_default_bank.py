@@ -79,15 +79,6 @@ def test_what_a_table_leaves_open_is_said_in_words():
         calibrate(table, factors=9)
 
 
-def test_refuses_what_cannot_be_calibrated():
-    """Scores that are all the same; a model, or an item, without any."""
-    row, column = np.random.default_rng(0).random((2, 6, 10))
-    row[0], column[:, 0] = np.nan, np.nan
-    for scores in (np.full((6, 10), 0.4), row, column):
-        with pytest.raises(BankError):
-            calibrate(table_of(scores))
-
-
 @settings(max_examples=10, deadline=None)
 @given(
     st.integers(2, 9),

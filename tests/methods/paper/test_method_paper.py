@@ -130,16 +130,6 @@ def bank(binary):
     return calibrate(made(np.delete(binary, [1, 4, 7], axis=0)), method="paper")
 
 
-def test_the_last_bit_of_a_difficulty_decides_nothing(bank, binary):
-    difficulty = bank.parameters["difficulty"]
-    noise = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], len(difficulty))
-    moved = replace(
-        bank, parameters={**bank.parameters, "difficulty": difficulty * (1.0 + 2.2e-16 * noise)}
-    )
-    one, other = (ranked(b, binary[1::3], max_items=15, seed=3) for b in (bank, moved))
-    assert one.result().items == other.result().items
-
-
 def test_the_seed_decides_among_equal_items_and_nothing_else(bank):
     available = bank.kept.copy()
     first = [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
