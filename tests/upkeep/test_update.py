@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
-from lm_eval_ccat.upkeep.update import retire, union, update
+from lm_eval_ccat.upkeep.update import grow, retire, union, update
 from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
 
 N, MODELS = 50, 34
@@ -115,6 +116,10 @@ def test_a_retired_item_is_never_asked_and_never_counted(table, bank):
     assert (made.doc_ids, made.doc_hashes) == (left.doc_ids, left.doc_hashes)
     for o, row in zip(made.observations, left.scores[:10], strict=True):
         np.testing.assert_allclose(o.scores, row[o.items], atol=1e-6)
+    drawn = Observation("a", "drawn", np.array([4, 2, 7]), np.array([0.1, 0.2, 0.3]))
+    part = retire(grow(ItemBank.blank(range(9)), [drawn]), [2], "leaked")
+    [o] = part.observations
+    assert dict(zip([part.doc_ids[i] for i in o.items], o.scores)) == {4: 0.1, 7: 0.3}
     ranker = Ranker(made, {"x": 1.0}, max_items=N, stop="limits")
     scores = dict(zip(left.doc_ids, left.scores[20]))
     while not ranker.done:
