@@ -1,4 +1,4 @@
-"""Calibration of the method "default": item curves, then how far they can be trusted."""
+"""Calibration of the method "default": the fit of item curves, and their self-check."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .items import FACTORS, FACTORS_OF_MANY, MANY, fit_table, places
 from .selfcheck import Judged, LeftOut, departures_of, groups, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
-_DIGITS = 7  # parameters are rounded: more digits are noise, and banks are text files
-#: Share of items on which all calibration models score alike, from which a warning is due.
+_DIGITS = 7  # of a stored parameter: more are noise, and banks are text files
+#: Share of items with one score for all calibration models from which there is a warning.
 _CONSTANT = 0.1
-_AT = 20  # items at which errors are quoted
+_AT = 20  # number of items for which errors are quoted
 
 
 def fit(
@@ -40,19 +40,19 @@ def fit(
     Parameters
     ----------
     table : ScoreTable
-        Missing scores are used as missing. Several configs of a model are averaged for the curves;
-        a single score then is noisier by what configs of a model differ.
+        Scores may be missing. Several configs of a model are averaged for the curves; the noise of
+        a single score then includes the variance between configs.
     factors : int, optional
-        Residual factors at most, 0 to 8; how many there are the noise edge decides. Default 2, from
-        200 models on 8.
+        Most residual factors, 0 to 8; only those above the noise are kept. Default 2, and 8 from
+        200 models on.
     draws : float, optional
         Share of the items after the first ten that rankings draw at random; 1 draws all items.
-        Default: at least half, and more where a draw tells more; from 200 models on 0.2, which is
-        more exact for models like those of the bank and finds out less of models unlike all of
-        them; 1 with fewer than four models, of which none can be left out.
+        Default: at least half, and more where a draw tells more. From 200 models on 0.2, which is
+        more exact for models like those of the bank and shows less about models unlike all of them.
+        With fewer than four models, of which none can be left out, 1.
     families : sequence of str, optional
-        Of each model of the table: families are left out as a whole by the self-check. Default by
-        the models' names.
+        Family of each model of the table; the self-check leaves out whole families. Default by the
+        models' names.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def fit(
     BankError
         An item or model has no score, or no model differs from another.
     UsageError
-        An option out of range.
+        An option is out of range.
     """
     n_models = len(table.models)
     if factors is None:
@@ -137,17 +137,17 @@ def fit(
 def summary(
     table: ScoreTable, judged: Judged | None, departures: Departures, report: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The bank's ``self_check`` (scores on [0, 1]) and its warnings.
+    """Return the bank's ``self_check`` (scores on [0, 1]) and its warnings.
 
     Parameters
     ----------
     table : ScoreTable
     judged : Judged or None
-        None where there were too few models to leave any out.
+        None if there were too few models to leave any out.
     departures : Departures
-        Of the bank.
+        The bank's.
     report : dict
-        Of the fit.
+        Report of the fit.
     """
     o, means = table.overview, table.overview.model_mean
     low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
@@ -203,7 +203,7 @@ def summary(
 
 
 def model_of(bank: ItemBank) -> DefaultModel:
-    """The response model of a bank, which is read and checked once: rankings come by thousands.
+    """Return the response model of a bank; read and check it once, for thousands of rankings.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def model_of(bank: ItemBank) -> DefaultModel:
     Raises
     ------
     BankError
-        The bank lacks a part, or the parts do not fit one another.
+        The bank lacks a part, or its parts do not fit one another.
     """
     model: DefaultModel | None = bank.__dict__.get("_default_model")
     if model is None:
@@ -229,7 +229,7 @@ def _read(bank: ItemBank) -> DefaultModel:
         basis = AbilityBasis.from_dict(c["basis"])
         columns = [p["intercept"], p["slope"]]
         coefficients = np.column_stack(columns + ([p["bend"]] if basis.size > 2 else []))
-        # Products round by the order in memory: a bank just made is to decide as one that was read.
+        # Products round by the order in memory: a new bank must behave as one read from its file.
         covariance, loadings = map(
             np.ascontiguousarray, (p["covariance"], p.get("loading", np.zeros((bank.n_items, 0))))
         )
@@ -246,7 +246,7 @@ def _read(bank: ItemBank) -> DefaultModel:
         )
         centre = float(c["centre"])
         share = float(c["draws"]) if "draws" in c else None
-        # A bank of an older version does not say how far models depart from it.
+        # A bank of an older version has no departures.
         vague = replace(VAGUE, centre=float(expit(centre)))
         departures = Departures.from_dict(c["departures"]) if "departures" in c else vague
     except (KeyError, TypeError, ValueError) as e:
@@ -285,7 +285,7 @@ def _read(bank: ItemBank) -> DefaultModel:
 
 
 def _config_noise(table: ScoreTable) -> float:
-    """Variance between configs of a model that averaging took away, per ``mu (1 - mu)``."""
+    """Return the variance between configs that averaging removed, per ``mu (1 - mu)``."""
     if len(table.row_model) == len(table.models):
         return 0.0
     within = freedom = taken = usable = 0.0

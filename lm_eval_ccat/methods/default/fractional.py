@@ -6,20 +6,20 @@ A model of ability ``x`` and residual factors ``z`` has on item ``i`` the linear
 
 with ``f`` the basis of `AbilityBasis`, so that items differ in difficulty, discrimination and,
 where the calibration shows it, in bend. A score has the variance ``k_i s(x) mu_i (1 - mu_i)``:
-``k_i`` is the item's noise, ``s(x)`` says how much noisier than usual models of that ability are.
+``k_i`` is the item's noise, ``s(x)`` the noise of models of that ability relative to the usual one.
 The quasi-likelihood ``(y eta - log(1 + e^eta)) / k`` has just this variance, is concave in ``eta``
 and takes any score in [0, 1]; for 0/1 scores with ``k = 1`` it is the likelihood of the ordinary
 logistic model (Papke and Wooldridge 1996 for fractions; Wedderburn 1974 for the principle).
 
-*Beyond the abilities that a bank knows.* An ability is the logit of a mean score, and within the
-bank's range the curves keep to that. Carried on as they end they do not: an item that is flat among
-weak models stays flat among strong ones, and the mean of the curves falls behind the ability. Past
-an edge ``e`` of the range items therefore keep a share of their slope there, and all are shifted
-alike,
+*Beyond the abilities that a bank knows.* An ability is the logit of a mean score. This holds within
+the bank's range, but not where curves are extended by their last slopes: an item that is flat among
+weak models would stay flat among strong ones, and the mean of the curves would fall behind the
+ability. Past an edge ``e`` of the range, items therefore keep a share of their slope there, and all
+get the same shift,
 
     eta_i(x) = eta_i(e) + OWN_SLOPE eta_i'(e) (x - e) + shift(x),
 
-such that the logit of the mean expected score grows by exactly what the ability does.
+such that the logit of the mean expected score grows exactly as the ability does.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from scipy.special import entr, expit, log_expit, logit, ndtr
 from ..belief import Floats, Places
 from ..curves import AbilityBasis
 
-SMALLEST_WEIGHT = 2.5e-3  # mu (1 - mu) is not let below this: no item is ever free of noise
+SMALLEST_WEIGHT = 2.5e-3  # lower bound of mu (1 - mu), because no item is free of noise
 _MANY = 300
 _BANDWIDTH = 0.4  # of the noise of models at an ability, in standard deviations of ability
-FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # of new models that are of another league; how far
+FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # share and relative spread of models of another league
 _GRID = 41  # abilities of a `Profile`
-_PRIOR_MODELS = 0.5  # that many models of usual noise stand beside the near ones
-#: Share of an item's slope at the edge that it keeps beyond; the rest is the shift's.
+_PRIOR_MODELS = 0.5  # models of usual noise that are added to those nearby
+#: Share of its slope at the edge that an item keeps beyond; the shift provides the rest.
 OWN_SLOPE = 0.4
-#: Logits beyond the edge up to which shifts are tabled, and how far apart; the last goes on.
+#: Logits beyond the edge up to which shifts are tabulated, and their distance; then linear.
 FARTHEST, STEP = 8.0, 0.2
-_MOST_ITEMS = 4000  # that the mean is taken over; an even part of more
+_MOST_ITEMS = 4000  # for the mean; of more, an even part
 _STEPS, _TOLERANCE, _LONGEST = 60, 1e-9, 1.0
 
 
 def logistic(eta: Floats) -> Floats:
-    """``1 / (1 + e^-eta)``; by the hyperbolic tangent, which takes many a quarter of the time."""
+    """Return ``1 / (1 + e^-eta)``; for many values the hyperbolic tangent is four times as fast."""
     if len(eta) < _MANY:
         return np.asarray(expit(eta))
     mu = np.tanh(0.5 * eta)
@@ -61,7 +61,7 @@ def logistic(eta: Floats) -> Floats:
 
 
 def weight(mu: Floats, out: Floats | None = None) -> Floats:
-    """``mu (1 - mu)``, bounded below, written into `out`; the slope of the logistic curve."""
+    """Return ``mu (1 - mu)``, the slope of the logistic curve, bounded below, in `out`."""
     out = np.subtract(1.0, mu, out=out)
     out *= mu
     return np.maximum(out, SMALLEST_WEIGHT, out=out)
@@ -69,13 +69,13 @@ def weight(mu: Floats, out: Floats | None = None) -> Floats:
 
 @cache
 def packed(n: int) -> tuple[Places, Places, Floats]:
-    """The stored entries of a symmetric matrix of size `n`: row, column, how often they count."""
+    """Return the stored entries of a symmetric matrix of size `n`: row, column, multiplicity."""
     row, column = np.triu_indices(n)
     return row, column, np.where(row == column, 1.0, 2.0)
 
 
 class Profile(NamedTuple):
-    """Abilities on a grid, and what scores of models of each are like.
+    """Abilities on a grid, and the likelihood of scores of models of each ability.
 
     Attributes
     ----------
@@ -84,8 +84,8 @@ class Profile(NamedTuple):
     right, wrong : ndarray of shape (n_items, n_grid)
         Log likelihood of a score of 1, and of 0.
     between : ndarray of shape (n_items, n_grid)
-        What a score between them adds, times its entropy: a score cannot be nearer to its
-        expectation than equal to it.
+        Factor on the entropy of a score between 0 and 1, which makes its deviance 0 where the
+        expected score equals it.
     """
 
     x: Floats
@@ -96,7 +96,7 @@ class Profile(NamedTuple):
     between: Floats
 
     def of(self, at: Places, y: Floats) -> Floats:
-        """Log likelihood of scores `y` on the items `at`, at each ability.
+        """Return the log likelihood of scores `y` on the items `at`, at each ability.
 
         It is that of a double exponential family (B. Efron, Journal of the American Statistical
         Association 81, 1986): half the deviance over the noise, and half the log of the noise.
@@ -117,7 +117,7 @@ class Beyond:
     edge : float
         Ability of the best, or the weakest, model of the bank.
     sign : float
-        1 for what lies above the edge, -1 below.
+        1 above the edge, -1 below.
     """
 
     def __init__(self, coefficients: Floats, basis: AbilityBasis, edge: float, sign: float) -> None:
@@ -139,7 +139,7 @@ class Beyond:
         self._shifts = shifts
 
     def at(self, x: float) -> tuple[list[float], list[float], float, float]:
-        """Values and slopes that coefficients are multiplied by; shift, and its slope."""
+        """Return values and slopes to multiply coefficients by, the shift, and its slope."""
         far = abs(x - self.edge) / STEP
         k = min(int(far), len(self._shifts) - 2)
         tilt = self._shifts[k + 1] - self._shifts[k]
@@ -150,7 +150,7 @@ class Beyond:
 
 @dataclass(frozen=True)
 class FractionalItems:
-    """Calibrated items, and what is known of models in general.
+    """Calibrated items, and the distribution of models.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class FractionalItems:
         ``l_i``, for factors of variance 1.
     basis : AbilityBasis
     prior_sd : float
-        Of the ability, whose prior mean is 0 (logits).
+        Prior standard deviation of the ability, whose prior mean is 0 (logits).
     abilities, log_noise : ndarray of shape (n_models,)
         Abilities of the calibration models and ``log s`` of each.
     spread : float
@@ -192,7 +192,7 @@ class FractionalItems:
         return 1 + int(self.loadings.shape[1])
 
     def prior_precision_at(self, x: float) -> float:
-        """Of an ability: ``-U'(x) / x`` for the log density ``U`` of a mixture of two normals."""
+        """Return ``-U'(x) / x`` for the log density ``U`` of a mixture of two normals."""
         near, far = self.prior_sd, FAR_WIDTH * self.prior_sd
         a = log((1.0 - FAR_SHARE) / near) - 0.5 * (x / near) ** 2
         b = log(FAR_SHARE / far) - 0.5 * (x / far) ** 2
@@ -201,9 +201,10 @@ class FractionalItems:
 
     @cached_property
     def rows(self) -> Floats:
-        """What curves and their variances are linear in; shape (p + q + p (p + 1) / 2, n_items).
+        """Parameters by item, contiguous by row; shape (p + q + p (p + 1) / 2, n_items).
 
-        Coefficients, loadings, and covariances with what each counts; a row is contiguous.
+        Coefficients, loadings, and covariances times their multiplicity. Curves and their
+        variances are linear in these.
         """
         times = packed(self.basis.size)[2]
         parts = [self.coefficients.T, self.loadings.T, (self.covariance * times).T]
@@ -212,14 +213,14 @@ class FractionalItems:
     def curves(
         self, z: Sequence[float], rows: Floats, noise: Floats
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Curves of some items at `z`.
+        """Return the curves of some items at `z`.
 
         Parameters
         ----------
         z : sequence of float, of length 1 + q
             Ability and residual factors.
         rows : ndarray of shape (p + q + p (p + 1) / 2, n)
-            Of these items.
+            Columns of `rows` of these items.
         noise : ndarray of shape (n,)
             ``k_i`` of these items.
 
@@ -228,7 +229,7 @@ class FractionalItems:
         mu, w : ndarray of shape (n,)
             Expected scores, and slopes of the logistic curve there.
         kappa : ndarray of shape (n,)
-            Noise of a score, what calibration leaves open of the curve included.
+            Noise of a score, including the uncertainty of the calibrated curve.
         along : ndarray of shape (n,)
             Slope of the linear predictor in the ability.
         """
@@ -247,7 +248,7 @@ class FractionalItems:
         return mu, w, kappa, along
 
     def at(self, x: float) -> tuple[list[float], list[float], float, float]:
-        """Values and slopes of the basis at an ability; shift of all curves there, and its slope.
+        """Return values and slopes of the basis at an ability, the curves' shift, and its slope.
 
         The shift is 0 within the range of the calibration models' abilities.
         """
@@ -264,7 +265,7 @@ class FractionalItems:
         return float(self.abilities.min()), float(self.abilities.max())
 
     def position(self, x: float) -> float:
-        """-1 at the weakest model, 1 at the best; beyond them, in standard deviations further."""
+        """Return -1 at the weakest model, 1 at the best; beyond, by standard deviations."""
         low, high = self.edges
         if x > high:
             return 1.0 + (x - high) / self.spread
@@ -273,7 +274,7 @@ class FractionalItems:
         return 2.0 * (x - low) / max(high - low, 1e-12) - 1.0
 
     def outside(self, x: float, sd: float) -> float:
-        """Probability that an ability known as `x` with the standard error `sd` is beyond them."""
+        """Return the probability that an ability of standard error `sd` is beyond the edges."""
         low, high = self.edges
         return float(ndtr((x - high) / sd) + ndtr((low - x) / sd))
 
@@ -284,7 +285,7 @@ class FractionalItems:
 
     @cached_property
     def profile(self) -> Profile:
-        """What scores say of abilities far from each other, factors averaged out."""
+        """Likelihood of scores over the whole range of abilities, with factors averaged out."""
         low, high = self.edges
         x = np.linspace(low - self.spread, high + self.spread, _GRID)
         q = self.n_dimensions - 1
@@ -303,7 +304,7 @@ class FractionalItems:
         return Profile(x, mean, np.log(prior), *(a.T.copy() for a in (right, wrong, between)))
 
     def model_noise(self, x: float) -> float:
-        """``s(x)``: noise of models of ability near `x` relative to the usual one."""
+        """Return ``s(x)``: noise of models of ability near `x` relative to the usual one."""
         away, unit, noise = self._in_bandwidths
         away = away - x / unit
         total, weighted = (noise @ np.exp(-0.5 * (away * away))).tolist()

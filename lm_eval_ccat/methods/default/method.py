@@ -23,15 +23,15 @@ from .departures import spread
 from .field import Field
 from .member import Member
 
-#: Calibration models from which on newcomers among reference models get items of their own: with 20
-#: both ways err alike, with 12 intervals of a common sequence hold more often.
+#: Calibration models from which newcomers among reference models get their own items: with 20 both
+#: ways err alike, with 12 the intervals of a common sequence hold more often.
 APART = 40
-#: Scores (and draws) below which nothing is said of a model.
+#: Number of scores (or draws) below which there are no findings on a model.
 FEWEST_TO_FIND = 10
-#: Models above which turns are decided on a joint look at all of them not after every answer, but
-#: after one answer of every fifth of them: it takes 25 ms with 300 models.
+#: With more models than this, turns are decided on a new look at all of them only after as many
+#: answers as a fifth of them, because a look takes 25 ms with 300 models.
 FEW, SHARE_PER_LOOK = 50, 5
-#: A departure that fewer than this share of new models shows is worth a word.
+#: A departure that fewer than this share of new models shows is a finding.
 UNLIKE = 0.01
 #: Power of an item's price that the gain of a chosen item is divided by: between buying the most
 #: informative item and buying the cheapest.
@@ -41,11 +41,11 @@ ITEM_PRICE = 0.5
 class DefaultPolicy(Policy):
     """Ranking by estimated full-benchmark mean.
 
-    All models get a prefix of one sequence of chosen and drawn items (`Field`); estimates,
+    Each model gets a prefix of one sequence of chosen and drawn items (`Field`); estimates,
     variances of differences and their degrees of freedom are those of the field. Newcomers among
-    reference models, which are the fixed points, need no common items: with `APART` calibration
-    models each has a field by itself and is placed as if it were alone. The next item
-    goes where the expected loss from misordering falls fastest per price: the derivative of
+    reference models need no common items, because these models are fixed points: with `APART`
+    calibration models each newcomer has its own field and is placed as if it were alone. The next
+    item goes where the expected loss from misordering falls fastest per price: the derivative of
     ``E |t_a - t_b| 1(order wrong)``, that is of ``sd psi(z)``, by ``V_a`` is
     ``phi(z_ab) / (2 sd_ab)``, and one more item lowers ``V_a`` by about ``V_a / (n + 1)``.
 
@@ -54,12 +54,12 @@ class DefaultPolicy(Policy):
     bank : ItemBank
     n_models : int
     seed : int, optional
-        Of the draws.
+        Seed of the draws, and of the order in which equally informative items are chosen.
     allocation : {"loss", "variance"}, optional
-        Who is next: as above, or the largest variance per item and price, as the paper has it.
+        Which model is next: by loss as above, or by variance per item and price as in the paper.
     item_price : float, optional
-        Power of an item's price that the gain of a chosen item is divided by; what is drawn does
-        not depend on prices.
+        Power of an item's price that the gain of a chosen item is divided by; draws do not depend
+        on prices.
     draws : bool, optional
         Whether items are drawn at all; without draws nothing corrects the bank.
     placing : bool, optional
@@ -94,7 +94,7 @@ class DefaultPolicy(Policy):
         return 1 if n_models <= FEW else n_models // SHARE_PER_LOOK
 
     def _at(self, model: int) -> tuple[Field, int]:
-        """The field of a model, and its place there."""
+        """Return the field of a model, and its position there."""
         return (self.fields[model], 0) if self._apart else (self.fields[0], model)
 
     @property
@@ -137,10 +137,10 @@ class DefaultPolicy(Policy):
         return belief
 
     def _sampling(self) -> Floats:
-        """Sampling variance of the benchmark's items; shape (n_models, n_models).
+        """Return the sampling variance of the benchmark's items; shape (n_models, n_models).
 
-        Of differences of mean scores, on the diagonal of the means: the variance over items of
-        what is expected of them, and of what scores depart from that, over the number of items.
+        It is that of differences of mean scores, on the diagonal that of the means: the variance
+        over items of expected scores plus that of residuals, divided by the number of items.
         """
         mu = np.array([m.posterior.mu for m in self._members])
         # One item shows no variance; no scores have more than a quarter.
@@ -151,7 +151,7 @@ class DefaultPolicy(Policy):
         return np.asarray(out / self._bank.n_items)
 
     def levers(self, belief: Belief) -> Levers:
-        """By the ability's posterior; draws that measured a departure make the slope smaller."""
+        """Return the levers of the abilities; draws that measured a departure reduce the slopes."""
         error, model = belief.variance.diagonal(), self.fields[0].model
         rows = []
         for field, variance in zip(self.fields, np.split(error, len(self.fields))):
@@ -187,7 +187,7 @@ class DefaultPolicy(Policy):
         )
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
-        """Where the bank says little about a model."""
+        """Return where the bank says little about a model."""
         member, findings, q = field.members[a], [], int(field.look().q[a])
         if member.n_told < FEWEST_TO_FIND:
             return []
@@ -235,7 +235,7 @@ class DefaultPolicy(Policy):
 
 
 def _apart(of: list[Belief]) -> Belief:
-    """The belief about the models of several fields, whose errors are independent."""
+    """Return the belief about the models of several fields, which have independent errors."""
     at = np.concatenate([b.location for b in of])
     alone, df, n = (
         np.concatenate([m.diagonal() for m in part])
@@ -250,9 +250,9 @@ def _apart(of: list[Belief]) -> Belief:
 
 
 def item_curves(bank: ItemBank) -> Curves:
-    """The curves, without residual factors.
+    """Return the curves without residual factors.
 
-    A curve is the expectation of a model about which only its ability is known.
+    A curve is the expected score of a model of which only the ability is known.
     """
     model = model_of(bank)
     items = model.items
