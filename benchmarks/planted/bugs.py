@@ -532,6 +532,20 @@ BUGS: tuple[Bug, ...] = (
         ("tests/report/test_one_truth.py",),
     ),
     Bug(
+        "empty answers are told twice, or not at all",
+        "lm_eval_ccat/report/trust",
+        "and not warned",
+        "and warned",
+        ("tests/report/test_one_truth.py",),
+    ),
+    Bug(
+        "the page warns of a bank that is there",
+        "lm_eval_ccat/report/trust",
+        "if run.banks is None:",
+        "if run.banks is not None:",
+        ("tests/report/test_page.py",),
+    ),
+    Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/page",
         "expected[a.model][run.place[a.doc]]",

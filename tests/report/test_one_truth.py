@@ -25,6 +25,7 @@ from lm_eval_ccat.report.run import course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows, whole_percent
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
+from lm_eval_ccat.report.trust import of_models
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
@@ -197,6 +198,17 @@ def test_answers_behind_the_deciding_one_are_not_shown(changed) -> None:
     shown = {m: [a.doc for a in run.answers if a.model == m] for m in run.models}
     assert run.finished
     assert shown == {m: one["items"] for m, one in run.result["models"].items()}
+
+
+@pytest.mark.parametrize("warned", [False, True])
+def test_empty_answers_are_told_once(changed, warned) -> None:
+    def empty(result):
+        name = result["order"][0]
+        result["models"][name]["empty_outputs"] = 3
+        result["warnings"] = [f"3 of 20 answers of {name} are empty"] * warned
+
+    told = [text for _, text in of_models(changed(empty).result) if "3 empty answers" in text]
+    assert len(told) == (not warned)
 
 
 def test_figures_of_another_version_are_not_contradicted(changed) -> None:

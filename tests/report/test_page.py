@@ -127,11 +127,13 @@ def test_the_configuration_on_the_page_can_be_run_again(run_dir):
     assert again.confidence == run.config["confidence"]
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_what_is_missing_is_said(page, tmp_path):
+    assert "is missing or was changed" not in page.read_text(encoding="utf-8")
     folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)
     (folder / "bank.json").unlink()
     html = write_report(folder).read_text(encoding="utf-8")
-    assert "item bank is missing or was changed" in html
+    missing = "item bank is missing or was changed"
+    assert missing in html and "expected scores are left out" in html
     assert 'id="information"' not in html
     (folder / "result.json").unlink()
     with pytest.raises(Exception, match=r"bank\.json"):
