@@ -546,6 +546,20 @@ BUGS: tuple[Bug, ...] = (
         ("tests/report/test_page.py",),
     ),
     Bug(
+        "a comparison prints the probability of being worse",
+        "lm_eval_ccat/report/plain",
+        "probability(d.p_better)}",
+        "probability(1 - d.p_better)}",
+        ("tests/report/test_plain_pages.py",),
+    ),
+    Bug(
+        "the band of a share ends where it should begin",
+        "lm_eval_ccat/report/plots",
+        "100 * share, 100 * ends.low,",
+        "100 * share, 100 * ends.high,",
+        ("tests/report/test_plots.py",),
+    ),
+    Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/page",
         "expected[a.model][run.place[a.doc]]",

@@ -292,7 +292,7 @@ def parts(result: RankingContent) -> list[PartColumn]:
 # -- numbers as the page writes them --------------------------------------------------------------
 
 # In JSON inside a <script>, these could end the element, open a comment or an entity.
-_SCRIPT_ENDING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_SCRIPT_ENDING = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def probability(p: float) -> str:
@@ -410,6 +410,4 @@ def script_json(value: object) -> str:
     '{"a":"\\u003c/script\\u003e"}'
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, escape in _SCRIPT_ENDING.items():
-        text = text.replace(character, escape)
-    return text
+    return text.translate(_SCRIPT_ENDING)

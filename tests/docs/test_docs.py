@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import os
@@ -45,10 +46,7 @@ def site(tmp_path_factory):
 
 
 def text_of(page) -> str:
-    html = re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8"))
-    return (
-        html.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&#39;", "'")
-    )
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
 
 
 def help_of(command, capsys):

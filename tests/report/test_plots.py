@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from xml.etree import ElementTree
 
@@ -62,6 +63,20 @@ def test_simulation_is_drawn_from_its_sweep(replay, tmp_path):
     heights = [float(e.get("cy")) for e in dots]
     slope, start = np.polyfit(taus, heights, 1)
     assert slope < 0 and heights == pytest.approx([start + slope * t for t in taus], abs=0.01)
+    # Every share lies in its band; heights in a band are counted from the panel's top.
+    bands = [
+        [float(n) for n in re.findall(r"[-.\d]+", path.get("d"))][1::2]
+        for inner in drawn(first, "svg")
+        if inner.get("x") == "450"
+        for path in inner.iter(SVG + "path")
+        if path.get("fill") != "none"
+    ]
+    upper = [y for ys in bands for y in ys[: len(ys) // 2]]
+    lower = [y for ys in bands for y in ys[: len(ys) // 2 - 1 : -1]]
+    shares = [float(e.get("cy")) - 30 for e in drawn(first, "circle") if float(e.get("cx")) >= 450]
+    assert len(upper) == len(lower) == len(shares) > 2
+    for high, at, low in zip(upper, shares, lower):
+        assert high <= at + 0.01 < low
     assert len(drawn(plot_simulation(replay, replay), "circle")) == 2 * len(drawn(first, "circle"))
 
 
