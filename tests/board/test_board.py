@@ -93,7 +93,9 @@ def test_who_stands_on_tampered_evidence_is_refused_by_name(board, tamper, refus
     assert {line.split(", ")[1].split(":")[0] for line in lines} == refused
     assert all("was changed (its hash differs)" in line for line in lines)
     publish(board, board.path / "site")
-    apart = json.loads((board.path / "site" / "board.json").read_text())["not_comparable"]
+    content = json.loads((board.path / "site" / "board.json").read_text())
+    assert not refused & {row["model"] for row in content["rows"]}
+    apart = content["not_comparable"]
     assert {row["model"] for row in apart} == refused
     assert all("refused" in row["reason"] for row in apart)
 
@@ -199,6 +201,14 @@ def test_full_results_count_before_an_estimate(world, board, tmp_path):
     assert history == ["estimate", "full", "full", "estimate"]
     assert [row.kind for row in now("m07")] == ["full"]
     assert add(board, full).rows == [] and len(board.ledger.rows()) == 13
+
+
+def test_ranks_count_the_longer_arm_of_an_interval(board):
+    first = standing(board).placed[0].row
+    wide = replace(first, model="wide", low=0.0, high=first.score + 0.001, kind="estimate")
+    board.ledger.append([wide])
+    [one] = [one for one in standing(board).placed if one.row == wide]
+    assert (one.best, one.worst) == (1, 9)
 
 
 def test_logs_of_some_documents_are_placed(world, board, tmp_path):

@@ -19,8 +19,9 @@ from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report import read_run
+from lm_eval_ccat.report.chart import INK
 from lm_eval_ccat.report.page import render, view
-from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
+from lm_eval_ccat.report.plots import NUMBERS, plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.run import course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows, whole_percent
 from lm_eval_ccat.report.tables import parts as parts_of
@@ -150,9 +151,15 @@ def test_the_charts_draw_what_the_result_says(run, past, html) -> None:
     for m in asked:
         best, worst = models[m]["rank_range"]
         assert (f"{best} to {worst}" if best < worst else str(best)) in cells
-    shown = texts(plot_pairwise(run).svg)
-    figures = [whole_percent(p["p"]) for p in run.result["pairwise"]]
-    assert [t for t in shown if t in set(figures)][: len(figures)] or len(models) > 16
+    inside = [
+        (float(e.get("y")), float(e.get("x")), e.text)
+        for e in ElementTree.fromstring(plot_pairwise(run).svg).iter(f"{SVG}text")
+        if (e.get("text-anchor"), e.get("fill")) == ("middle", INK)
+    ]
+    order = run.result["order"]
+    p = [run.pairwise[a, b] for a in order for b in order if (a, b) in run.pairwise]
+    if len(order) <= NUMBERS:  # row by row
+        assert [text for *_, text in sorted(inside)] == [whole_percent(one) for one in p]
     assert texts(plot_progress(run, past).svg).count("Place in the order") == 1
 
 
