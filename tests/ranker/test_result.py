@@ -99,6 +99,12 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
+def test_a_table_of_a_ranking_of_nobody_says_so():
+    ranker = Ranker(bank_of("default"), ["a"])
+    ranker.drop("a")
+    assert ranker.result()._grid().title == "no model was ranked"
+
+
 def test_open_pairs_say_what_they_need_and_decided_ones_need_nothing():
     rng, n = np.random.default_rng(1), 2000
     base = rng.normal(0.5, 0.15, n) + np.array([[0.04], [0.0]])
