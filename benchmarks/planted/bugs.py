@@ -708,4 +708,56 @@ BUGS: tuple[Bug, ...] = (
         "np.argsort(v, kind",
         ("tests/methods/test_rounding.py",),
     ),
+    Bug(
+        "mean taus are over seeds, not over folds",
+        "lm_eval_ccat/simulation/judging",
+        "taus.setdefault(outcome.fold, [])",
+        "taus.setdefault(outcome.seed, [])",
+        ("tests/simulation/test_pieces.py::test_pairs_are_pooled_over_runs_and_taus_over_folds",),
+    ),
+    Bug(
+        "a pair is called a tie where it is decided",
+        "lm_eval_ccat/simulation/judging",
+        "(left & tied).sum(), (~left).sum()",
+        "(~left & tied).sum(), (~left).sum()",
+        ("tests/simulation/test_pieces.py::test_pairs_are_pooled_over_runs_and_taus_over_folds",),
+    ),
+    Bug(
+        "the truth of a metric that is better when lower is turned round",
+        "lm_eval_ccat/simulation/folds",
+        "(1 if table.scale.higher_is_better else -1)",
+        "1",
+        ("tests/simulation/test_pieces.py::test_truths_of_several_tasks_weigh_as_their_means_do",),
+    ),
+    Bug(
+        "a paired test decides at twice its level",
+        "lm_eval_ccat/simulation/methods",
+        "better > 1.0 - tail",
+        "better > 1.0 - 2.0 * tail",
+        ("tests/simulation/test_pieces.py",),
+    ),
+    Bug(
+        "a budget forgets the sizes of items",
+        "lm_eval_ccat/simulation/stage",
+        "sum(prices.values()) * float(units.mean())",
+        "sum(prices.values())",
+        ("tests/simulation/test_simulate.py",),
+    ),
+    Bug(
+        "scores are not scaled by item",
+        "lm_eval_ccat/simulation/stage",
+        "if protocol.item_scaling:",
+        "if False:",
+        (
+            "tests/simulation/test_simulate.py"
+            "::test_scores_scaled_by_item_make_the_order_and_the_truth",
+        ),
+    ),
+    Bug(
+        "an audit takes every decided pair for a win of the first model",
+        "lm_eval_ccat/simulation/audit",
+        'ahead[i, j] = 1 if one["p"] > 0.5 else -1',
+        "ahead[i, j] = 1",
+        ("tests/simulation/test_pieces.py",),
+    ),
 )

@@ -340,7 +340,8 @@ def test_truths_of_several_tasks_weigh_as_their_means_do():
         for name, n, scale in (("a", 5, Scale(0, 10, False)), ("b", 20, Scale()))
     }
     one, _ = Benchmark.of(tables["a"])
-    np.testing.assert_allclose(one.signed.mean(axis=1), -tables["a"].raw.mean(axis=1))
+    for found in (one.signed.mean(axis=1), Truth.of(one).raw):
+        np.testing.assert_allclose(found, -tables["a"].raw.mean(axis=1))
     both, _ = Benchmark.of(tables, {"a": 3.0, "b": 1.0})
     truth = sum(w * x.scores.mean(axis=1) for w, x in zip((0.75, 0.25), tables.values()))
     for found in (both.signed.mean(axis=1), Truth.of(both).means, Truth.of(both).raw):
