@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,6 +113,17 @@ def test_a_group_of_which_a_task_was_not_run_is_refused_by_its_name(place, tmp_p
     shutil.copytree(place / "logs", tmp_path / "logs", ignore=shutil.ignore_patterns("*suite_c*"))
     assert main(calibrating(tmp_path, "none", "suite")) == 2
     assert "no scores of 1 of the 3 tasks of suite, suite_c" in capsys.readouterr().err
+
+
+def test_filters_of_one_metric_have_a_bank_each(tmp_path):
+    for name in ("strict", "loose"):
+        replace(TABLE, task="t", filter=name).write(tmp_path / f"{name}.csv")
+    line = ["calibrate", str(tmp_path), "--method", "paper", "--metric", "*"]
+    assert main([*line, "-o", str(tmp_path / "out")]) == 0
+    suite = SuiteBank.load(tmp_path / "out")
+    assert {o: bank.filter for o, bank in suite["t"].items()} == {
+        "toy,strict": "strict", "toy,loose": "loose"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("file", ["one.parquet", ""])
