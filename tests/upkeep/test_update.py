@@ -77,8 +77,8 @@ def test_what_was_chosen_in_adaptive_runs_is_remembered(table):
     raw = table.raw[10:12].copy()
     raw[0, 20:], raw[1, :30] = np.nan, np.nan
     new = replace(table.select(table.models[10:12]), raw=raw, chosen=("adaptive", "drawn"))
-    made = update(update(bank, new), new)
-    assert [o.chosen for o in made.observations] == ["all"] * 10 + ["adaptive", "drawn"]
+    made = update(update(bank, new), table.select(table.models[12:13]))
+    assert [o.chosen for o in made.observations] == ["all"] * 10 + ["adaptive", "drawn", "all"]
 
 
 def test_new_scores_of_a_model_replace_its_old_ones_and_old_ones_fill_the_rest():
