@@ -220,7 +220,9 @@ def test_nonsense_numbers_are_refused_before_they_are_used(documents):
         ("paper", "constants", "k", lambda k: 1e300, "absurdly large"),
         ("paper", "constants", "start", lambda start: "0", "not a number"),
         ("default", "constants", "abilities", lambda all: [1e300, *all[1:]], "no sense"),
+        ("default", "constants", "basis", lambda basis: {}, "cannot be read"),
         ("default", "parameters", "noise", lambda all: [-1.0, *all[1:]], "do not fit"),
+        ("default", "parameters", "covariance", lambda all: [c[:2] for c in all], "do not fit"),
         ("default", "parameters", "covariance",
          lambda all: [[-5.0, *all[0][1:]], *all[1:]], "negative variance"),
     ):  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, calibrate
-from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.curves import AbilityBasis
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
@@ -98,15 +96,6 @@ def test_standard_errors_are_true_for_models_of_another_generator():
             z.append((belief.location[0] - y.mean()) / belief.variance[0, 0] ** 0.5)
     assert 0.7 < np.sqrt(np.mean(np.square(z))) < 1.3
     assert np.mean(np.abs(z) < 1.96) >= 0.8  # 95%, less what 10 models leave to chance
-
-
-def test_a_bank_whose_parts_do_not_fit_is_refused():
-    bank = the_bank()
-    broken = {**bank.parameters, "covariance": bank.parameters["covariance"][:, :2]}
-    with pytest.raises(BankError, match="do not fit"):
-        model_of(replace(bank, parameters=broken))
-    with pytest.raises(BankError, match="cannot be read"):
-        model_of(replace(bank, constants={**bank.constants, "basis": {}}))
 
 
 @settings(max_examples=15, deadline=None)
