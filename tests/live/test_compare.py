@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 from scipy.stats import ttest_rel
-from scores.sample_rows import sample_row, write_run
+from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import TASK, Bench
 from worlds.server import CompletionsServer
 
