@@ -275,15 +275,17 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     header = book.journal.header
     place, elapsed = Path(folder), book.tally.elapsed
     result = result_of(header, scorer_of_run(header), book, place, seconds=elapsed)
+    last_line = result.last_line if lines is None else min(lines, result.last_line)
     return replace(
         result,
+        last_line=last_line,
         finished=book.done,
         in_flight=[
             {"model": ask.model, "doc_id": book.journal.filed(ask.item)} for ask in book.unanswered
         ],
         # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
-        further=_further(place, result.last_line),
+        further=_further(place, last_line),
     )
 
 

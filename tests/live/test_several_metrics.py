@@ -8,12 +8,13 @@ import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat import ItemBank
+from lm_eval_ccat import ItemBank, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.directory import rebuild
@@ -55,16 +56,26 @@ def config(several: Bench, server: CompletionsServer, metrics: object, **setting
     return several.config(server.url, MODELS, metrics=metrics, **settings)
 
 
-def answered(path: Path, model: str) -> list[int]:
-    book = rebuild(path.with_suffix(".run"))
+def ranked(*args: Any, **settings: object) -> tuple[Path, dict[str, Any]]:
+    """The run directory and the result of a ranking."""
+    path = config(*args, **settings)
+    assert main(["rank", str(path)]) in (0, 3)
+    return path.with_suffix(".run"), content_of(path)
+
+
+def answered(run: Path, model: str) -> list[int]:
+    book = rebuild(run)
     return [item[1] for name, item in book.answers if name == model]
 
 
+def estimates(content: dict[str, Any], metric: str) -> dict[str, float]:
+    return {m: b["estimate"] for m, b in content["outcomes"][metric]["models"].items()}
+
+
 def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, capsys):
-    path = config(several, server, {"share": 1, "errors": 0, "judged": 0}, budget={"items": 120})
-    assert main(["rank", str(path)]) in (0, 3)
+    weights = {"share": 1, "errors": 0, "judged": 0}
+    run, content = ranked(several, server, weights, budget={"items": 120})
     shown = capsys.readouterr().out
-    content = content_of(path)
     assert list(content["outcomes"]) == ["share", "errors", "judged"]
     assert [o["weight"] for o in content["outcomes"].values()] == [1.0, 0.0, 0.0]
     for model, block in content["models"].items():
@@ -74,59 +85,48 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, 
         assert errors["estimate"] == pytest.approx(10 - 10 * block["estimate"])
         assert errors["standard_error"] == pytest.approx(10 * block["standard_error"])
         # An answer whose judge failed still gives its other scores.
-        judgeable = [d for d in answered(path, model) if d % 3]
+        judgeable = [d for d in answered(run, model) if d % 3]
         assert judged["n_items"] == len(judgeable) < share["n_items"] == block["n_items"]
     assert content["order"] == content["outcomes"]["errors"]["order"]
     assert "By errors: m11" in shown and "(reported)" in shown
 
     # The verdict of `compare` is of what steered, the others are reported; --metric picks one.
-    run = str(path.with_suffix(".run"))
-    asked = ["compare", run, run, "--models", "m01,m11"]
-    assert main([*asked, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    listed = {one["metric"]: one for one in found["outcomes"]}
-    assert list(listed) == ["share", "errors", "judged"]
-    assert [m for m, one in listed.items() if one["decisive"]] == ["share"]
-    estimates = {m: b["estimate"] for m, b in content["outcomes"]["errors"]["models"].items()}
-    for one in (listed["errors"], picked(asked, "errors", capsys)):
-        assert (one["baseline"], one["candidate"]) == (estimates["m01"], estimates["m11"])
+    asked = ["compare", str(run), str(run), "--models", "m01,m11"]
+    assert main(asked) == 0 and "errors (reported): " in capsys.readouterr().out
+    of = estimates(content, "errors")
+    for metrics, decisive in (([], ["share"]), (["--metric", "errors"], ["errors"])):
+        assert main([*asked, *metrics, "--json"]) == 0
+        listed = {o["metric"]: o for o in json.loads(capsys.readouterr().out)["outcomes"]}
+        assert list(listed) == (decisive if metrics else list(weights))
+        assert [m for m, one in listed.items() if one["decisive"]] == decisive
+        one = listed["errors"]
+        assert (one["baseline"], one["candidate"]) == (of["m01"], of["m11"])
         assert one["verdict"] == "better"
-    assert main(asked) == 0
-    assert "errors (reported): " in capsys.readouterr().out
-    assert main([*asked, "--metric", "bleu"]) == 2
 
 
 def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(several, server, capsys):
-    path = config(several, server, ["share"], budget={"items": 120})
-    assert main(["rank", str(path)]) in (0, 3)
+    run, content = ranked(several, server, ["share"], budget={"items": 120})
     shown = capsys.readouterr().out
-    content = content_of(path)
     assert set(content["further"]) == {"errors,none", "judged,none"} and "outcomes" not in content
     assert max(server.asked.values()) == 1
     for model, block in content["models"].items():
         errors = content["further"]["errors,none"]["models"][model]
         assert errors["estimate"] == pytest.approx(10 - 10 * block["estimate"])
-        filed = next(path.with_suffix(".run").glob(f"{model}/results_*.json"))
+        filed = next(run.glob(f"{model}/results_*.json"))
         values = json.loads(filed.read_text())["results"][TASK]
         assert values["errors,none"] == pytest.approx(errors["estimate"])
     assert "errors,none" in shown and "By errors" not in shown
-    assert state(path.with_suffix(".run")).content["further"] == content["further"]
+    assert state(run).content["further"] == content["further"]
+    # Of an earlier state of the run nobody has computed them.
+    earlier = state(run, content["last_line"] - 1)
+    assert earlier.last_line == content["last_line"] - 1 and not earlier.further
     # What the ranking is by decides alone, and the sentence says at which looks intervals hold.
     assert content["looks"] == "every" and "intervals hold at every look" in " ".join(shown.split())
 
 
-def picked(asked: list[str], metric: str, capsys: pytest.CaptureFixture) -> dict:
-    assert main([*asked, "--metric", metric, "--json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)["outcomes"]
-    assert found["metric"] == metric and found["decisive"]
-    return found
-
-
 def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
-    path = config(several, server, ["share", "errors"], budget={"items": 90})
-    assert main(["rank", str(path)]) in (0, 3)
-    content = content_of(path)
-    [file] = (path.with_suffix(".run") / "m05").glob("results_*.json")
+    run, content = ranked(several, server, ["share", "errors"], budget={"items": 90})
+    [file] = (run / "m05").glob("results_*.json")
     saved = json.loads(file.read_text())
     for name, outcome in content["outcomes"].items():
         assert saved["results"][TASK][f"{name},none"] == outcome["models"]["m05"]["estimate"]
@@ -137,16 +137,16 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
     assert saved["results"][TASK]["judged_stderr,none"] > 0
     # Two metrics of one scale each: the ranking is by their weighted mean on [0, 1].
     both = content["models"]["m05"]["estimate"]
-    share, errors = (o["models"]["m05"]["estimate"] for o in content["outcomes"].values())
+    share, errors = (estimates(content, metric)["m05"] for metric in ("share", "errors"))
     assert both == pytest.approx(0.5 * share + 0.5 * (1 - errors / 10))
     assert content["metric"] == "weighted mean of share, errors"
     assert content["key"] == "weighted mean of share,none and errors,none"
-    claims = all_claims(path.with_suffix(".run"))
-    assert [c.metric for c in claims] == ["weighted mean", "share", "errors"]
-    assert [c.filter for c in claims] == [None, "none", "none"]
-    assert [c.steers for c in claims] == [True, False, False]
+    claims = all_claims(run)
+    assert [(c.metric, c.filter, c.steers, c.higher_is_better) for c in claims] == [
+        ("weighted mean", None, True, True), ("share", "none", False, True),
+        ("errors", "none", False, False),
+    ]  # fmt: skip
     assert claims[0].models["m05"]["estimate"] == both
-    assert [c.higher_is_better for c in claims] == [True, True, False]
 
 
 def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, capsys):
@@ -158,9 +158,8 @@ def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, capsys):
     assert "there is no bank of metric judged" in capsys.readouterr().err
     assert not sum(server.asked.values())
     banks["judged"] = "judged.bank.json"
-    path = config(several, server, {"share": 1, "judged": 0}, bank=banks, budget={"items": 60})
-    assert main(["rank", str(path), "--json"]) in (0, 3)
-    content = json.loads(capsys.readouterr().out)
+    weights = {"share": 1, "judged": 0}
+    _, content = ranked(several, server, weights, bank=banks, budget={"items": 60})
     assert "method:default" in content["signature"]
     assert list(content["outcomes"]) == ["share", "judged"]
     assert content["order"][0] == "m11"
@@ -207,7 +206,8 @@ def test_a_judge_that_raises_costs_an_answer_only_its_own_score(
         content = content_of(path)
         for model, block in content["models"].items():
             judged = content["outcomes"]["judged"]["models"][model]
-            assert judged["n_items"] == sum(d % 3 > 0 for d in answered(path, model))
+            answers_of = answered(path.with_suffix(".run"), model)
+            assert judged["n_items"] == sum(d % 3 > 0 for d in answers_of)
             lacking = block["n_items"] - judged["n_items"]
             told = f"{lacking} of {block['n_items']} answers of {model} lack the score of one"
             assert any(told in said for said in content["warnings"]) == (lacking > 0)
@@ -242,20 +242,15 @@ class _Refusing(BaseHTTPRequestHandler):
 
 def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(several, server, capsys):
     """The weighted mean is never taken for one of its metrics, nor compared with one."""
-    both = config(several, server, ["share", "errors"], budget={"items": 60})
-    assert main(["rank", str(both)]) in (0, 3)
-    run, single = str(both.with_suffix(".run")), str(both.with_name("single.run"))
-    content = content_of(both)
-    one = config(several, server, ["share"], budget={"items": 60})
-    assert main(["rank", str(one), "--run_dir", single]) in (0, 3)
-    capsys.readouterr()
+    budget = {"items": 60}
+    run, content = ranked(several, server, ["share", "errors"], budget=budget)
+    single, _ = ranked(several, server, ["share"], budget=budget, name="single")
     for first, metrics in ((run, {"weighted mean", "share", "errors"}), (single, {"share"})):
-        main(["compare", first, run, "--models", "m05,m11", "--json"])
-        found = {o["metric"]: o for o in json.loads(capsys.readouterr().out)["outcomes"]}
+        found = {o.metric: o for o in compare(first, run, models=("m05", "m11")).outcomes}
         assert set(found) == metrics
-        told = content["outcomes"]["share"]["models"]["m11"]["estimate"]
-        assert found["share"]["candidate"] == pytest.approx(told)
-    assert main(["verify", run, "--full", "nowhere"]) == 2
+        told = estimates(content, "share")["m11"]
+        assert found["share"].overall.candidate == pytest.approx(told)
+    assert main(["verify", str(run), "--full", "nowhere"]) == 2
     assert "name one with --task and --metric" in capsys.readouterr().err
 
 
@@ -270,8 +265,6 @@ def test_a_metric_that_was_mistyped_is_corrected_and_the_ranking_begins(
     tasks.write_text(stated)
     assert main(["rank", str(path)]) == 1
     assert "reports no judgde" in capsys.readouterr().err
-    path = config(several, server, ["share"], budget=budget)
-    assert main(["rank", str(path)]) in (0, 3)
-    assert list(content_of(path)["models"])
+    assert ranked(several, server, ["share"], budget=budget)[1]["models"]
     assert main(["rank", str(path)]) == 1
     assert "already holds a ranking" in capsys.readouterr().err
