@@ -45,6 +45,22 @@ COMMANDS = {
     "a page watched soon": ("rank good.yaml --watch soon", 2, "from 1 to 86400, not 'soon'"),
     "a page watched never": ("rank good.yaml --watch nan", 2, "from 1 to 86400, not 'nan'"),
     "a demo of few documents": ("demo --documents 20", 2, "the demo takes 100 to 5000"),
+    "no scores to replay": ("simulate --scores nowhere", 2, "no such file"),
+    "a method made up": ("simulate --scores t.csv --methods best", 2, "no method 'best'"),
+    "more held out than there are": (
+        "simulate --scores t.csv --methods common --holdout 40", 2, "at least 2, at most all",
+    ),
+    "no number of items": (
+        "simulate --scores t.csv --items_per_model zero", 2, "neither a positive number",
+    ),
+    "nobody left out": ("simulate --scores t.csv --methods common --exclude m99", 1, "m99"),
+    "another metric replayed": (
+        "simulate --scores t.csv --metric other", 1, "no scores of metric 'other'",
+    ),
+    "no scores to calibrate": ("calibrate nowhere -o b.json", 2, "no such file or directory"),
+    "another metric calibrated": ("calibrate t.csv --metric bleu -o b.json", 1, "bleu"),
+    "a range of no width": ("calibrate t.csv --range 5,5 -o b.json", 2, "numbers that differ"),
+    "equal scores": ("calibrate flat.csv -o b.json", 1, "every document"),
 }  # fmt: skip
 
 #: A page that stands for 10^9 values.
@@ -92,6 +108,7 @@ def folder(tmp_path_factory):
     """Files that some mistakes need."""
     folder = tmp_path_factory.mktemp("mistakes")
     TABLE.write(folder / "t.csv")
+    ScoreTable.from_arrays(np.full((4, 5), 0.5), list("abcd")).write(folder / "flat.csv")
     (folder / "e.csv").write_text("")
     (folder / "good.yaml").write_text(f"task: t\n{TWO}")
     for name, task, shots in (("a", "t", 0), ("b", "u", 0), ("c", "t", 5)):
@@ -115,6 +132,7 @@ def typed(line: str, code: int, remedy: str, capsys) -> None:
 def test_a_mistake_on_the_command_line(line, code, remedy, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     typed(line, code, remedy, capsys)
+    assert not (folder / "b.json").exists()
 
 
 @pytest.mark.parametrize(("text", "remedy"), YAML.values(), ids=YAML)

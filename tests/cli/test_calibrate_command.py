@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,26 +89,3 @@ def test_names_can_be_kept_out_of_the_bank(tmp_path, calibrated):
     assert len(calibrated(tmp_path / "private.parquet", "--hash_names").models) == 10
     text = (tmp_path / "b.json").read_text()
     assert "secret" not in text and "private.parquet" not in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["nowhere"], 2, "no such file or directory"),
-        (["S", "--metric", "bleu"], 1, "bleu"),
-        (["S", "--range", "5,5"], 2, "two numbers that differ"),
-        (["C"], 1, "every document"),
-    ],
-)
-def test_errors_are_one_line_and_a_code(tmp_path, capsys, arguments, code, said):
-    table = written(tmp_path / "s.parquet")
-    replace(table, raw=np.full(table.raw.shape, 0.5)).write(tmp_path / "c.parquet")
-    named = {"S": str(tmp_path / "s.parquet"), "C": str(tmp_path / "c.parquet")}
-    line = [named.get(a, a) for a in arguments]
-    try:
-        assert main(["calibrate", *line, "-o", str(tmp_path / "b.json")]) == code
-    except SystemExit as stop:  # argparse's own
-        assert stop.code == code
-    err = capsys.readouterr().err
-    assert said in err and "Traceback" not in err
-    assert not (tmp_path / "b.json").exists()

@@ -125,6 +125,8 @@ def test_the_parts_of_a_price_may_be_words_of_their_own() -> None:
     words = "rank --task t --model hf --price input=0.4 output=1.6 --model hf --price item=1"
     args = command_parser(["rank"]).parse_args(words.split())
     assert [m["price"] for m in models_of(args)] == [["input=0.4", "output=1.6"], ["item=1"]]
+    args = command_parser(["rank"]).parse_args("rank --model a --model b --price item=1".split())
+    assert [m["price"] for m in models_of(args)] == [["item=1"]] * 2  # once for all
 
 
 @pytest.mark.parametrize("value", ["-1,1", "-.5", "-1e-3"])

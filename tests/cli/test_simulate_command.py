@@ -40,26 +40,3 @@ def test_natural_stopping_and_models_left_out(scores, capsys):
     line = f"simulate --scores {scores} --methods paper --items_per_model none --folds 2"
     assert main([*line.split(), "--exclude", "m0,m1"]) == 0
     assert "10 models x 120 items" in (out := capsys.readouterr().out) and "no budget" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        ("--scores nowhere", 2, "no such file"),
-        ("--scores S --methods best", 2, "no method 'best'"),
-        ("--scores S --holdout 40", 2, "hold out at least 2, at most all"),
-        ("--scores S --items_per_model zero", 2, "neither a positive number"),
-        ("--scores S --exclude m99", 1, "m99"),
-        ("--scores S --metric other", 1, "no scores of metric 'other'"),
-    ],
-)
-def test_errors_are_one_line_and_a_code(scores, capsys, arguments, code, said):
-    line = ["simulate", *arguments.replace("S", str(scores)).split(), "--folds", "2"]
-    if "--methods" not in line:
-        line += ["--methods", "common"]
-    try:
-        assert main(line) == code
-    except SystemExit as stop:  # argparse's own
-        assert stop.code == code
-    err = capsys.readouterr().err
-    assert said in err and "Traceback" not in err
