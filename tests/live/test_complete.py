@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import yaml
 from lm_eval.tasks import TaskManager
 from worlds.bench import TASK
 from worlds.server import CompletionsServer
@@ -20,22 +19,18 @@ def asked_of(server: CompletionsServer, model: str) -> int:
 
 def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path, capsys):
     models = ["m05", "m07"]
-    config = bench.config(server.url, models, budget={"items": 40},
-                          model_args={"num_concurrent": 2})  # fmt: skip
-    content = yaml.safe_load(config.read_text())
-    for entry in content["models"]:
-        entry["price"] = {"input": 1.0, "output": 4.0}
-    config.write_text(yaml.safe_dump(content, sort_keys=False))
-    main(["rank", str(config)])
-    ranking = (config.with_suffix(".run") / "result.json").read_text()
+    entry, slots = {"price": {"input": 1.0, "output": 4.0}}, {"num_concurrent": 2}
+    bench.ranked(server, models, budget={"items": 40}, model_args=slots, entry=entry)
+    run = bench.folder / "rank.run"
+    ranking = (run / "result.json").read_text()
     capsys.readouterr()
-    assert main(["complete", str(config.with_suffix(".run")), "--name", "m05"]) == 0
+    assert main(["complete", str(run), "--name", "m05"]) == 0
     told = capsys.readouterr().out
     # Every document was asked once, of the one model that was named.
     assert asked_of(server, "m05") == bench.n_docs and max(server.asked.values()) == 1
     assert asked_of(server, "m07") < bench.n_docs
 
-    folder = config.with_suffix(".run") / "full" / "m05"
+    folder = run / "full" / "m05"
     [file] = folder.glob("results_*.json")
     ours = json.loads(file.read_text())
     stock = simple_evaluate(
@@ -54,14 +49,14 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
 
     # Again asks nothing, and the ranking is what it was.
     before = sum(server.asked.values())
-    assert main(["complete", str(config.with_suffix(".run")), "--name", "m05", "--json"]) == 0
+    assert main(["complete", str(run), "--name", "m05", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["m05"][TASK]["share,none"] == pytest.approx(
         stock["results"][TASK]["share,none"]
     )
     assert sum(server.asked.values()) == before
-    assert (config.with_suffix(".run") / "result.json").read_text() == ranking
+    assert (run / "result.json").read_text() == ranking
     # What the full run cost is no part of the ranking's result, which stands.
-    assert main(["verify", str(config.with_suffix(".run"))]) == 0
+    assert main(["verify", str(run)]) == 0
 
 
 def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, capsys):
@@ -73,6 +68,17 @@ def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, cap
     assert "give the configuration: --config FILE" in capsys.readouterr().err
     assert main(["complete", run, "--config", str(config), "--name", "nobody"]) == 2
     assert "no model named 'nobody'" in capsys.readouterr().err
+
+
+def test_a_model_that_was_set_aside_is_not_completed(bench, capsys):
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 401) if model == "m07" else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, ["m05", "m07"], budget={"items": 30})
+        assert main(["rank", str(config)]) == 4
+        assert main(["complete", str(config.with_suffix(".run")), "--name", "m07"]) == 1
+    assert "m07 was set aside" in capsys.readouterr().err
 
 
 def test_what_run_adaptive_left_is_topped_up_too(bench, server, tmp_path, capsys):

@@ -119,7 +119,7 @@ def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
          ["Together 40 to 60 items, $20.00 to $30.00.", "10 to 30 "]),
         # Ten of each are 15 dollars; the other 15 buy 60 answers of the cheaper two.
         ({"budget": {"usd": 30.0}}, [{"item": 0.25}] * 2 + [{"item": 0.5}] * 2,
-         ["Together 40 to 100 items, $15.00 to $30.00."]),
+         ["Together 40 to 100 items, $15.00 to $30.00.", " 10 to 60 ", " 10 to 40 "]),
         ({"bank": None}, [{}] * 4, ["metric share, no bank: random documents."]),
         # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
         ({"budget": {"usd": 0.01}}, [BY_TOKENS] * 4,
@@ -257,7 +257,10 @@ def test_new_models_find_their_place_among_known_ones(
 def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
-    bench.ranked(server, ["m05", "m07"], budget={"items": 19})
+    priced = {"entry": {"price": {"item": 1.0}}, "judge": {"item": 0.5}}
+    content = bench.ranked(server, ["m05", "m07"], budget={"items": 19}, **priced)
+    for block in content["models"].values():  # the judge's price comes on top
+        assert block["usd"] == pytest.approx(1.5 * block["n_items"])
     assert "its first 10 items whatever the budget is" in capsys.readouterr().err
 
 

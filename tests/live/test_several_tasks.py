@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,8 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live.plan import make_plan
+from lm_eval_ccat.live.plan import Plan, make_plan
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.journal import JournalFile
 
@@ -56,12 +60,23 @@ def config(suite: Bench, server: CompletionsServer, **settings: object) -> Path:
     return suite.config(server.url, MODELS, **{**of_suite, **settings, "harness": harness})
 
 
+def ranked(*args: Any, more: Sequence[str] = (), **settings: object) -> tuple[Path, dict[str, Any]]:
+    """The run directory and the result of a ranking."""
+    path = config(*args, **settings)
+    assert main(["rank", str(path), *more]) in (0, 3)
+    return path.with_suffix(".run"), content_of(path)
+
+
+def told(run: Path, model: str) -> list[tuple[str, int]]:
+    """The items that a model was told of, in their order."""
+    records = JournalFile(run / "journal.jsonl").read_new()
+    return [tuple(r["item"]) for r in records if r["op"] == "tell" and r["model"] == model]
+
+
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
-    path = config(suite, server, task="all_three")
-    assert main(["rank", str(path)]) in (0, 3)
+    run, content = ranked(suite, server, task="all_three")
     shown = capsys.readouterr().out
     assert "group pair" in shown and "average" in shown
-    content = content_of(path)
     board = {column["name"]: column for column in content["board"]}
     assert list(board) == ["average", "pair", *NAMES]
     assert [board[n]["weight"] for n in NAMES] == pytest.approx([1 / 3] * 3)
@@ -78,7 +93,7 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite
         assert both["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells[:2]]))
         assert found["n_items"] == sum(c["items"] for c in cells)
     # One file of results a model, with the harness's own group table.
-    [file] = (path.with_suffix(".run") / "m05").glob("results_*.json")
+    [file] = (run / "m05").glob("results_*.json")
     written = json.loads(file.read_text())
     assert set(written["groups"]) == {"all_three", "pair"}
     assert set(written["results"]) == {"all_three", "pair", *NAMES}
@@ -93,43 +108,36 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite
     assert content["order"][0] == "m11"
 
 
-def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server, capsys):
+def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server):
     settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 3}}
     settings |= {"warmup": 2, "stop": "limits"}
-    path = config(suite, server, **settings, budget={"items": 45})
-    main(["rank", str(path), "--json"])
-    first = json.loads(capsys.readouterr().out)
+    run, first = ranked(suite, server, **settings, budget={"items": 45})
     weights = {c["name"]: c.get("weight") for c in first["board"]}
     assert [weights[n] for n in NAMES] == pytest.approx([1 / 8, 1 / 8, 3 / 4])
-    main(["rank", str(path.with_suffix(".run")), "--json"])
-    assert json.loads(capsys.readouterr().out)["board"] == first["board"]
+    assert state(run).content["board"] == first["board"]
     asked = sum(server.asked.values())
-    config(suite, server, **settings, budget={"items": 75})
-    assert main(["rank", str(path), "--resume", "--watch"]) in (0, 3)
+    ranked(suite, server, **settings, budget={"items": 75}, more=["--resume", "--watch"])
     assert 0 < sum(server.asked.values()) - asked <= 30
-    assert (path.with_suffix(".run") / "report.html").exists()
-    records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
-    told = [tuple(r["item"]) for r in records if r["op"] == "tell" and r["model"] == "m05"]
-    assert {task for task, _ in told} == set(NAMES) and len(set(told)) == len(told)
+    assert (run / "report.html").exists()
+    items = told(run, "m05")
     # Three quarters of the weight draw more of the budget.
-    counts = {n: sum(task == n for task, _ in told) for n in NAMES}
+    counts = Counter(task for task, _ in items)
+    assert set(counts) == set(NAMES) and len(set(items)) == len(items)
     assert counts["third"] == max(counts.values())
     for name in NAMES:
-        assert list((path.with_suffix(".run") / "m05").glob(f"samples_{name}_*.jsonl"))
+        assert list((run / "m05").glob(f"samples_{name}_*.jsonl"))
 
 
 def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(suite, server):
-    path = config(
-        suite, server, tasks=["first", "second"], bank=None, budget={"items": 24}, warmup=4
-    )
-    assert main(["rank", str(path)]) in (0, 3)
-    found = content_of(path)
-    cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
-    assert [c["items"] for c in cells] == [4, 4] and all(c["too_few"] for c in cells)
-    assert "method:sample" in found["signature"]
+    for n, too_few in ((4, True), (5, False)):
+        settings = {"bank": None, "budget": {"items": 6 * n}, "warmup": n, "name": f"by{n}"}
+        _, found = ranked(suite, server, tasks=["first", "second"], **settings)
+        cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
+        assert [(c["items"], c["too_few"]) for c in cells] == [(n, too_few)] * 2
+        assert "method:sample" in found["signature"]
 
 
-def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, capsys):
+def test_known_models_count_where_they_have_every_task(suite, server, tmp_path):
     table = ScoreTable.read(tmp_path / "known.parquet")
     lines = ["model,task,doc_id,metric,score"]
     for name in NAMES:
@@ -139,9 +147,8 @@ def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, 
             lines += [f"{model},{name},{i},share,{x}" for i, x in enumerate(row)]
     (tmp_path / "board.csv").write_text("\n".join(lines))
     by_task = dict.fromkeys(NAMES, "board.csv")
-    path = config(suite, server, task="all_three", known=by_task, stop="ranks 2", warmup=2)
-    assert main(["rank", str(path), "--json"]) in (0, 3)
-    content = json.loads(capsys.readouterr().out)
+    settings = {"task": "all_three", "stop": "ranks 2", "warmup": 2}
+    _, content = ranked(suite, server, known=by_task, **settings)
     known = {m for m, block in content["models"].items() if block["known"]}
     assert known == set(table.models[1:])
     truth = dict(zip(table.models, table.scores.mean(axis=1)))
@@ -204,6 +211,11 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server,
     assert rest == "the same holds for 2 more banks"
 
 
+def test_many_tasks_begin_with_fewer_items_of_each() -> None:
+    for n, warmup in {1: 10, 6: 10, 8: 7, 40: 2}.items():
+        assert Plan(Spec(), {str(task): {} for task in range(n)}, {}).warmup == warmup
+
+
 def test_weights_are_written_on_a_command_line_as_in_yaml() -> None:
     for text in ("equal", "documents"):
         assert Spec.read({"weights": text}).weights == text
@@ -212,12 +224,10 @@ def test_weights_are_written_on_a_command_line_as_in_yaml() -> None:
 
 
 def test_earlier_answers_to_some_of_the_tasks_are_taken(suite, server, capsys):
-    one = config(suite, server, task="first", budget={"items": 30})
-    earlier = str(one.with_name("earlier.run"))
-    assert main(["rank", str(one), "--run_dir", earlier]) in (0, 3)
-    path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
-    assert main(["rank", str(path), "--prior", earlier]) in (0, 3)
-    assert sum(block["from_prior"] for block in content_of(path)["models"].values()) > 0
+    earlier, _ = ranked(suite, server, task="first", budget={"items": 30}, name="earlier")
+    settings = {"tasks": ["first", "second"], "budget": {"items": 60}}
+    _, content = ranked(suite, server, **settings, more=["--prior", str(earlier)])
+    assert sum(block["from_prior"] for block in content["models"].values()) > 0
     assert (
         f"{earlier} has no answers to second; all its documents are asked"
         in capsys.readouterr().err
@@ -227,13 +237,13 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(suite, server, capsys):
 def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     suite: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    kept, budget = tmp_path / "kept", {"items": 66}
-    path = config(suite, server, bank=None, tasks=["first", "second"], budget=budget)
-    main(["rank", str(path), "--save_bank", str(kept)])
+    kept, sampled = tmp_path / "kept", {"bank": None, "budget": {"items": 66}}
+    save = ["--save_bank", str(kept)]
+    _, content = ranked(suite, server, **sampled, tasks=["first", "second"], more=save)
     assert "Saved 3 models to" in capsys.readouterr().err
     found = SuiteBank.load(kept)
     assert list(found) == ["first", "second"] and found.method == "sample"
-    models = content_of(path)["models"]
+    models = content["models"]
     for task, outcome, bank in found.banks():
         assert (outcome, bank.task, bank.models) == ("share", task, tuple(MODELS))
         for one in bank.observations:
@@ -243,16 +253,15 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
             assert one.chosen == "drawn" and one.probabilities is not None
             assert one.probabilities.tolist() == [draws[bank.doc_ids[i]] for i in one.items]
     # The next ranking takes it, of one of the tasks and a new one: what is not asked stays.
-    later = config(suite, server, bank=None, tasks=["second", "third"], budget=budget, name="later")
-    assert main(["rank", str(later), "--save_bank", str(kept)]) in (0, 3)
+    ranked(suite, server, **sampled, tasks=["second", "third"], name="later", more=save)
     grown = SuiteBank.load(kept)
     assert set(grown) == set(NAMES)
     assert grown["first"]["share"].sha256 == found["first"]["share"].sha256
     before, after = ([set(o.items.tolist()) for o in s["second"]["share"].observations]
                      for s in (found, grown))  # fmt: skip
     assert all(b <= a for b, a in zip(before, after))
-    again = config(suite, server, bank="kept", tasks=["first", "third"], budget=budget, name="last")
-    assert main(["rank", str(again)]) in (0, 3)
-    fresh = ["--run_dir", str(tmp_path / "fresh.run"), "--save_bank", str(again)]
-    assert main(["rank", str(path), *fresh]) == 2
+    settings = {"bank": "kept", "tasks": ["first", "third"]}
+    ranked(suite, server, **{**sampled, **settings}, name="last")
+    file = config(suite, server, **sampled, tasks=["first", "second"], name="fresh")
+    assert main(["rank", str(file), "--save_bank", str(file)]) == 2
     assert "is a file, but banks of several tasks need a folder" in capsys.readouterr().err

@@ -132,6 +132,14 @@ def test_what_a_journal_holds_is_read_back_by_any_later_version() -> None:
     assert Spec.recorded(of_0_1).public() == fresh.public()
 
 
+def test_a_run_of_one_model_without_any_limit_has_a_target() -> None:
+    for options, stop in (
+        ({}, "se 0.02"), ({"max_items": 9}, "decided"), ({"budget_items": 9}, "decided"),
+        ({"target_se": 0.1}, "se 0.1"), ({"stop": "limits"}, "limits"),
+    ):  # fmt: skip
+        assert Adaptive.read(options, warn=lambda text: None).spec.stop == stop
+
+
 def test_a_path_is_no_identity(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("task: t")
     entry = {"name": "a", "model": "hf", "model_args": {"pretrained": "./weights"}}
