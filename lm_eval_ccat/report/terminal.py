@@ -208,11 +208,13 @@ def _board(columns: Any, names: Sequence[str]) -> Table:
         # Groups stand between the average and the tasks.
         label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
         cells = []
-        for one in (column["models"][name] for name in shown):
-            items = f" ({one['items']})" if one["items"] else ""
-            if one["too_few"]:
+        for one in (column["models"].get(name) for name in shown):
+            if one is None:  # a model with full results takes part in the average alone
+                cells.append("-")
+            elif one["too_few"]:
                 cells.append(f"too few items ({one['items']})")
             else:
+                items = f" ({one['items']})" if one["items"] else ""
                 cells.append(f"{one['estimate']:.4g} ± {one['standard_error']:.2g}{items}")
         table.add_row(Text(label + weight), *cells)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -137,7 +138,7 @@ def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(suite, ser
         assert "method:sample" in found["signature"]
 
 
-def test_known_models_count_where_they_have_every_task(suite, server, tmp_path):
+def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, capsys):
     table = ScoreTable.read(tmp_path / "known.parquet")
     lines = ["model,task,doc_id,metric,score"]
     for name in NAMES:
@@ -148,13 +149,16 @@ def test_known_models_count_where_they_have_every_task(suite, server, tmp_path):
     (tmp_path / "board.csv").write_text("\n".join(lines))
     by_task = dict.fromkeys(NAMES, "board.csv")
     settings = {"task": "all_three", "stop": "ranks 2", "warmup": 2}
-    _, content = ranked(suite, server, known=by_task, **settings)
+    run, content = ranked(suite, server, known=by_task, **settings)
     known = {m for m, block in content["models"].items() if block["known"]}
     assert known == set(table.models[1:])
     truth = dict(zip(table.models, table.scores.mean(axis=1)))
     for model in known:  # thrice the same scores
         assert content["models"][model]["estimate"] == pytest.approx(truth[model])
     assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)
+    # They have no score of single tasks, in print and on the page.
+    assert re.search(r"first \(33\.3%\) .* - ", capsys.readouterr().out)
+    assert main(["report", str(run)]) == 0
 
 
 @pytest.mark.slow
