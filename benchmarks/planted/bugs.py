@@ -33,6 +33,48 @@ class Bug:
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "a comparison is not worse although one of its outcomes is",
+        "lm_eval_ccat/live",
+        "for bad in (WORSE, NOT_KNOWN):",
+        "for bad in (NOT_KNOWN,):",
+        ("tests/live/test_compare.py",),
+    ),
+    Bug(
+        "an earlier state of a run takes scores from its end",
+        "lm_eval_ccat/live",
+        'dict(kept["further"]) if kept["last_line"] == last_line else {}',
+        'dict(kept["further"])',
+        ("tests/live/test_several_metrics.py",),
+    ),
+    Bug(
+        "the price of a judge is forgotten",
+        "lm_eval_ccat/live",
+        "(judged if judge is None else judge)",
+        "(0.0 if judge is None else 0.0)",
+        ("tests/live/test_rank.py",),
+    ),
+    Bug(
+        "a model pays for its own first items twice in the forecast",
+        "lm_eval_ccat/live",
+        "others = least * (each_once - cost.mean)",
+        "others = least * each_once",
+        ("tests/live/test_rank.py",),
+    ),
+    Bug(
+        "a score of five items is called one of too few",
+        "lm_eval_ccat/live",
+        "few = n < min(FEWEST_ITEMS, part.n_items)",
+        "few = n <= min(FEWEST_ITEMS, part.n_items)",
+        ("tests/live/test_several_tasks.py",),
+    ),
+    Bug(
+        "a model that was set aside is completed",
+        "lm_eval_ccat/live",
+        "if name in book.tally.set_aside:",
+        "if not name:",
+        ("tests/live/test_complete.py",),
+    ),
+    Bug(
         "a file is replaced before it is on the disk",
         "lm_eval_ccat/files",
         "            f.flush()\n            sync_file(f.fileno())\n",
