@@ -150,8 +150,10 @@ def test_paired_is_the_paired_t_test_with_the_finite_population_factor():
             assert np.sqrt(claim.variance[a, b]) == pytest.approx(mean / test.statistic * left)
             assert claim.df[a, b] == 49
             p = 2.0 * t.sf(abs(test.statistic) / left, 49)
-            decided = np.sign(mean) if p < 0.05 else 0
-            assert claim.ahead[a, b] == decided == -claim.ahead[b, a]
+            for level, decided in ((1.1 * p, np.sign(mean)), (0.9 * p, 0)):
+                if 1e-9 < level < 1.0:
+                    ahead = paired([(1.0, only(y, items), None)], 1.0 - level).ahead
+                    assert ahead[a, b] == decided == -ahead[b, a]
 
 
 def test_tasks_are_strata_with_satterthwaites_degrees_of_freedom():
