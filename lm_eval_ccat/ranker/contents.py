@@ -109,7 +109,9 @@ class Task:
         self.bank = max(outcomes, key=lambda o: o.weight).bank
         self.states: list[OutcomeState] = []
         self.changes = 0
-        self._products, self._both = np.zeros((2, len(outcomes), len(outcomes)))
+        # By pair of outcomes, over the answers that have both: products of residuals, the first
+        # one's squares, and the number of answers.
+        self._products, self._squares, self._both = np.zeros((3, len(outcomes), len(outcomes)))
 
     @property
     def leader(self) -> OutcomeState:
@@ -164,6 +166,7 @@ class Task:
             seen = np.isfinite(residual)
             residual = np.where(seen, residual, 0.0)
             self._products += np.outer(residual, residual)
+            self._squares += np.outer(residual * residual, seen)
             self._both += np.outer(seen, seen)
         for one, score in zip(self.states, scores):
             if not one.outcome.bank.kept[item]:
@@ -210,9 +213,8 @@ class Task:
 
         The prior is 1, at which a weighted sum has the largest error, and counts as five answers.
         """
-        s, n = self._products, self._both
-        scale = np.sqrt(np.outer(s.diagonal(), s.diagonal()))
-        seen = np.divide(s, scale, out=np.ones_like(s), where=scale > 0.0)
+        n, scale = self._both, np.sqrt(self._squares * self._squares.T)
+        seen = np.divide(self._products, scale, out=np.ones_like(n), where=scale > 0.0)
         out = (n * np.clip(seen, -1.0, 1.0) + _PRIOR_ANSWERS) / (n + _PRIOR_ANSWERS)
         np.fill_diagonal(out, 1.0)
         return np.asarray(out)

@@ -55,6 +55,22 @@ def errors_of(second: np.ndarray) -> tuple[float, float, float]:
     return result.standard_errors["b"], *parts
 
 
+def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
+    task = Ranker(banks("sample"), {"b": 1.0}, seed=3)._contents.tasks[0]
+    rng, pairs = np.random.default_rng(8), []
+    for item in range(60):
+        x, y = rng.random(2).tolist()
+        lacks = item % 3  # as where a judge fails on two answers of three
+        expected = [o.policy.expected(0)[item] for o in task.states]
+        if not lacks:
+            pairs.append((x - expected[0], (x + y) / 2 - expected[1]))
+        task.placed(0, item)
+        task.told(0, item, [x, None if lacks else (x + y) / 2])
+    a, b = np.transpose(pairs)
+    found = (a @ b) / math.sqrt((a @ a) * (b @ b))
+    assert task.correlation()[0, 1] == pytest.approx((20 * found + 5) / 25)
+
+
 def test_outcomes_that_agree_in_every_answer_are_no_second_sample():
     # The same scores twice: the mean of both is as uncertain as each, not by sqrt(2) less.
     total, one, two = errors_of(FIRST[1])
