@@ -152,6 +152,13 @@ def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
     assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a"]
 
 
+def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
+    for error, state in ((0.2, OPEN), (0.001, EQUIVALENT)):
+        belief = Belief.independent([0.5, 0.5], [error] * 2, n=[100] * 2, n_items=1000)
+        looks = Looks().after(belief, 0.05, 0.05)
+        assert Verdicts(belief, looks, "ab", min_difference=0.05).state[0, 1] == state
+
+
 def test_a_barred_pair_stays_open_whatever_was_seen():
     b = Belief.independent([0.7, 0.5, 0.2], [0.01] * 3, n=[90] * 3, n_items=500)
     bar = np.zeros((3, 3), dtype=bool)
@@ -273,6 +280,11 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     log = looks.log_p(np.asarray(ndtr(-c)), at, float(size))
     assert log[0] == pytest.approx(np.log(level), abs=0.03)
     assert looks.boundary(level / 2, at, float(size)) > c
+
+
+def test_all_horizons_together_spend_no_more_than_the_level():
+    spent = [Looks(horizons=(60, 120, 240, 480, 960)[:k]).spent(10_000) for k in range(1, 6)]
+    assert spent == sorted(spent) and 0.5 < spent[0] < spent[-1] < 1.0
 
 
 def test_a_horizon_that_is_raised_spends_what_was_kept_back():
