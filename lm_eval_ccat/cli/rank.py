@@ -60,7 +60,7 @@ OPTIONS: Options = {
 
 
 def rank(args: argparse.Namespace) -> int:
-    r"""Rank several models on one task, stopping as soon as the order is clear.
+    r"""Rank several models on one or more tasks, stopping as soon as the order is clear.
 
     without any preparation:
       lm-eval-ccat rank --task gsm8k --model hf --model_args pretrained=a \
@@ -114,7 +114,7 @@ def rank(args: argparse.Namespace) -> int:
     if written:
         path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
     if args.probe and not args.dry_run:
-        raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
+        raise UsageError("--probe needs --dry_run; a run tests each model with one request anyway")
     if args.dry_run:
         content = ranking.dry_run(config, display, probe=args.probe)
         emit(args.json, content, forecast_lines(content))

@@ -138,7 +138,7 @@ def refuse_removed(argv: Sequence[str]) -> None:
     >>> refuse_removed(["ls", "tasks"])
     Traceback (most recent call last):
         ...
-    lm_eval_ccat.errors.UsageError: `ls` was removed from lm-eval-ccat; use `lm_eval ls` instead
+    lm_eval_ccat.errors.UsageError: `ls` was removed from lm-eval-ccat; in its place: lm_eval ls
     """
     for command in (argv[0], " ".join(argv[:2])):
         flags = (f"{command} {part.split('=', 1)[0]}" for part in argv if part[:2] == "--")
@@ -160,4 +160,4 @@ def refuse_removed_keys(keys: Iterable[str]) -> None:
 
 def _refuse(typed: str) -> None:
     if typed in REMOVED:
-        raise UsageError(f"`{typed}` was removed from lm-eval-ccat; use `{REMOVED[typed]}` instead")
+        raise UsageError(f"`{typed}` was removed from lm-eval-ccat; in its place: {REMOVED[typed]}")

@@ -323,7 +323,7 @@ class TaskSession:
         come(read)
 
     def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
-        """Copy documents' requests without answers, which several models, or one twice, may ask."""
+        """Copy documents' requests: several models share them, and one model may ask one twice."""
         groups = [
             [replace(one, resps=[], filtered_resps={}) for one in self._instances[doc_id]]
             for doc_id in doc_ids

@@ -45,8 +45,6 @@ _FINAL = frozenset(
 )
 #: Methods of a model that go through its transport.
 _ASKING = ("generate_until", "loglikelihood")
-#: The harness's module of models behind servers.
-_API = "lm_eval.models.api_models"
 # Tokenizers that are set up anew at each call are not thread-safe.
 _ENCODING = threading.Lock()
 
@@ -129,7 +127,9 @@ def pooled(lm: Any) -> bool:
     """Whether a model sends its requests as the harness's own `TemplateAPI` does."""
     inner, sending = internals.unwrapped(lm), internals.SENDING
     changed = any(name in vars(inner) for name in sending.split())
-    stock = internals.is_api(type(inner)) and internals.is_stock(type(inner), sending, _API)
+    stock = internals.is_api(type(inner)) and internals.is_stock(
+        type(inner), sending, internals.API_MODELS
+    )
     return stock and not changed and internals.is_stock(type(inner), "loglikelihood", "lm_eval.")
 
 

@@ -25,9 +25,12 @@ from .rates import Pace
 
 logger = logging.getLogger(__name__)
 
-#: When to resend an ask that holds up the line: after this many median latencies, but at least so
-#: many seconds; and the seconds before a model's first answer.
-RESEND, AT_LEAST, AT_FIRST = 5.0, 1.0, 30.0
+#: An ask that holds up the line is sent again after this many median latencies of its model,
+RESEND = 5.0
+#: but not before so many seconds,
+AT_LEAST = 1.0
+#: and after so many seconds where the model has not answered yet.
+AT_FIRST = 30.0
 #: Seconds without an answer after which to put a model aside that also failed, or left a second
 #: request unanswered; a slow model gets `RESEND` of its median latencies.
 SILENCE = 60.0
@@ -329,7 +332,7 @@ class Channel:
     def _give_up(
         self, ask: Ask, failure: Failure, sending: Sending, passes: bool, now: float
     ) -> None:
-        """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
+        """Record a failed item; `passes` tells whether the server may be the cause."""
         self._refuse_beyond([ask], failure)
         reason, name = failure.text, self.name
         document = self.book.journal.filed(ask.item)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ..runs.book import OPEN, Ask, Book
 from ..runs.journal import Item, Record
 
-#: Asks of one model that may run ahead of the processed answers, for slots up to half this number.
+#: Asks of one model that may run ahead of the processed answers; twice its slots, if that is more.
 WINDOW = 16
 #: Least worth of an ask to a model with room, as a share of the Ranker's best choice.
 WORTH = 0.25

@@ -32,11 +32,11 @@ from ..upkeep.borrow import borrow_from
 from ..upkeep.update import of_others
 from .earlier import known_means
 from .fields import Donors, Weighting
+from .models import Measured
 from .spec import Spec
 from .tasks import open_plain
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
-Measured = Mapping[str, Mapping[str, Outcome]]
 #: Key of a run's identity that shows whether the same code scores the answers.
 SCORING = "scoring_code_sha256"
 #: Warm-up items per model, over all tasks together, in a ranking of several tasks.

@@ -490,6 +490,6 @@ class ProgressBar(Observer):
         self._bar.update(n - self._bar.n)
 
     def end(self) -> None:
-        """Leave the bar unchanged."""
+        """Bring the bar up to date and close it."""
         self.tick()
         self._bar.close()

@@ -37,7 +37,7 @@ _FIRST = ("header", "session", "ask", "release", "note", "lost", "drop", "end")
 
 
 class Run:
-    """A run of one or more models; while open, it holds their journal, ranker and line.
+    """A run of one or more models; while open, it holds them, their journal and ranker.
 
     Entering the run makes its `plan`; first use makes `models` and `book`, which starts or
     resumes the run directory. Each may be replaced before that.

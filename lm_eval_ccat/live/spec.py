@@ -2,7 +2,8 @@
 
 The fields of `Spec` define the flags of ``rank``, ``run`` and ``compare``, the keys of a YAML file,
 the keyword arguments, which options may change when a run is resumed, the table in the
-documentation and the JSON schema (see `surfaces`). To add an option, add one field.
+documentation and the JSON schema (see `surfaces`). To add an option, add one field;
+tests then say how to write `keywords.pyi` and the JSON schema anew.
 """
 
 # ruff: noqa: RUF009 - `option` returns a dataclass field

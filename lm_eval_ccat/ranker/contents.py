@@ -61,7 +61,7 @@ class OutcomeState:
         self.failed[model].append(item)
 
     def lean(self, model: int) -> float:
-        """Return how far a model's failures may bias its estimate; see `lean`."""
+        """Return how far a model's failures may bias its estimate (the function `lean`)."""
         if not self.failed[model]:
             return 0.0
         expected, scores = self.policy.expected(model), self.scores[model]

@@ -92,7 +92,7 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(
 @pytest.mark.parametrize("typed", REMOVED)
 def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -> None:
     if typed.startswith("key "):
-        with pytest.raises(UsageError, match="instead"):
+        with pytest.raises(UsageError, match="in its place"):
             refuse_removed_keys([typed.removeprefix("key ")])
     else:
         assert main(typed.split()) == 2

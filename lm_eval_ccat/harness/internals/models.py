@@ -18,7 +18,8 @@ from .names import resolve
 
 log = logging.getLogger("lm_eval.ccat")
 
-_API = "lm_eval.models.api_models"
+#: Module of the harness's models behind servers.
+API_MODELS = "lm_eval.models.api_models"
 #: Packages that model types import, by the extra that installs them.
 _EXTRAS = {
     "hf": ("torch", "transformers", "accelerate", "peft"),
@@ -143,7 +144,7 @@ def _model_class(name: str) -> Any:
 def is_api(kind: type) -> bool:
     """Whether a class is a model behind a server."""
     # By name: the module needs packages that may be missing.
-    return f"{_API}.TemplateAPI" in {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
+    return f"{API_MODELS}.TemplateAPI" in {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
 
 
 # -- models ---------------------------------------------------------------------------------------

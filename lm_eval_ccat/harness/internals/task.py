@@ -21,7 +21,6 @@ from .names import BUILDING, attribute, is_stock, resolve
 
 #: Seed of few-shot examples if none is given to the harness.
 DEFAULT_SEED = 1234
-_TASK = "lm_eval.api.task:ConfigurableTask|Task"
 #: Module of the harness's stock task methods.
 API = "lm_eval.api.task"
 

@@ -7,8 +7,8 @@ time, are enough. The response model: expected score ``mu = logistic(theta - b)`
 ability, asks for the largest information, and takes one step a score.
 
 The calibration stretches scores over [0, 1] before it takes their logit. A score told to the test
-must be stretched in the same way (`Rescaling`), or the ability that it points to is not on the
-scale of the difficulties.
+must be stretched in the same way (`stretched_scale`), or the ability that it points to is not on
+the scale of the difficulties.
 """
 
 from __future__ import annotations
