@@ -160,7 +160,7 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
                     bank.save(board.old_bank(bank.sha256))
         rows, left_out = figures_of(board, run / JOURNAL, hashes, reserve)
         if name is not None and len(rows) != 1:
-            raise UsageError(f"--name is for one model; {run} holds {', '.join(rows) or 'none'}")
+            raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run / JOURNAL)
         evidence = f"journals/{sha256[:16]}.jsonl"
         added = Added(left_out=left_out)

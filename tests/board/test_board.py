@@ -221,7 +221,7 @@ def test_logs_of_some_documents_are_placed(world, board, tmp_path):
     assert all_sound(board)
     assert place(board, part, name="five").left_out["five"].endswith("in the ledger already")
     two = world.scores(tmp_path / "two.parquet", ["m03", "m05"], documents=20)
-    with pytest.raises(UsageError, match=r"--name is for one model; .* holds m03, m05"):
+    with pytest.raises(UsageError, match=r"--name is for one model; here are m03, m05"):
         place(board, two, name="three")
 
 

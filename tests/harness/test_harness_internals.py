@@ -81,6 +81,16 @@ def test_what_is_asked_for_is_found_as_in_the_whole_index(name, kinds):
     assert {n for n in whole if fnmatch(n, name)} <= set(found)
 
 
+def test_a_task_of_ones_own_reads_none_of_the_harness_s_files(tmp_path, monkeypatch):
+    (tmp_path / "one.yaml").write_text("task: mine\ndataset_path: json\n")
+    (tmp_path / "both.yaml").write_text("group: both\ntask: [mine]\n")
+    monkeypatch.setattr(tasks, "_texts", lambda: pytest.fail("the harness's files are read"))
+    assert {"mine", "both"} <= set(index_of("mine", "both", folder=str(tmp_path)))
+    for file in ("one.yaml", "both.yaml"):
+        index_of(str(tmp_path / file), folder=str(tmp_path))
+    index_of(str(tmp_path / "one.yaml"))
+
+
 def test_a_misspelt_stock_task_is_refused_with_close_names():
     with pytest.raises(UsageError, match="no task, group or tag has that name; did you mean gsm8k"):
         index_of("gsm8kk")

@@ -22,6 +22,7 @@ KINDS = {
     "one odd": lambda raw, rng: (np.arange(raw.size) == rng.integers(raw.size)).reshape(raw.shape),
     "holes": lambda raw, rng: np.where(rng.random(raw.shape) < 0.7, np.nan, raw),
     "steps": lambda raw, rng: np.tri(*raw.shape),
+    "line": lambda raw, rng: np.tile(np.arange(97, 97 + len(raw)) / 200, (raw.shape[1], 1)).T,
 }
 
 
@@ -42,6 +43,7 @@ KINDS = {
 @example("copies", 14, 2, 30577, "paper")  # no item has any information
 @example("copies", 8, 8, 63675, "paper")  # every item is asked
 @example("one odd", 3, 1, 53139, "default")  # one item
+@example("line", 6, 1, 0, "default")  # curves fit without any residual
 def test_any_table_gives_a_bank_or_one_line(tmp_path_factory, kind, models, items, seed, method):
     rng = np.random.default_rng(seed)
     raw = KINDS[kind](rng.random((models, items)), rng)

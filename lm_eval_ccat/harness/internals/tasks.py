@@ -111,7 +111,9 @@ def _needed(names: Iterable[Any], index: Mapping[str, Any]) -> set[str]:
             entry = index.get(name)
             if entry is None and (name.endswith(".yaml") or Path(name).is_file()):
                 with suppress(Exception):  # loading it will say what is wrong with it
-                    left += _members(_plain_yaml(Path(name)))
+                    config = _plain_yaml(Path(name))
+                    group = "group" in config or isinstance(config.get("task"), list)
+                    left += _members(config) if group else ()  # a task needs no other
                 continue
             needed.add(name)
             left += fnmatch.filter(index, name) if _WILD.search(name) else ()
@@ -123,7 +125,7 @@ def _needed(names: Iterable[Any], index: Mapping[str, Any]) -> set[str]:
 
 
 def _members(config: Mapping[str, Any]) -> list[Any]:
-    """Return the members of a group, or the name of a task: names, or configurations with more."""
+    """Return the members of a group, or the task that is changed: names, or configurations."""
     members = config.get("task")
     return members if isinstance(members, list) else [members]
 

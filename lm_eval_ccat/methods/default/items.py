@@ -364,6 +364,7 @@ class Cells:
         """
         variance = squares / self.overview.item_count.sum()
         edge = np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models))
+        edge = max(edge, np.finfo(np.float64).tiny)  # a table that its curves fit exactly has none
         size = size * (1.0 - (edge / np.maximum(size, edge)) ** 2)
         kept = size > 0.0
         # The sign of a pair of vectors is arbitrary; make it the same with every library.
