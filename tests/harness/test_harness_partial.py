@@ -159,6 +159,7 @@ def test_the_target_of_a_group_is_that_of_its_score(bench):
     assert blocks["one"]["items"] + blocks["two"]["items"] < 2 * blocks["choices"]["items"]
     assert values["choices"]["acc_stderr,none"] > 0.025
     assert blocks["one"]["stopped_because"] == "the target is reached"
+    assert "the bank is of task choices" in blocks["one"]["warnings"][0]
     [score] = blocks["halves"]["scores"].values()
     assert score["standard_error"] == values["halves"]["acc_stderr,none"]
     shared = bench.adaptive(["choices", "halves"], banks, budget={"items": 31})["adaptive"]
