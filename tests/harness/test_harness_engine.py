@@ -7,6 +7,7 @@ import pytest
 from local_bench import Copyist
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.earlier import read_known
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.references import means_of_known
@@ -45,6 +46,8 @@ def test_an_interrupted_full_run_goes_on_with_the_documents_that_the_bank_does_n
     stopped, rest = Shaky(33, KeyboardInterrupt), Copyist()
     with pytest.raises(KeyboardInterrupt):
         bench.adaptive(["texts"], lm=stopped, bootstrap_iters=0, **common)
+    with pytest.raises(RunError, match="already holds a ranking"):
+        bench.adaptive(["texts"], lm=rest, **common)
     full = bench.adaptive(["texts"], lm=rest, bootstrap_iters=0, resume=True, **common)
     stock = bench.stock(["texts"])
     assert full["results"]["texts"]["chrf,none"] == stock["results"]["texts"]["chrf,none"]

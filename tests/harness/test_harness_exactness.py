@@ -63,4 +63,5 @@ def test_a_group_of_tasks_equals_that_of_the_harness(bench):
     ours = run(bench, ["all_of_it"], banks)
     assert_same_evaluation(ours, stock, ["choices", "sums", "all_of_it"])
     assert ours["groups"] == stock["groups"]
+    assert ours["adaptive"]["choices"]["method"] == "default"
     assert list(ours["results"]) == list(stock["results"])
