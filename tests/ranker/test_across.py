@@ -190,6 +190,13 @@ def test_the_mean_of_a_task_and_the_same_task_again_is_no_surer_than_the_task(wo
     # The stated variance of the mean is half that of the task, its error is the same.
     df = twice.rows[:, 2, 0]
     assert both * (1.0 - 2.0 / df) == pytest.approx(2.0 * alone * (1.0 - 1.0 / df), rel=1e-6)
+    ranker = Ranker({"a": once, "b": once}, ["x"], weights="equal", across=False)
+    for task in "ab":
+        for item in range(12):
+            ranker.tell("x", (task, item), float(item % 2))
+    found = ranker.result()
+    least = found.tasks["a"].standard_errors["x"]
+    assert found.standard_errors["x"] > 0.85 * least * min(alone[twice.n <= 10].mean(), 1.0) ** 0.5
 
 
 def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):
@@ -212,6 +219,20 @@ def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):
 
 def _left_out(bank):
     return bank.provenance["report"]["left_out"]
+
+
+def test_banks_that_left_out_other_models_say_nothing(world):
+    banks = list(world[0].values())
+
+    def renamed(n):
+        rows = {f"x{m}" if k < n else m: r for k, (m, r) in enumerate(_left_out(banks[1]).items())}
+        report = {**banks[1].provenance["report"], "left_out": rows}
+        return replace(banks[1], provenance={**banks[1].provenance, "report": report})
+
+    every = len(_left_out(banks[1]))
+    assert Replays.of([banks[0], renamed(every)]) is None is Replays.of(banks[:1])
+    assert Replays.of([banks[0], renamed(1)]) is not None
+    assert Replays.of([banks[0], renamed(every - 1)]) is None
 
 
 @pytest.mark.parametrize(("share", "gains"), [(0.5, True), (0.0, False), (-0.5, False)])

@@ -32,6 +32,14 @@ def test_a_model_that_no_ability_of_the_bank_describes_does_not_fit_it():
     assert fits == [True, False]
 
 
+def test_its_interval_is_of_the_confidence_that_is_asked_for():
+    bank, usual, _ = world(40)
+    for c, tail in ((0.8, 0.9), (0.95, 0.975)):
+        found = run(bank, usual, audit=0.5, n=20, confidence=c).audits["m"]
+        reach = stats.t.ppf(tail, found.n - 1) * found.standard_error
+        assert found.interval == pytest.approx((found.estimate - reach, found.estimate + reach))
+
+
 @pytest.mark.parametrize("share", [0.1, 0.25, 1 / 3, 0.5, 0.99])
 def test_the_share_is_kept(share):
     due = [is_due(n, share) for n in range(1000)]
@@ -111,6 +119,11 @@ def test_misfit_is_a_scaled_chi_square(variance):
     assert audit([], {}, EXPECTED, of_all).misfit_p == 1.0
     few = AuditResult.of(audit(DRAWS[:2], SCORES, EXPECTED, of_all), 0.5, 0.95)  # says nothing yet
     assert few.n == 2 and few.agrees is None and few.interval == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("p", "fits"), [(0.0009, False), (0.001, True), (float("nan"), True)])
+def test_a_misfit_is_called_so_below_one_in_a_thousand(p, fits):
+    assert AuditResult(3, 0.5, 0.1, (0.4, 0.6), True, p).fits == fits
 
 
 def test_a_draw_that_was_given_back_is_forgotten():

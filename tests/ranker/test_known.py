@@ -170,3 +170,9 @@ def test_where_reference_models_are_dense_newcomers_get_more_of_the_budget(large
     ranker = Ranker(large_board, {n: 1.0 for n in scores}, known=board, budget=60, stop="limits")
     result = drive(ranker, scores)
     assert len(result.items["amid"]) > 2 * len(result.items["apart"])
+
+
+@pytest.mark.parametrize("known", [None, MEANS])
+def test_only_the_papers_method_ends_at_half_of_the_items_by_itself(known):
+    caps = [Ranker(bank_of(m), ["a", "b"], known=known).item_cap for m in ("paper", "default")]
+    assert caps == [int(bank_of("paper").kept.sum()) // 2, N_ITEMS]

@@ -55,6 +55,18 @@ def errors_of(second: np.ndarray) -> tuple[float, float, float]:
     return result.standard_errors["b"], *parts
 
 
+def test_an_answer_counts_for_every_outcome_and_these_weigh_alike():
+    result = drive(Ranker(banks("default"), ["a", "b", "c"], max_items=20))
+    task = result.tasks["t"]
+    assert task.weights == {"bleu": 0.5, "chrf": 0.5}
+    for m in "abc":
+        each = [o.estimates[m] for o in task.outcomes.values()]
+        assert result.estimates[m] == pytest.approx(np.mean(each))
+        assert {tuple(o.items[m]) for o in task.outcomes.values()} == {
+            tuple(i for _, i in result.items[m])
+        }
+
+
 def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
     task = Ranker(banks("sample"), {"b": 1.0}, seed=3)._contents.tasks[0]
     rng, pairs = np.random.default_rng(8), []

@@ -99,6 +99,10 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
+def test_its_table_is_headed_by_the_order(found):
+    assert found._grid().title == found.in_words() != ""
+
+
 def test_a_table_of_a_ranking_of_nobody_says_so():
     ranker = Ranker(bank_of("default"), ["a"])
     ranker.drop("a")

@@ -78,6 +78,12 @@ def test_free_models_come_first():
     assert set(found[:16]) == {"b", "c"} and set(found[16:]) == {"a"}
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_exposure_draws_among_so_many_items(k):
+    bank = bank_of("paper")
+    assert len({Ranker(bank, ["a"], seed=s, exposure=k).ask()[0] for s in range(40)}) == k
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_drawn_at_random_that_the_budget_could_forbid(seed):
     units = np.where(np.arange(80) == 7, 30.0, 1.0)

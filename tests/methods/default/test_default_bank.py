@@ -186,3 +186,16 @@ def test_departures_of_many_are_a_multiple_of_what_is_open():
     assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
     records[1] = 0.0
     assert fit_components(records, 800, many=True)[0] == 1.4
+
+
+def test_refuses_what_cannot_be_calibrated():
+    """Scores that are all the same; a model, or an item, without any."""
+    row, column = np.random.default_rng(0).random((2, 6, 10))
+    row[0], column[:, 0] = np.nan, np.nan
+    for scores, says in (
+        (np.full((6, 10), 0.4), "nothing to calibrate"),
+        (row, "no score at all"),
+        (column, "no model has a score"),
+    ):
+        with pytest.raises(BankError, match=says):
+            calibrate(table_of(scores))
