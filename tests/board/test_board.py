@@ -342,10 +342,13 @@ def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
     table, folder = tmp_path / "t.csv", tmp_path / "board"
     scores = np.random.default_rng(0).random((5, 30)).round(2)
     ScoreTable.from_arrays(scores, models=list("abcde"), task="t").write(table)
-    folder.mkdir()
-    (folder / "README.md").touch()
     with monkeypatch.context() as patch:
         patch.setattr("lm_eval_ccat.board.adding.add", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            init(folder, table)
+        assert not folder.exists()
+        folder.mkdir()
+        (folder / "README.md").touch()
         with pytest.raises(ZeroDivisionError):
             init(folder, table)
     assert [path.name for path in folder.iterdir()] == ["README.md"]
