@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.upkeep.forms import Form, form_of, make_form, score_form
 
@@ -109,3 +110,14 @@ def test_a_damaged_form_is_refused(table, tmp_path, damage):
     file.write_text(json.dumps(content))
     with pytest.raises(BankError, match="not a readable form"):
         Form.load(tmp_path)
+
+
+def test_a_bank_without_scores_has_a_form_by_those_that_are_given(table, tmp_path, capsys):
+    bank, scores = str(tmp_path / "b.bank.json"), str(tmp_path / "known.parquet")
+    calibrate(table, "paper").save(bank)
+    table.write(scores)
+    make = ["bank", "form", bank, "--items", "10", "-o", str(tmp_path / "form")]
+    assert main(make) == 1 and "the bank keeps no " in capsys.readouterr().err
+    assert main([*make, "--scores", scores]) == 0
+    said = capsys.readouterr()
+    assert "form 1: 10 of 50 items" in said.out and "the harness has no task 't'" in said.err
