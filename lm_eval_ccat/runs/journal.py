@@ -198,6 +198,14 @@ class Journal:
         """
         if self._closed:
             raise RunError(f"{self} is closed: the run has ended")
+        before = self._alone, self.header, self.identity
+        try:
+            self._append(records)
+        except BaseException:
+            self._alone, self.header, self.identity = before
+            raise
+
+    def _append(self, records: Iterable[Record]) -> None:
         hashed, lines = self._hash.copy(), list[bytes]()
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)

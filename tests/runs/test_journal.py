@@ -144,7 +144,7 @@ def test_records_are_forced_to_the_disk_until_it_takes_them(tmp_path, monkeypatc
 
 def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     journal = JournalFile(tmp_path / "j")
-    journal.append([{"op": "note", "n": 1}])
+    journal.append([{"op": "header", "n": 1, "task": {"name": "a"}}])
     whole = (tmp_path / "j").read_bytes()
 
     def half(stream: object, data: bytes) -> None:
@@ -154,8 +154,9 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     with monkeypatch.context() as full:
         full.setattr("lm_eval_ccat.runs.journal._write_all", half)
         with pytest.raises(RunError, match=r"cannot write the journal .*No space left"):
-            journal.append([{"op": "note", "n": 2}])
+            journal.append([{"op": "change", "n": 2, "identity": {"task": {"name": "b"}}}])
     assert (tmp_path / "j").read_bytes() == whole and journal.count == 1
+    assert journal.identity == journal.header and journal.header["task"] == {"name": "a"}
     journal.append([{"op": "note", "n": 3}])
     assert [r["n"] for r in JournalFile(tmp_path / "j").read_new()] == [1, 3]
 
