@@ -112,6 +112,7 @@ def together(args: argparse.Namespace) -> None:
                     known=dict(zip(known, whole.tolist())),
                     stop="limits",
                     max_items=args.each * len(banks),
+                    warmup=5,
                     weights="equal",
                     exposure=args.exposure,
                 )

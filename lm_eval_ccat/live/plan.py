@@ -23,6 +23,7 @@ from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_no
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
+from ..ranker.turns import first_items
 from ..runs.directory import make_ranker
 from ..runs.journal import Item, Record
 from ..scores import ScoreTable
@@ -39,8 +40,6 @@ from .tasks import open_plain
 Bank = ItemBank | str | Path | Mapping[str, Any]
 #: Key of a run's identity that shows whether the same code scores the answers.
 SCORING = "scoring_code_sha256"
-#: Warm-up items per model, over all tasks together, in a ranking of several tasks.
-GROUP_WARMUP = 60
 
 
 @dataclass(frozen=True)
@@ -162,8 +161,7 @@ class Plan:
     @property
     def warmup(self) -> int:
         """Items of every task that each model gets first; fewer with several tasks."""
-        n, stated = len(self.measured), self.spec.warmup
-        return stated if n == 1 else min(stated, max(2, GROUP_WARMUP // n))
+        return first_items(len(self.measured), self.spec.warmup)
 
     @property
     def seconds(self) -> float | None:

@@ -26,6 +26,7 @@ from ..harness.price import Price
 from ..masking import mask, remember_credentials
 from ..methods.belief import POPULATION
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
+from ..ranker.turns import WARMUP
 from .fields import (
     BANK,
     BATCH,
@@ -239,7 +240,7 @@ class Spec:
         "method's limit.", "rank run compare", live=True, ranker=True,
     )
     warmup: int = option(
-        10, whole(0), "Items that every model answers before models are compared. With several "
+        WARMUP, whole(0), "Items that every model answers before models are compared. With several "
         "tasks, this many of each, but at most 60 in all and at least 2 of each.",
     )
     stop: str = option(

@@ -27,7 +27,7 @@ from .ranking import Ranking
 from .references import Known, references_of, refuse_known
 from .standing import Standing
 from .stopping import StoppingRule, has_goal, limits, stopping_rule
-from .turns import Turn, Turns
+from .turns import Turn, Turns, first_items
 from .verdicts import Verdicts
 from .weighted import WeightedSum
 
@@ -53,8 +53,8 @@ class Ranker:
         Two-sided, over all looks together: if two models are equal, at most ``1 - confidence`` of
         rankings ever call one of them better.
     warmup : int, optional
-        Items that every model answers before models are compared; default 10, or with several
-        tasks 5 of each.
+        Items that every model answers before models are compared; default 10, with several
+        tasks of each, but at most 60 in all and at least 2 of each.
     budget : float, optional
         Most to spend, as the sum of price x units; default no limit. Items in flight count as
         spent.
@@ -160,7 +160,7 @@ class Ranker:
         one_of(question, "question", (BENCHMARK, POPULATION))
         self._one_look = one_of(looks, "looks", ("every", "one")) == "one"
         contents = self._contents = Contents(bank, weights)
-        usual = 10 if len(contents.tasks) == 1 else 5
+        usual = first_items(len(contents.tasks))
         ahead = usual if warmup is None else whole(warmup, "warmup", 0)
         near, n = float(min_difference) / contents.scale.span, len(prices)
 

@@ -22,6 +22,21 @@ from .stopping import StoppingRule
 _PATIENCE = 4.0
 
 
+#: Items of a task that every model answers before models are compared, by default.
+WARMUP = 10
+
+
+def first_items(n_tasks: int, each: int = WARMUP) -> int:
+    """Return the items of each task to begin with: of several at most 60 in all, at least 2 each.
+
+    Examples
+    --------
+    >>> [first_items(n) for n in (1, 6, 12, 57)]
+    [10, 10, 5, 2]
+    """
+    return each if n_tasks == 1 else min(each, max(2, 60 // n_tasks))
+
+
 class Turn(NamedTuple):
     """The model that may get an item, and during the warm-up the item's task."""
 

@@ -16,6 +16,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..methods import calibrate
 from ..ranker import Ranker
+from ..ranker.turns import first_items
 from .folds import Benchmark
 from .judging import Claim, Floats, Replay, Truth, replay_of
 from .methods import Strategy, at_random, discriminating_order, for_all, paired, spend
@@ -53,10 +54,11 @@ class Protocol:
     spend: str = "budget"
 
     def first_items(self, level: float | None, n_tasks: int) -> int:
-        """Return the items of each task that every model gets first."""
-        if n_tasks == 1:
-            return 10
-        return 5 if level is None else max(2, int(level / n_tasks / 3))
+        """Return the items of each task that every model gets first: of several a third at most."""
+        usual = first_items(n_tasks)
+        if n_tasks == 1 or level is None:
+            return usual
+        return min(usual, max(2, int(level / n_tasks / 3)))
 
 
 @dataclass(frozen=True)

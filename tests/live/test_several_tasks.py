@@ -16,7 +16,7 @@ import yaml
 from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.plan import Plan, make_plan
@@ -218,6 +218,8 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server,
 def test_many_tasks_begin_with_fewer_items_of_each() -> None:
     for n, warmup in {1: 10, 6: 10, 8: 7, 40: 2}.items():
         assert Plan(Spec(), {str(task): {} for task in range(n)}, {}).warmup == warmup
+        ranker = Ranker({str(task): ItemBank.blank(range(20)) for task in range(n)}, ["a"])
+        assert f"|warmup:{warmup}|" in ranker.result().signature
 
 
 def test_weights_are_written_on_a_command_line_as_in_yaml() -> None:

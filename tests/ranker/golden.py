@@ -121,6 +121,8 @@ def ranker_of(case: Case, data: Path | None) -> Ranker:
     elif case.shape == "outcomes":
         banks = {"t": banks}
     more = dict(case.options)
+    if case.shape == "tasks":
+        more["warmup"] = 5
     table = table_of(case.tables[0], data)[0]
     if case.known in ("scores", "sampled"):
         question = "benchmark" if case.known == "scores" else "population"

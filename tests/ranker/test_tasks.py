@@ -65,7 +65,9 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_task_that_weighs_little_gets_little(method):
     weights = {"small": 0.02, "middle": 0.02, "large": 0.96}
-    suite = Ranker(banks_of(method), ["b", "c"], weights=weights, budget=70, stop="limits")
+    suite = Ranker(
+        banks_of(method), ["b", "c"], weights=weights, budget=70, stop="limits", warmup=5
+    )
     counts = {t: sum(map(len, r.items.values())) for t, r in drive(suite).tasks.items()}
     assert counts == {"small": 10, "middle": 10, "large": 50}
 
