@@ -7,13 +7,13 @@ harness's. Without ``--adaptive``, our flags are removed and its command runs un
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
 from ..harness.opening import with_shipped_tasks
 from ..live.surfaces import add_flags, given_by_flags
+from ..scores.readers.lm_eval import model_name_of
 from .parsing import warn
 
 EXAMPLES = """
@@ -32,8 +32,6 @@ examples:
 The estimate and its standard error appear under the metric's usual key. The `adaptive` block
 of the results file says what was estimated, from how many documents, and why the run stopped.
 """
-#: Model arguments that name the model, as in the harness.
-_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -106,7 +104,9 @@ def run(args: argparse.Namespace) -> int:
 
     options = Adaptive.read(flags, warn=warn)
     if options.spec.known is not None:
-        options = replace(options, model=name or _model_name(stated))
+        arguments = internals.model_arguments(stated.get("model_args"))
+        name = name or model_name_of(str(stated.get("model") or "model"), arguments)
+        options = replace(options, model=name)
     elif name:
         raise UsageError("--leaderboard_name needs --leaderboard")
     options.require_files()
@@ -119,16 +119,3 @@ def run(args: argparse.Namespace) -> int:
         if options.model is not None and block.get("place"):
             print(f"{options.model}: {block['place']['in_words']}")
     return 0
-
-
-def _model_name(stated: Mapping[str, Any]) -> str:
-    """Return the name that the harness gives the model that is run."""
-    from ..harness import internals
-
-    arguments = internals.model_arguments(stated.get("model_args"))
-    for key in _NAMING:
-        if arguments.get(key):
-            return str(arguments[key])
-    model = str(stated.get("model") or "model")
-    text = ",".join(f"{k}={v}" for k, v in arguments.items())
-    return f"{model}:{text}" if text else model

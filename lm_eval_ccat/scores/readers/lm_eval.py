@@ -19,7 +19,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -37,9 +37,9 @@ from .samples import Asked, read_files, sound_rows
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
 _RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
-# The arguments by which the harness names a model, and the name it makes up when none is given.
-_NAMING_ARGUMENTS = ("peft", "delta", "pretrained", "model", "path", "engine")
-# A made-up name without any digit is rare, and looks like a word.
+# The arguments by which the harness names a model.
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
+# The name that it makes up without them; one that has no digit is rare, and looks like a word.
 _MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
 # Two values of these make two benchmarks.
 _DEFINING = ("task_version", "num_fewshot")
@@ -303,6 +303,24 @@ def _in_file_names(task: str) -> str:
     return re.sub(r"\W", "_", task)
 
 
+def model_name_of(model: str, arguments: Any) -> str:
+    """Return the name of a model by its arguments as the harness does, else by type and arguments.
+
+    Examples
+    --------
+    >>> model_name_of("hf", "dtype=auto,pretrained=gpt2")
+    'gpt2'
+    >>> model_name_of("echo", {"system": 3})
+    'echo:system=3'
+    """
+    if isinstance(arguments, Mapping):
+        arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
+    text = arguments if isinstance(arguments, str) else ""
+    stated = dict(part.partition("=")[::2] for part in text.split(","))
+    named = next((stated[key] for key in _NAMING if stated.get(key)), None)
+    return named or (f"{model}:{text}" if text else model)
+
+
 def _model_name(results: dict[str, Any], folder: Path) -> str:
     """Name the model of a run.
 
@@ -313,13 +331,9 @@ def _model_name(results: dict[str, Any], folder: Path) -> str:
     name, source = results.get("model_name"), results.get("model_source")
     config = results.get("config")
     arguments = config.get("model_args") if isinstance(config, dict) else None
-    if isinstance(arguments, dict):
-        arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
-    text = arguments if isinstance(arguments, str) else ""
-    named = any(f",{key}=" in f",{text}" for key in _NAMING_ARGUMENTS)
-    made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in text
-    if made_up and not named and source and source != "CUSTOM":
-        return f"{source}:{text}" if text else str(source)
+    made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in str(arguments)
+    if made_up and source and source != "CUSTOM":
+        return model_name_of(str(source), arguments)
     # The harness files a model object that has no name under "None".
     return str(name) if name else (folder.parent if folder.name == "None" else folder).name
 
