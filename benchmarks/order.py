@@ -31,13 +31,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.harness.price import Price
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.models import Answer, Model
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.money import Price
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.journal import Journal
 

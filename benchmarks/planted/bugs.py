@@ -255,7 +255,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a character beyond ASCII counts as a quarter of a token",
-        "lm_eval_ccat/harness/price",
+        "lm_eval_ccat/money",
         "CHARACTERS_PER_TOKEN + (len(text) - plain)",
         "CHARACTERS_PER_TOKEN + (len(text) - plain) / 4",
         ("tests/harness/test_prices.py",),
@@ -451,7 +451,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a rate that is refused at once is not lowered",
-        "lm_eval_ccat/live/rates",
+        "lm_eval_ccat/live/failures",
         "self.rate *= BELOW if self._settled else SEARCH",
         "self.rate *= 1.0",
         (
@@ -484,14 +484,14 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "of a board an estimate counts before full results",
-        "lm_eval_ccat/board/standing",
+        "lm_eval_ccat/board/folder",
         "now = {**latest(comparable), **latest(comparable, FULL)}",
         "now = {**latest(comparable, FULL), **latest(comparable)}",
         ("tests/board/test_board.py",),
     ),
     Bug(
         "rows with other weights of the tasks are compared",
-        "lm_eval_ccat/board/standing",
+        "lm_eval_ccat/board/folder",
         "if not reasons and any(abs(",
         "if reasons and any(abs(",
         ("tests/board/test_board.py",),
@@ -603,21 +603,21 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a site ranks rows whose evidence is refused",
-        "lm_eval_ccat/board/standing",
+        "lm_eval_ccat/board/folder",
         "if at in refused:",
         "if at in ():",
         ("tests/board/test_board.py",),
     ),
     Bug(
         "rows of other documents are compared",
-        "lm_eval_ccat/board/standing",
+        "lm_eval_ccat/board/folder",
         "elif one.changed:",
         "elif False:",
         ("tests/board/test_board.py",),
     ),
     Bug(
         "ranks on a board count the shorter arm of an interval",
-        "lm_eval_ccat/board/standing",
+        "lm_eval_ccat/board/folder",
         "max(r.high - r.score, r.score - r.low)",
         "min(r.high - r.score, r.score - r.low)",
         ("tests/board/test_board.py",),
@@ -710,7 +710,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "of two runs of another tool the earlier one counts",
-        "lm_eval_ccat/scores/readers/rows",
+        "lm_eval_ccat/scores/readers/frameworks",
         "key=lambda row: row.date)",
         "key=lambda row: row.date, reverse=True)",
         ("tests/scores/readers/test_other_logs.py",),

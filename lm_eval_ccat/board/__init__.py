@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from .adding import add, init
 from .checking import Checked, check
-from .folder import Board
+from .folder import Board, BoardStanding, standing
 from .ledger import BoardRow, TaskScore
 from .placing import place
 from .publish import publish
-from .standing import BoardStanding, standing
 
 __all__ = [
     "Board",

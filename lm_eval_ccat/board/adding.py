@@ -27,13 +27,13 @@ from .folder import (
     Board,
     Rules,
     average,
+    latest,
     metric_of,
     one_bank_each,
     read_rules,
     ruled,
 )  # fmt: skip
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
-from .standing import latest
 
 #: End of the reason for leaving out a model that was added before.
 THERE = "in the ledger already"

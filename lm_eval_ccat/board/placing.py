@@ -22,9 +22,8 @@ from ..runs.journal import Record
 from ..scores import ScoreTable
 from .adding import THERE, Added, check_link, tables_of
 from .checking import JOURNAL, figures_of, tasks_of
-from .folder import Board, offered
+from .folder import Board, offered, standing
 from .ledger import sha256_of
-from .standing import standing
 
 
 def place(

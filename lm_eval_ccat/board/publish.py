@@ -19,9 +19,8 @@ from ..report.page import asset, environment, own_files
 from ..report.tables import script_json
 from ..shown import visible_line
 from .checking import broken_evidence
-from .folder import Board
+from .folder import Board, BoardStanding, Placed, standing
 from .ledger import BoardRow
-from .standing import BoardStanding, Placed, standing
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6

@@ -25,8 +25,19 @@ from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
 from ..upkeep.forms import form_of, load_forms, score_form, write_form
-from .parsing import INCLUDE_PATH, JSON, REQUIRED, WIDTH, Opt, Options, Run, emit, prints_json, warn
-from .reading import scores_for
+from .parsing import (
+    INCLUDE_PATH,
+    JSON,
+    REQUIRED,
+    WIDTH,
+    Opt,
+    Options,
+    Run,
+    emit,
+    prints_json,
+    scores_for,
+    warn,
+)
 
 #: Confidence level of the intervals of a form's estimates.
 CONFIDENCE = 0.95

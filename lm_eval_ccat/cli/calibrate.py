@@ -14,8 +14,21 @@ from ..shown import plural
 from ..upkeep import tables
 from ..upkeep.build import bank_of, build
 from ..upkeep.words import in_lines, report
-from .parsing import EXCLUDE, JSON, REQUIRED, Opt, Options, emit, names_of, prints_json, warn
-from .reading import READING, read_scores, reading_of, warn_of_range
+from .parsing import (
+    EXCLUDE,
+    JSON,
+    READING,
+    REQUIRED,
+    Opt,
+    Options,
+    emit,
+    names_of,
+    prints_json,
+    read_scores,
+    reading_of,
+    warn,
+    warn_of_range,
+)
 
 OPTIONS: Options = {
     "scores=LOGS_OR_TABLE*": "harness outputs (run with --log_samples), data sets on the hub "

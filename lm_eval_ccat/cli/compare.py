@@ -11,8 +11,19 @@ from ..live import comparison
 from ..live.surfaces import add_flags, given_by_flags
 from ..report.plain import format_of, lines
 from .live import Display
-from .parsing import JSON, MODELS, Opt, Options, emit, models_of, warn, write_file
-from .reading import READING, reading_of, warn_of_range
+from .parsing import (
+    JSON,
+    MODELS,
+    READING,
+    Opt,
+    Options,
+    emit,
+    models_of,
+    reading_of,
+    warn,
+    warn_of_range,
+    write_file,
+)
 
 _SIDE = "logs, a score table, an adaptive run, or a YAML file of `rank` with one model"
 OPTIONS: Options = {

@@ -18,7 +18,7 @@ from ..live.spec import Spec, content_of
 from ..live.surfaces import add_flags, given_by_flags, starter
 from ..report import LivePage, write_report
 from ..report.terminal import forecast_lines
-from ..runs.store import stored
+from ..runs.directory import stored
 from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
 from .removed import refuse_removed_keys

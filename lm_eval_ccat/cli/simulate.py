@@ -6,8 +6,22 @@ import argparse
 
 from ..scores import ScoreTable
 from ..upkeep import tables
-from .parsing import EXCLUDE, EXECUTOR, JSON, REQUIRED, Opt, Options, emit, names_of, warn
-from .reading import READING, progress, read_scores, reading_of, warn_of_range
+from .parsing import (
+    EXCLUDE,
+    EXECUTOR,
+    JSON,
+    READING,
+    REQUIRED,
+    Opt,
+    Options,
+    emit,
+    names_of,
+    progress,
+    read_scores,
+    reading_of,
+    warn,
+    warn_of_range,
+)
 
 
 def _item_count(text: str) -> float | None:

@@ -9,8 +9,7 @@ from ..errors import UsageError
 from ..live import verify as verifying
 from ..scores import ScoreTable
 from ..simulation.audit import audit, read_claims
-from .parsing import JSON, Options, emit, warn
-from .reading import progress
+from .parsing import JSON, Options, emit, progress, warn
 
 OPTIONS: Options = {
     "RUN": "a run directory of `rank`; with --full also its result.json, or results_*.json of an "

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from .price import Tokens
+from ..money import Tokens
 
 #: Tokens of one request; a larger count is taken for the server's mistake.
 MOST_TOKENS = 50_000_000

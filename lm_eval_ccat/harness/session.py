@@ -18,9 +18,9 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import HarnessError
+from ..money import Tokens, estimate_tokens
 from . import internals
 from .judge import announce
-from .price import Tokens, estimate_tokens
 from .scorers import scorers
 from .served import Served, noting
 from .transport import Transport, server_calls

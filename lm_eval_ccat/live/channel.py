@@ -17,11 +17,10 @@ from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask
 from ..runs.journal import Item, Record
-from .failures import Availability, Failure, Remedy, State
+from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
 from .models import Answer, Model
 from .plan import Plan
-from .rates import Pace
 
 logger = logging.getLogger(__name__)
 

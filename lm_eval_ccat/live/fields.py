@@ -12,8 +12,8 @@ import yaml
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from ..harness.price import Price
 from ..integrations.trackers import SETTINGS as TRACKERS
+from ..money import Price
 from ..plugins import did_you_mean
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable

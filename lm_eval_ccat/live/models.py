@@ -23,9 +23,9 @@ from ..demo import register_models
 from ..errors import MetricError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
-from ..harness.price import Price, Tokens
 from ..harness.task_metrics import leading, score_of
 from ..harness.transport import Transport, begin, pooled
+from ..money import Price, Tokens
 from ..runs.journal import Item, Record
 from ..scores.answers import EarlierAnswer
 from .spec import ModelSpec, Spec

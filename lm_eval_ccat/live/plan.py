@@ -18,9 +18,9 @@ from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
-from ..harness.price import Tokens, estimate_tokens
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
 from ..metrics.scale import Scale
+from ..money import Tokens, estimate_tokens
 from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
-from ..runs.directory import banks_at
+from ..runs.directory import banks_at, is_stored, stored
 from ..runs.journal import Record
-from ..runs.store import is_stored, stored
 from .forecast import forecast, need_in_words, probe_models
 from .plan import Plan
 from .result import Observer, Result

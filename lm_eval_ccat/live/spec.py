@@ -22,9 +22,9 @@ import yaml
 
 from ..errors import UsageError
 from ..harness.internals import holds_weights
-from ..harness.price import Price
 from ..masking import mask, remember_credentials
 from ..methods.belief import POPULATION
+from ..money import Price
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from ..ranker.turns import WARMUP
 from .fields import (

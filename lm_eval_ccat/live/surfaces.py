@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from ..errors import UsageError
-from ..harness.price import Price
+from ..money import Price
 from .fields import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
 from .spec import ModelSpec, Spec
 

@@ -41,8 +41,7 @@ from .pairs import (
     reports_word_f1,
     sentence_scorer,
 )
-from .scale import Scale
-from .table import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, lookup, refusal
+from .scale import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, Scale, lookup, refusal
 
 _DECLARE = (
     "state its range: where a command reads logs by --range WORST,BEST, else in "
@@ -287,7 +286,7 @@ def find_metric(
     """Find a metric by the name that the harness gives it.
 
     The scale is the first of: `range` and `lower_is_better`; the task YAML's (see the module);
-    that of the table (`lm_eval_ccat.metrics.table`); `otherwise`.
+    that of the table (`lm_eval_ccat.metrics.scale`); `otherwise`.
 
     Parameters
     ----------

@@ -12,13 +12,15 @@ with z the difference in standard errors, brought from Student's tail to the nor
 the first look, then Durbin's tangent approximation of the rate at which Brownian motion leaves a
 curved boundary, with Siegmund's correction for discrete looks. Inverted, it is a p-value that holds
 at every look. A ranking that passes its horizon raises it, for which a part of the level is held
-back from the start. Without a horizon, `methods.belief.boundary` takes its place.
+back from the start. Without a horizon, `methods.belief.boundary` takes its place. `family` makes
+the confidence hold for all pairs together.
 
 References
 ----------
 S. K. Wang and A. A. Tsiatis, Biometrics 43 (1987), the family of boundaries; J. Durbin, Journal of
 Applied Probability 22 (1985), the tangent approximation; D. Siegmund, Sequential Analysis (1985),
-0.583. benchmarks/looks.py measures how it performs on real scores.
+0.583; J. P. Shaffer, Journal of the American Statistical Association 81 (1986), families.
+benchmarks/looks.py measures how it performs on real scores.
 """
 
 from __future__ import annotations
@@ -266,3 +268,78 @@ class Looks:
 def _least(first: int, horizon: int, n_items: float, level: float) -> float:
     scale, log = _scales(first, horizon, n_items)
     return float(np.interp(-math.log(level), -log, scale))
+
+
+# -- families of pairs: a confidence that holds for all of them together --------------------------
+
+
+@lru_cache(maxsize=16)
+def still_true(n_models: int, with_references: bool) -> Floats:
+    """Return the most hypotheses that can be true together once 0, 1, .. others are rejected.
+
+    These are the factors of Shaffer's step-down rule. A model can equal at most one of several
+    known values, so a board of thousands costs a family no more than one further model would.
+
+    Examples
+    --------
+    >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
+    ([3.0, 1.0, 1.0], 1.0)
+    """
+    sets = [1]  # bit s: s hypotheses can be the true ones
+    for k in range(1, n_models + 1):
+        sets.append(0)
+        for j in range(1, k + 1):
+            sets[k] |= sets[k - j] << (j * (j - 1) // 2)
+            if with_references:
+                sets[k] |= sets[k - j] << (j * (j + 1) // 2)
+    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
+    left = np.arange(int(can[-1]), 0, -1)
+    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
+
+
+def _left(belief: Belief, n: int) -> Floats:
+    """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
+    r, m = belief.references, len(belief.location)
+    left = np.arange(n, 0, -1.0)
+    if r is None or r.exact:
+        most = still_true(m, r is not None)
+        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
+    return left
+
+
+def family_size(belief: Belief) -> float:
+    """Return how many hypotheses can be true together when none is rejected."""
+    m, r = len(belief.location), belief.references
+    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
+    n = m * (m - 1) // 2 + m * distinct
+    return float(_left(belief, n)[0]) if n else 1.0
+
+
+def family(p: Floats, belief: Belief, level: float) -> tuple[Floats, float]:
+    """Adjust p by a step-down rule; also return the divisor of the level for open pairs.
+
+    Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact
+    reference models the rule is Holm's, because these may be equal to each other.
+    """
+    m, r = len(p), belief.references
+    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
+    exact = r is not None and r.exact
+    if exact and r is not None:
+        index = m + np.unique(r.location, return_index=True)[1]
+    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
+    if not len(flat):
+        return p, 1.0
+    left = _left(belief, len(flat))
+    ascending = np.argsort(flat, kind="stable")
+    stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
+    open_ = int((stepped <= level).sum())
+    adjusted = np.empty(len(flat))
+    adjusted[ascending] = stepped
+    out, n = np.ones(p.shape), len(upper[0])
+    out[:, :m][upper] = adjusted[:n]
+    out[:, :m] = np.minimum(out[:, :m], out[:, :m].T)
+    if r is not None:
+        block = adjusted[n:].reshape(m, len(index))
+        of = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
+        out[:, m:] = block[:, of]
+    return out, float(left[min(open_, len(left) - 1)])

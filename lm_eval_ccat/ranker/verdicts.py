@@ -24,8 +24,7 @@ from scipy.special import ndtri
 from ..content import OpenPairContent
 from ..methods.belief import Belief, Floats, tail
 from ..methods.policy import Mask
-from .families import family, family_size
-from .looks import ROUNDING, Looks
+from .looks import ROUNDING, Looks, family, family_size
 
 Ints = NDArray[np.int64]
 Signs = NDArray[np.int8]

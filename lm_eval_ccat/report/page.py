@@ -6,8 +6,8 @@ import base64
 import hashlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -27,14 +27,69 @@ from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
 from ..methods.method import method_of
 from ..money import dollars, spent_in_words
+from ..plugins import Plugins
 from ..ranker.headline import headline, held, question
 from ..shown import visible, visible_line
 from . import tables
 from .chart import axis
 from .plots import COLOURED, information_chart, plot_ranking, progress
 from .run import History, StoredAnswer, StoredRun, course, read_run
-from .sections import sections_of
 from .trust import command, configuration, sentences, warnings
+
+# -- sections -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page.
+
+    Attributes
+    ----------
+    name : str
+        Target of links: the ``<section id=...>`` of the template.
+    title : str
+        Title in the page's list of sections.
+    text : str
+        Jinja template, in which all values are escaped; empty for the package's own sections,
+        whose templates are files ``<name>.html.j2``.
+    content : callable
+        ``(run) -> dict``: what the template needs in addition to the content of the page.
+    shown : callable
+        ``(content) -> bool``: whether this run has the section.
+    """
+
+    name: str
+    title: str
+    text: str = ""
+    content: Callable[[StoredRun], dict[str, object]] = lambda run: {}
+    shown: Callable[[Mapping[str, Any]], bool] = lambda content: True
+
+
+_OWN = (
+    Section("decision", "Decision", shown=lambda content: bool(content["ranks"])),
+    Section("ranking", "Estimates"),
+    Section("parts", "Parts", shown=lambda content: bool(content["parts"])),
+    Section("trust", "Trust"),
+    Section("documents", "Documents"),
+    Section("progress", "Progress", shown=lambda content: bool(content["progress"])),
+    Section("pairs", "Pairs", shown=lambda content: len(content["result"]["order"]) > 1),
+    Section("spending", "Spending"),
+    Section("information", "Items", shown=lambda content: bool(content["information"])),
+    Section("reproduce", "Reproduce"),
+)
+
+SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _OWN})
+
+
+def sections_of(
+    run: StoredRun, content: Mapping[str, Any]
+) -> list[tuple[Section, dict[str, object]]]:
+    """Return the sections of a run's page in order, each with its content."""
+    sections = [SECTIONS.get(name) for name in SECTIONS.names()]
+    return [(section, section.content(run)) for section in sections if section.shown(content)]
+
+
+# -- the page -------------------------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
 #: Models up to which the pairwise matrix is a table of text; beyond, the page draws it.

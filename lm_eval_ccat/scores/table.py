@@ -638,7 +638,7 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads one kind of log; `lm_eval_ccat.scores.readers.rows` makes one of a generator of rows.
+    """Reads one kind of log; `reader_of_rows` of ``readers.frameworks`` makes one of single rows.
 
     Attributes
     ----------

@@ -14,9 +14,8 @@ from worlds.bench import TASK
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
-from lm_eval_ccat.board.folder import offered
+from lm_eval_ccat.board.folder import not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
-from lm_eval_ccat.board.standing import not_comparable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.result import Observer

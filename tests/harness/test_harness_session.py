@@ -9,7 +9,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import TaskSession, open_session
-from lm_eval_ccat.harness.price import Tokens
+from lm_eval_ccat.money import Tokens
 
 
 def session(bench, task="texts", lm=None, **options):

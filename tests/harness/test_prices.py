@@ -7,7 +7,7 @@ import math
 import pytest
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.harness.price import Price, Tokens, estimate_tokens
+from lm_eval_ccat.money import Price, Tokens, estimate_tokens
 
 
 def test_the_parts_of_a_price_add_up() -> None:

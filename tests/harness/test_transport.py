@@ -20,9 +20,9 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
-from lm_eval_ccat.harness.price import Tokens
 from lm_eval_ccat.harness.transport import ServerError, Transport, begin, pooled
 from lm_eval_ccat.live.failures import Failure, Remedy
+from lm_eval_ccat.money import Tokens
 
 SETTINGS = [{"until": ["\n"], "max_gen_toks": 8}, {"until": ["."], "temperature": 0.7}]
 

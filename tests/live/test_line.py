@@ -20,7 +20,6 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.harness.price import Price
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import Line
 from lm_eval_ccat.live.models import Answer, HarnessModel, Model
@@ -28,6 +27,7 @@ from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.money import Price
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
 from lm_eval_ccat.runs.journal import Journal, JournalFile
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_ccat.live.rates import Pace
+from lm_eval_ccat.live.failures import Pace
 
 
 def share_and_refusals(

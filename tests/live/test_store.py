@@ -12,7 +12,7 @@ import pytest
 from lm_eval_ccat import rank
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.result import Observer
-from lm_eval_ccat.runs import store
+from lm_eval_ccat.runs import directory
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
 
@@ -45,7 +45,7 @@ class Stopping(Observer):
 @pytest.fixture(autouse=True)
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(store, "SECONDS", 0.02)
+    monkeypatch.setattr(directory, "COPY_SECONDS", 0.02)
     monkeypatch.setattr("lm_eval_ccat.live.sender.TICK", 0.0)
     MEMORY.store.clear()
 
@@ -104,7 +104,7 @@ def test_a_store_that_fails_stops_no_run(bench, server, monkeypatch):
     ],
 )
 def test_a_url_needs_a_name_and_a_store(url: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said), store.stored(url, False, print):
+    with pytest.raises(UsageError, match=said), directory.stored(url, False, print):
         pass
     with pytest.raises(UsageError, match="only `rank` copies a run to an object store"):
         RunDirectory(url)
@@ -122,10 +122,10 @@ def test_a_url_needs_a_name_and_a_store(url: str, said: str) -> None:
 )
 def test_the_longer_journal_of_a_run_goes_on(far: str, here: str, fetched: str) -> None:
     lay(far, here)
-    with store.stored(URL, True, print):
+    with directory.stored(URL, True, print):
         assert HERE.read_text() == fetched
     assert journals() == (far, fetched), "nothing went on, so nothing is copied"
-    with store.stored(URL, True, print), HERE.open("a") as journal:
+    with directory.stored(URL, True, print), HERE.open("a") as journal:
         journal.write("4\n")
     assert journals() == (fetched + "4\n",) * 2
     assert not Path("models.run.part").exists()
@@ -146,14 +146,14 @@ def test_the_longer_journal_of_a_run_goes_on(far: str, here: str, fetched: str) 
 )
 def test_a_folder_of_another_run_never_reaches_the_store(far, here, resume, said):
     lay(far, here)
-    with pytest.raises(RunError, match=said), store.stored(URL, resume, print):
+    with pytest.raises(RunError, match=said), directory.stored(URL, resume, print):
         pass
     assert journals() == (far, here)
 
 
 def test_a_run_that_is_refused_is_not_copied() -> None:
     lay("", "1\n")
-    with pytest.raises(RunError), store.stored(URL, True, print):
+    with pytest.raises(RunError), directory.stored(URL, True, print):
         time.sleep(0.1)
         raise RunError("other models")
     assert not MEMORY.find("/")
@@ -172,10 +172,10 @@ def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patched:
         patched.setattr(type(MEMORY), "get_file", half)
-        with pytest.raises(KeyboardInterrupt), store.stored(URL, True, print):
+        with pytest.raises(KeyboardInterrupt), directory.stored(URL, True, print):
             pass
     assert journals() == ("1\n2\n", "")
-    with store.stored(URL, True, print) as folder:
+    with directory.stored(URL, True, print) as folder:
         assert (folder / "banks" / "all.json").read_text() == "{}"
     assert journals() == ("1\n2\n",) * 2
 
@@ -186,14 +186,14 @@ def test_a_store_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(type(MEMORY), "exists", refuse)
     said = r"memory://bucket/models\.run: cannot read the store \(no credentials\)"
-    with pytest.raises(RunError, match=said), store.stored(URL, False, print):
+    with pytest.raises(RunError, match=said), directory.stored(URL, False, print):
         pass
 
 
 def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/far/runs/models.run"
     warnings: list[str] = []
-    with store.stored(url, False, warnings.append):
+    with directory.stored(url, False, warnings.append):
         lay("", "1\n")
         Path("models.run/banks").mkdir()
         Path("models.run/banks/all.json").write_text("{}")

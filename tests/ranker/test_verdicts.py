@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, stdtr
 
 from lm_eval_ccat.methods.belief import Belief, References
-from lm_eval_ccat.ranker.families import still_true
-from lm_eval_ccat.ranker.looks import FIRST_LOOK, Looks
+from lm_eval_ccat.ranker.looks import FIRST_LOOK, Looks, still_true
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 CASES = settings(max_examples=60, deadline=None)

@@ -16,8 +16,8 @@ from judge_server import JudgeServer
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement
 from lm_eval_ccat.harness.judge.settings import kin, parse_rating
-from lm_eval_ccat.harness.price import Price
 from lm_eval_ccat.harness.served import noting
+from lm_eval_ccat.money import Price
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}
 

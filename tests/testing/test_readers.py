@@ -9,7 +9,7 @@ import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.scores.readers.rows import Row, reader_of_rows
+from lm_eval_ccat.scores.readers.frameworks import Row, reader_of_rows
 from lm_eval_ccat.scores.table import READERS, register
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite

@@ -15,8 +15,7 @@ from typing import Any
 from ...errors import UsageError
 from .. import internals
 from ..served import unscored
-from .agreement import agreement
-from .panel import Judge
+from .panel import Judge, agreement
 from .settings import JudgeSettings
 
 __all__ = [

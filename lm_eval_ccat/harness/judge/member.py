@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Any
 
 from ...errors import HarnessError, UsageError
+from ...money import Tokens, estimate_tokens
 from .. import internals
-from ..price import Tokens, estimate_tokens
 from ..served import spend
 from ..transport import ServerError, Transport, pooled, server_calls
 from .settings import JudgeSettings, grade

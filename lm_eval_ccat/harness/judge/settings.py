@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from ...errors import UsageError
-from ..price import Price
+from ...money import Price
 
 LOWEST, HIGHEST = 1.0, 10.0
 REDUCERS = ("mean", "median", "majority", "mode")
