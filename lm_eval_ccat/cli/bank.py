@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank
+from ..bank.file import located
 from ..content import Facts
 from ..errors import UsageError
 from ..upkeep import update as updating
@@ -46,9 +47,10 @@ FOUND = 3
 BANK = "a bank, or the folder of a suite"
 
 
-def is_suite(args: argparse.Namespace) -> bool:
-    """Whether the argument BANK is the folder of a suite."""
-    return Path(args.bank).is_dir()
+def opened(bank: str) -> tuple[SuiteBank, bool]:
+    """Return the banks that an argument names, and whether it is a folder of them."""
+    place = located(bank)
+    return SuiteBank.load(place), place.is_dir()
 
 
 # -- check ----------------------------------------------------------------------------------------
@@ -74,9 +76,12 @@ def check(args: argparse.Namespace) -> int:
         return _compare(args)
     ok = True
     every: dict[str, Facts] = {}
-    for task, outcome, bank in SuiteBank.load(args.bank).banks():
-        of = f"{args.bank}: {task} {outcome}" if is_suite(args) else args.bank
-        facts = every.setdefault(task, {})[outcome] = {"bank": of, **_checked(bank, args)}
+    suite, several = opened(args.bank)
+    for task, outcome, bank in suite.banks():
+        of = f"{args.bank}: {task} {outcome}" if several else args.bank
+        # Of several, --documents_of names a group; each bank has its own task.
+        checked = _checked(bank, args, str(bank.task) if several else args.documents_of)
+        facts = every.setdefault(task, {})[outcome] = {"bank": of, **checked}
         ok = ok and facts["ok"]
         if not prints_json(args.json):
             print(f"{of}: {facts['items']} items, {facts['models']} calibration models")
@@ -87,29 +92,25 @@ def check(args: argparse.Namespace) -> int:
             if facts["ok"]:
                 looked = args.scores or args.documents_of
                 print("  nothing wrong found" if looked else "  the file is sound")
-    _emit_facts(args, args.bank, every, ok=ok)
+    more: Facts = {"suite": args.bank, "ok": ok} if several else {}
+    _emit_facts(args, every, more)
     return 0 if ok else FOUND
 
 
-def _emit_facts(args: argparse.Namespace, path: str, facts: dict[str, Facts], **more: Any) -> None:
-    """Write facts about a suite's banks, or about one bank, for ``--json``."""
+def _emit_facts(args: argparse.Namespace, facts: dict[str, Facts], suite: Facts) -> None:
+    """Write facts about a suite and its banks, or about one bank, for ``--json``."""
     [first, *_] = facts.values()
-    emit(
-        args.json,
-        {"suite": path, **more, "tasks": facts} if is_suite(args) else next(iter(first.values())),
-    )
+    emit(args.json, {**suite, "tasks": facts} if suite else next(iter(first.values())))
 
 
-def _checked(bank: ItemBank, args: argparse.Namespace) -> Facts:
-    """Check one bank; return the findings as JSON values."""
+def _checked(bank: ItemBank, args: argparse.Namespace, task: str) -> Facts:
+    """Check one bank, perhaps against a task's documents; return the findings as JSON values."""
     findings: list[Finding] = []
     warnings: list[str] = [*bank.warnings]
     if args.documents_of:
         from ..harness import open_session
 
-        # For a suite, --documents_of names a group; each bank has its own task. No model is asked,
-        # so no code that a model wrote is run.
-        task = str(bank.task) if is_suite(args) else args.documents_of
+        # No model is asked, so no code that a model wrote is run.
         session = open_session(
             task, None, include_path=args.include_path, confirm_run_unsafe_code=True
         )
@@ -133,19 +134,20 @@ def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
     if args.scores or args.documents_of:
         raise UsageError("to compare two banks, leave out --scores and --documents_of")
-    if is_suite(args) != Path(args.other).is_dir():
-        ItemBank.load(args.other if is_suite(args) else args.bank)  # raises if it is missing
+    (old, several), (new, others) = opened(args.bank), opened(args.other)
+    if several != others:
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     difference: Any
-    if is_suite(args):
-        difference = words.diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
+    if several:
+        difference = words.diff_suites(old, new)
         lines = [f"{t} {o}: added" for t, o in difference["banks_added"]]
         lines += [f"{t} {o}: removed" for t, o in difference["banks_removed"]]
         for task, outcomes in difference["tasks"].items():
             for name, one in outcomes.items():
                 lines += [f"{task} {name}: {line}" for line in words.diff_in_words(one)]
     else:
-        difference = words.diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
+        [(_, _, one)], [(_, _, other)] = old.banks(), new.banks()
+        difference = words.diff_banks(one, other)
         lines = words.diff_in_words(difference)
     emit(args.json, difference, lines or ["no difference"])
     return 0 if difference["same"] else FOUND
@@ -170,7 +172,7 @@ def update(args: argparse.Namespace) -> int:
     --retire removes leaked items.  --new_version removes documents that a new version of the task
     changed or dropped, and adds the new ones.
     """
-    suite = SuiteBank.load(args.bank)
+    suite, several = opened(args.bank)
     retired = updating.to_retire(suite, args.retire or [])
     tasks: dict[str, dict[str, ItemBank]] = {}
     for task, outcome, bank in suite.banks():
@@ -180,14 +182,14 @@ def update(args: argparse.Namespace) -> int:
         new = tasks.setdefault(task, {})[outcome] = words.dated(
             updating.update(bank, table, before, **options)
         )
-        name = f"{task} {outcome}" if is_suite(args) else args.output
+        name = f"{task} {outcome}" if several else args.output
         added = len([m for m in new.models if m not in set(bank.models)])
         print(
             f"{name}: {added} models added to {len(bank.models)}, "
             f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
         )
         warn(*table.warnings, *(w for w in new.warnings if w not in bank.warnings))
-    (SuiteBank(tasks) if is_suite(args) else new).save(args.output)
+    (SuiteBank(tasks) if several else new).save(args.output)
     return 0
 
 
@@ -213,8 +215,9 @@ def form(args: argparse.Namespace) -> int:
         raise UsageError("name a folder to write the form to: -o DIR")
 
     facts: dict[str, Facts] = {}
-    for task, outcome, bank in SuiteBank.load(args.bank).banks():
-        folder = f"{args.output}/{task}.{outcome}" if is_suite(args) else args.output
+    suite, several = opened(args.bank)
+    for task, outcome, bank in suite.banks():
+        folder = f"{args.output}/{task}.{outcome}" if several else args.output
         table = scores_for(bank, args.scores) if args.scores else None
         form = form_of(bank, args.items, table)
         facts.setdefault(task, {})[outcome], lacking = write_form(form, folder, args.include_path)
@@ -233,7 +236,7 @@ def form(args: argparse.Namespace) -> int:
                 f"{folder}: run with lm_eval --tasks {form.name} --include_path {folder} "
                 f"--log_samples, then lm-eval-ccat bank form {folder} --score LOGS"
             )
-    _emit_facts(args, args.output, facts)
+    _emit_facts(args, facts, {"suite": args.output} if several else {})
     return 0
 
 
@@ -284,8 +287,8 @@ def show(args: argparse.Namespace) -> int:
       lm-eval-ccat bank show my_task.bank.json --json
       lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
     """
-    suite = SuiteBank.load(args.bank)
-    if is_suite(args):
+    suite, several = opened(args.bank)
+    if several:
         banks = [(f"{task} {outcome}", bank) for task, outcome, bank in suite.banks()]
         kept = sum(int(bank.kept.sum()) for _, bank in banks)
         lines = [f"{args.bank}: {len(banks)} banks of {len(suite)} tasks, {kept} items"]

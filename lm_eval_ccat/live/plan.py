@@ -332,7 +332,7 @@ def make_plan(spec: Spec) -> Plan:
     """
     currency_of(spec)  # refuse what has no price before loading the task
     bank: Bank = spec.bank
-    if isinstance(bank, str | Path) and bank and not Path(bank).is_dir():
+    if isinstance(bank, str | Path) and bank and not located(bank).is_dir():
         bank = ItemBank.load(bank)  # refuse a missing file before loading the task
     sessions, groups = open_plain(spec)
     if isinstance(bank, Donors):

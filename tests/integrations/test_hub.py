@@ -17,7 +17,9 @@ import pytest
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.live.plan import make_plan
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.testing.methods import example_table
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -120,6 +122,13 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     files = ["README.md", "suite.json", "t.toy.bank.json", "u.toy.bank.json"]
     assert sorted(hub.sets["o/s"]) == files
     assert list(SuiteBank.load("hub:o/s")) == ["t", "u"]
+    capsys.readouterr()
+    assert main(["bank", "show", "hub:o/s"]) == 0
+    assert "hub:o/s: 2 banks of 2 tasks" in capsys.readouterr().out
+    assert main(["bank", "check", str(tmp_path / "suite"), "hub:o/s"]) == 0
+    plan = {"task": "no_such_task", "models": [{"model": "hf"}], "bank": "hub:o/s"}
+    with pytest.raises(UsageError, match="no_such_task"):
+        make_plan(Spec.read(plan))
 
 
 def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
