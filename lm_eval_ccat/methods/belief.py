@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 
-Floats = NDArray[np.float64]
+from ..metrics.scale import Floats
+
 Places = NDArray[np.intp]
 
 #: The two questions: the order of full runs of these items, or of items like these.

@@ -11,8 +11,8 @@ import numpy as np
 from .. import __version__
 from ..bank.bank import ItemBank, Observation, hashed_name, hide_names
 from ..errors import BankError
+from ..metrics.scale import Floats
 from ..scores.table import ScoreTable
-from .belief import Floats
 from .method import method as method_named
 
 MIN_MODELS = 2

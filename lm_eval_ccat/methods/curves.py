@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from .belief import Floats
+from ..metrics.scale import Floats
 
 PRIOR_PRECISION = 1.0 / 25.0  # keeps the ability finite for a model with all scores 0 or 1
 _STEPS = 60

@@ -13,7 +13,8 @@ from scipy.special import stdtrit
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from .belief import BENCHMARK, Belief, Floats, Places, References
+from ..metrics.scale import Floats
+from .belief import BENCHMARK, Belief, Places, References
 
 Mask = NDArray[np.bool_]
 Items = Sequence[int]

@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ScaleError
 
+#: An array of numbers.
+Floats = NDArray[np.float64]
 #: A raw score may lie outside its scale by this share of the span, because of rounding.
 TOLERANCE = 1e-9
 _PARTS = ("low", "high", "higher_is_better", "cap")
@@ -87,7 +89,7 @@ class Scale:
         """Lowest and highest raw score."""
         return self.low, self.high
 
-    def normalise(self, raw: ArrayLike) -> NDArray[np.float64]:
+    def normalise(self, raw: ArrayLike) -> Floats:
         """Map raw scores to [0, 1], higher is better.
 
         Parameters
@@ -151,14 +153,14 @@ class Scale:
             f"{self.describe()}: {shown}"
         )
 
-    def restore(self, score: ArrayLike) -> NDArray[np.float64]:
+    def restore(self, score: ArrayLike) -> Floats:
         """Map scores in [0, 1] back to the raw scale (a capped score comes back as the cap)."""
         score = np.asarray(score, dtype=np.float64)
         if self.higher_is_better:
             return self.low + score * self.span
         return self.high - score * self.span
 
-    def restore_error(self, se: ArrayLike) -> NDArray[np.float64]:
+    def restore_error(self, se: ArrayLike) -> Floats:
         """Map a standard error in [0, 1] units to raw units."""
         return np.asarray(se, dtype=np.float64) * self.span
 

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
-from ..methods.belief import BENCHMARK, Belief, Floats
+from ..methods.belief import BENCHMARK, Belief
+from ..metrics.scale import Floats
 from .contents import Task
 
 #: Fewest models in all banks for a prior across tasks.

@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from ..content import AuditContent
-from ..methods.belief import Floats
 from ..methods.policy import Choice, Drawn
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from .contents import OutcomeState
 from .ledger import Account, Ledger
 

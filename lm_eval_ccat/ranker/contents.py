@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScaleError, UsageError
-from ..methods.belief import Belief, Floats
+from ..methods.belief import Belief
 from ..methods.policy import Policy
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from .arguments import number
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.belief import POPULATION, Belief, Floats
+from ..methods.belief import POPULATION, Belief
 from ..methods.sample.pairs import IMAGINED
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from .looks import Looks
 from .verdicts import NOT_KNOWN, Verdicts
 

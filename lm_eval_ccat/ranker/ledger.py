@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..methods.belief import Floats
 from ..methods.policy import Mask
+from ..metrics.scale import Floats
 from .arguments import number
 from .contents import Contents
 

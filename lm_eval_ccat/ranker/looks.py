@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from ..methods.belief import Belief, boundary, log_p, tail
-
-Floats = NDArray[np.float64]
+from ..metrics.scale import Floats
 
 #: Items of both models before which no pair is decided; exponent of the boundary: 0.5 gives
 #: Pocock's constant boundary, 0 O'Brien and Fleming's.

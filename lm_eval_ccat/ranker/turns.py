@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..methods.belief import Floats
 from ..methods.policy import Choice, Mask, rounded
+from ..metrics.scale import Floats
 from . import audit
 from .ledger import Account
 from .standing import Standing

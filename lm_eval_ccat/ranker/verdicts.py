@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..content import OpenPairContent
-from ..methods.belief import Belief, Floats, tail
+from ..methods.belief import Belief, tail
 from ..methods.policy import Mask
+from ..metrics.scale import Floats
 from .looks import ROUNDING, Looks, family, family_size
 
 Ints = NDArray[np.int64]

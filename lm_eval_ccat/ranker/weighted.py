@@ -16,8 +16,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.belief import BENCHMARK, Belief, Floats
+from ..methods.belief import BENCHMARK, Belief
 from ..methods.policy import Choice, Policy, rounded
+from ..metrics.scale import Floats
 from .across import Across, Replays
 from .contents import Contents, OutcomeState, Task
 

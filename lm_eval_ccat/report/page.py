@@ -17,7 +17,6 @@ from typing import Any
 import jinja2
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from .. import __version__
@@ -26,6 +25,7 @@ from ..files import replace_text
 from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
 from ..methods.method import method_of
+from ..metrics.scale import Floats
 from ..money import dollars, spent_in_words
 from ..plugins import Plugins
 from ..ranker.headline import headline, held, question
@@ -91,7 +91,6 @@ def sections_of(
 
 # -- the page -------------------------------------------------------------------------------------
 
-Floats = NDArray[np.float64]
 #: Models up to which the pairwise matrix is a table of text; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
 #: Seconds between two updates of a page, and the share of the time that writing may take.

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
 from ..bank import ItemBank, SuiteBank
@@ -21,6 +20,7 @@ from ..bank.suite import is_suite
 from ..content import RankingContent
 from ..errors import BankError, UsageError
 from ..methods.method import method_of
+from ..metrics.scale import Floats
 from .chart import (
     ACCENT,
     BAD,
@@ -55,7 +55,6 @@ __all__ = [
     "plot_simulation",
 ]
 
-Floats = NDArray[np.float64]
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
 COLOURED = 5
 BUMP_LABELS = 40

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..shown import first_of, some
-from .reading import Floats, Wanted
+from .reading import Wanted
 from .table import ScoreTable
 
 Codes = NDArray[np.int32]

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
-from .reading import Floats
+from ..metrics.scale import Floats
 from .table import ScoreTable
 
 SUFFIX = "_item_scaled"

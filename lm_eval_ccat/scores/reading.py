@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import ScaleError, ScoreTableError
 from ..metrics.registry import known_scale
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..plugins import did_you_mean
 from ..shown import first_of
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None] | None
 
 #: Bytes of the longest line: one row holds one document, its prompt and its answers.

@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CcatError, ScoreTableError
 from ..metrics.registry import known_scale
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..plugins import Plugins
 from ..shown import some
-from .reading import ANY, Floats, Logged, Progress, Wanted
+from .reading import ANY, Logged, Progress, Wanted
 
 DocId = int | str
 Part = slice | NDArray[np.intp]

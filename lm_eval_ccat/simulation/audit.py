@@ -16,12 +16,12 @@ from scipy.special import ndtri
 from ..content import Facts, ModelContent, PairContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
+from ..metrics.scale import Floats
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable
 from .folds import mean_of_seen
 from .judging import (
     Claim,
-    Floats,
     Truth,
     bootstrap_intervals,
     kendall_tau,

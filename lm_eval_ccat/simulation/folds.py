@@ -15,10 +15,10 @@ from ..bank.bank import family_of
 from ..errors import ScoreTableError, UsageError
 from ..methods.policy import rounded
 from ..metrics import check_column
+from ..metrics.scale import Floats
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 
-Floats = NDArray[np.float64]
 Prices = Mapping[str, float] | None
 HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
+from ..metrics.scale import Floats
 from ..ranker.verdicts import Verdicts
 from .folds import Benchmark, mean_of_seen
-
-Floats = NDArray[np.float64]
 
 #: Figures of a method by name; None for figures that it does not state.
 Figures = dict[str, float | None]

@@ -29,8 +29,9 @@ from ..methods.method import method as registered
 from ..methods.method import method_of
 from ..methods.method import names as registered_names
 from ..methods.policy import rounded
+from ..metrics.scale import Floats
 from ..plugins import did_you_mean
-from .judging import Claim, Floats
+from .judging import Claim
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..methods import calibrate
+from ..metrics.scale import Floats
 from ..ranker import Ranker
 from ..ranker.turns import first_items
 from .folds import Benchmark
-from .judging import Claim, Floats, Replay, Truth, replay_of
+from .judging import Claim, Replay, Truth, replay_of
 from .methods import Strategy, at_random, discriminating_order, for_all, paired, spend
 
 #: Replays of a fold, warnings of its calibrations, and calibration seconds by method.

@@ -14,10 +14,11 @@ from scipy.special import expit, logit
 from ..bank import ItemBank
 from ..errors import BankError, UsageError
 from ..methods import calibrate
-from ..methods.belief import BENCHMARK, POPULATION, Belief, Floats
+from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.curves import fit_abilities
 from ..methods.method import Method, method, method_of, names
 from ..methods.policy import Policy
+from ..metrics.scale import Floats
 from ..ranker import Ranker
 from ..scores import ScoreTable
 from ..simulation import simulate

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import expit, logit
 
@@ -31,13 +30,12 @@ from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import twins
 from ..methods.sample.method import EASE
+from ..metrics.scale import Floats
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Wanted
 from ..shown import plural
 from .tables import make_bank, table_of, tables_of
 from .words import trust
-
-Floats = NDArray[np.float64]
 
 #: With fewer donors, their errors say too little about how far a guess goes wrong.
 LEAST_DONORS = 3

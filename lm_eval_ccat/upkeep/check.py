@@ -30,10 +30,9 @@ from ..bank.bank import ItemBank
 from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.method import method_of
+from ..metrics.scale import Floats
 from ..scores.table import ScoreTable
 from ..shown import plural, some
-
-Floats = NDArray[np.float64]
 
 FALSE_DISCOVERIES = 0.01
 FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model

@@ -35,13 +35,12 @@ from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
 from ..methods.policy import rounded
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from .check import aligned_scores
 from .tables import table_of
 
-Floats = NDArray[np.float64]
 FORMAT, VERSION, NAME = "lm-eval-ccat/form", 1, "form.json"
 #: Shares of the common factor that are tried.
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)

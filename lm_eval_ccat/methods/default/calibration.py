@@ -11,8 +11,8 @@ from scipy.special import expit, stdtrit
 
 from ...bank.bank import ItemBank, family_of
 from ...errors import BankError, UsageError
+from ...metrics.scale import Floats
 from ...scores.table import ScoreTable
-from ..belief import Floats
 from ..calibration import FEW_MODELS
 from ..curves import AbilityBasis
 from ..method import LARGEST, Fitted, require_parts, require_scores

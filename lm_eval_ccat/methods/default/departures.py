@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dsygvd
 
-from ..belief import Floats
+from ...metrics.scale import Floats
 from .fractional import FractionalItems
 
 #: Items before the first draw: with fewer the ability is too rough to choose by (replays).

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..belief import Belief, Floats
+from ...metrics.scale import Floats
+from ..belief import Belief
 from ..policy import Items, Mask, largest, lots
 from .departures import FIRST, UNKNOWN, DefaultModel, Departures, posterior, spread
 from .member import NU0, Member, solved

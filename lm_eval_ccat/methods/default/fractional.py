@@ -33,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, expit, log_expit, logit, ndtr
 
-from ..belief import Floats, Places
+from ...metrics.scale import Floats
+from ..belief import Places
 from ..curves import AbilityBasis
 
 SMALLEST_WEIGHT = 2.5e-3  # lower bound of mu (1 - mu), because no item is free of noise

@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import logit
 
+from ...metrics.scale import Floats
 from ...scores.table import Overview, Part, ScoreTable
-from ..belief import Floats, Places
+from ..belief import Places
 from ..curves import AbilityBasis
 from .fractional import FractionalItems, packed, weight
 

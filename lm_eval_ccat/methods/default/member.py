@@ -32,7 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dposv
 
-from ..belief import Floats, Places
+from ...metrics.scale import Floats
+from ..belief import Places
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
 from .fractional import FractionalItems
 

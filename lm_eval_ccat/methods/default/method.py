@@ -13,8 +13,9 @@ from scipy.special import stdtr
 
 from ...bank import ItemBank
 from ...errors import UsageError
+from ...metrics.scale import Floats
 from ...shown import plural
-from ..belief import BENCHMARK, POPULATION, Belief, Floats
+from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
 from ..method import Method
 from ..policy import Choice, Description, Drawn, Items, Levers, Mask, Policy, check_score

@@ -17,7 +17,8 @@ from zlib import crc32
 
 import numpy as np
 
-from ..belief import Belief, Floats, Places
+from ...metrics.scale import Floats
+from ..belief import Belief, Places
 from ..calibration import FEW_MODELS
 from ..policy import Mask, rounded
 from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise

@@ -19,8 +19,9 @@ from scipy.special import expit, logit
 
 from ...bank import ItemBank
 from ...errors import BankError
+from ...metrics.scale import Floats
 from ...scores.table import ScoreTable
-from ..belief import BENCHMARK, Belief, Floats, References
+from ..belief import BENCHMARK, Belief, References
 from ..curves import STRAIGHT, Curves, fit_abilities
 from ..method import Fitted, Method, require_parts
 from ..policy import Choice, Description, Items, Mask, Policy

@@ -21,9 +21,8 @@ from scipy.special import expit, logit
 
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
-from ...metrics.scale import Scale
+from ...metrics.scale import Floats, Scale
 from ...scores.table import ScoreTable
-from ..belief import Floats
 from ..method import Fitted, require_scores
 from ..policy import Mask, check_score, largest, lots
 

@@ -26,7 +26,8 @@ from scipy.special import logit
 
 from ...bank.bank import ItemBank
 from ...errors import UsageError
-from ..belief import BENCHMARK, Belief, Floats, Places, log_p
+from ...metrics.scale import Floats
+from ..belief import BENCHMARK, Belief, Places, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .pairs import LEAST, Pairs, SharedSequence, betting_interval

@@ -18,7 +18,8 @@ import math
 
 import numpy as np
 
-from ..belief import Floats, Places, boundary
+from ...metrics.scale import Floats
+from ..belief import Places, boundary
 
 #: Number of items from which pairs are decided: a variance from fewer is unreliable.
 LEAST = 10
