@@ -9,7 +9,6 @@ documents are built.
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +19,11 @@ from typing import Any
 from ..errors import HarnessError
 from ..money import Tokens, estimate_tokens
 from . import internals
+from .internals.names import log
 from .judge import announce
 from .scorers import scorers
 from .served import Served, noting
 from .transport import Transport, server_calls
-
-log = logging.getLogger("lm_eval.ccat")
 
 #: A row of the harness's sample log.
 Row = dict[str, Any]

@@ -12,7 +12,6 @@ other, each with an equal part of the remaining budget.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -28,6 +27,7 @@ from ..harness import internals
 from ..harness.estimates import TaskRun, in_words
 from ..harness.evaluation import Evaluation, install
 from ..harness.internals.bases import ConfigurableTask, stock_class
+from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot
 from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
@@ -44,9 +44,6 @@ from .result import Observer, ProgressBar
 from .run import Run
 from .spec import OLD, ModelSpec, Spec
 from .surfaces import takes_options
-
-log = logging.getLogger("lm_eval.ccat")  # below the harness's logger, so that its level applies
-
 
 #: Options that apply only to rankings of several models.
 OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -14,12 +13,11 @@ from typing import Any
 from ..demo import register_models
 from ..errors import UsageError
 from ..harness import TaskSession, internals, open_sessions
+from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from .fields import HUB, Values
 from .spec import ModelSpec, Spec
-
-log = logging.getLogger("lm_eval.ccat")  # below the harness's logger, so that its level applies
 
 #: Settings of the harness's --config that determine how requests are built.
 SESSION_KEYS = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -14,9 +13,7 @@ from typing import Any
 
 from ...errors import HarnessError
 from ..served import Served, note_served
-from .names import resolve
-
-log = logging.getLogger("lm_eval.ccat")
+from .names import log, resolve
 
 #: Module of the harness's models behind servers.
 API_MODELS = "lm_eval.models.api_models"

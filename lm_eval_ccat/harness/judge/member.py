@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 import os
 import random
@@ -19,11 +18,10 @@ from typing import Any
 from ...errors import HarnessError, UsageError
 from ...money import Tokens, estimate_tokens
 from .. import internals
+from ..internals.names import log
 from ..served import spend
 from ..transport import ServerError, Transport, pooled, server_calls
 from .settings import JudgeSettings, grade
-
-log = logging.getLogger("lm_eval.ccat")
 
 #: Statuses of a server that may pass: the request is worth retrying.
 _PASSING = {None, 408, 409, 425, 429, 500, 502, 503, 504, 529}

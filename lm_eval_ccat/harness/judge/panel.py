@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import statistics
 import time
@@ -13,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import HarnessError, UsageError
+from ..internals.names import log
 from ..served import unscored
 from .member import Member, Rating, Usage
 from .settings import JudgeSettings, kin
-
-log = logging.getLogger("lm_eval.ccat")
 
 
 class Judge:
