@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+#: The file of a run directory that holds them.
+RESULT = "result.json"
 #: What is known of a bank, a run or an audit, as JSON values.
 Facts = dict[str, Any]
 

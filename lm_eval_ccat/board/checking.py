@@ -22,7 +22,6 @@ from ..scores import ScoreTable
 from .folder import Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
-JOURNAL = "journal.jsonl"
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9
 #: A journal's file, the hash of each task's bank, and the part of the items that is held back.

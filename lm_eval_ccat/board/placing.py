@@ -20,8 +20,9 @@ from ..files import safe_name
 from ..runs.directory import RunDirectory, banks_at
 from ..runs.journal import Record
 from ..scores import ScoreTable
+from ..scores.readers.journal import JOURNAL
 from .adding import THERE, Added, check_link, tables_of
-from .checking import JOURNAL, figures_of, tasks_of
+from .checking import figures_of, tasks_of
 from .folder import Board, offered, standing
 from .ledger import sha256_of
 

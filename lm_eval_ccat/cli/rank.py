@@ -19,6 +19,7 @@ from ..live.surfaces import add_flags, given_by_flags, starter
 from ..report import LivePage, write_report
 from ..report.terminal import forecast_lines
 from ..runs.directory import stored
+from ..scores.readers.journal import JOURNAL
 from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
 from .removed import refuse_removed_keys
@@ -98,7 +99,7 @@ def rank(args: argparse.Namespace) -> int:
         _write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
         return 0
     written = args.config is None and "tasks" in flags
-    if args.config is None and not written and not Path("journal.jsonl").exists():
+    if args.config is None and not written and not Path(JOURNAL).exists():
         raise UsageError(
             "give a configuration file, or --task and --model; this directory holds no ranking "
             "to show"

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..content import RESULT
 from ..errors import UsageError
 
 TRACKERS = ("wandb", "mlflow", "trackio")
@@ -103,7 +104,7 @@ def log_result(
         # MLflow allows fewer characters in a metric's name than models have in theirs.
         flat = numbers(result).items()
         module.log_metrics({re.sub(r"[^\w\-./ ]", "_", key): value for key, value in flat})
-        file = Path(folder, "result.json")
+        file = Path(folder, RESULT)
         file.write_text(json.dumps(result, indent=1, default=str), encoding="utf-8")
         module.log_artifact(str(file))
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..content import ModelContent, RankingContent
+from ..content import RESULT, ModelContent, RankingContent
 from ..harness.scorers import scorer_of_run, signed
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
@@ -292,7 +292,7 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
 def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
     """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
     try:
-        kept = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        kept = json.loads((folder / RESULT).read_text(encoding="utf-8"))
         return dict(kept["further"]) if kept["last_line"] == last_line else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

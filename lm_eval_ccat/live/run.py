@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..content import RESULT
 from ..errors import HarnessError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
 from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
-from ..runs.directory import BANK_FILE, BANKS_FOLDER, RunDirectory, make_ranker, save_banks
+from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, make_ranker, save_banks
 from ..runs.journal import NO_LIMIT, Differences, Item, Journal, JournalFile, differences
 from .channel import clock
 from .earlier import answers_at_hand
@@ -112,7 +113,7 @@ class Run:
                         f"{place} already holds a ranking; continue it with --resume, show it "
                         f"with `lm-eval-ccat rank {place}`, or choose another --run_dir"
                     )
-                log_file = place / "run.log"
+                log_file = place / LOG
             if self._loaded is None:
                 _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
@@ -259,7 +260,7 @@ class Run:
             result = with_further(result, self.plan, self.book, self.models)
         self.observer.finished(result)
         if self.directory is not None:
-            self.directory.write_json("result.json", result.content)
+            self.directory.write_json(RESULT, result.content)
         return result
 
     def write_model_files(self) -> None:

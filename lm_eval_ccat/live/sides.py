@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..content import RESULT
 from ..errors import ScoreTableError, UsageError
 from ..runs.journal import Record
 from ..scores import ScoreTable
@@ -53,7 +54,7 @@ class Side:
         if path.is_file():
             content = _content(path) if path.suffix == ".json" else {}
             files = [path] if "adaptive" in content or "pairwise" in content else []
-        elif (path / "result.json").is_file():
+        elif (path / RESULT).is_file():
             files = [path]
         elif path.is_dir():
             files = sorted(path.rglob("results_*.json"), key=lambda file: file.name)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..content import RESULT
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
@@ -121,11 +122,11 @@ def verify(run: str | Path) -> Verification:
     versions = directory.read_header().get("versions") or {}
     made_by, recorded = str(versions.get("lm_eval_ccat", "")), None
     try:
-        recorded = json.loads((folder / "result.json").read_bytes())
+        recorded = json.loads((folder / RESULT).read_bytes())
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {folder / 'result.json'}: {error}") from error
+        raise RunError(f"cannot read {folder / RESULT}: {error}") from error
     result = recorded if isinstance(recorded, dict) else {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.
@@ -222,7 +223,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
                 "new run"
             )
         kept = _free_name(folder.path, "journal.damaged", ".jsonl")
-        result = folder.path / "result.json"
+        result = folder.path / RESULT
         try:
             shutil.copyfile(folder.journal.path, kept)
             sync_folder(folder.path)

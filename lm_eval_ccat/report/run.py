@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank, SuiteBank
-from ..content import RankingContent
+from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
 from ..live.result import state
 from ..methods.method import method_of
@@ -209,7 +209,7 @@ def read_run(path: str | Path) -> StoredRun:
     records = folder.journal.read_new()
     tasks = header["report"].get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
-    stored = _stored(folder.path / "result.json")
+    stored = _stored(folder.path / RESULT)
     # A run that continued after its result is not finished, which only the journal shows.
     finished = stored is not None and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content

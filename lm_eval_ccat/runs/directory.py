@@ -31,6 +31,7 @@ from ..files import replace_text, set_rights
 from ..masking import mask, mask_file, mask_values
 from ..ranker import Ranker
 from ..ranker.contents import Banks
+from ..scores.readers.journal import JOURNAL
 from .book import Book
 from .journal import FORMAT, VERSION, JournalFile, Record, in_todays_words
 
@@ -38,7 +39,7 @@ from .journal import FORMAT, VERSION, JournalFile, Record, in_todays_words
 #: them: its content is masked before it is written, and its lines are sealed.
 _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
 
-_JOURNAL, _LOCK, _LOG = "journal.jsonl", "run.lock", "run.log"
+_LOCK, LOG = "run.lock", "run.log"
 
 
 class RunDirectory:
@@ -54,7 +55,7 @@ class RunDirectory:
         if is_stored(path):
             raise UsageError(f"{path}: only `rank` copies a run to an object store; name a folder")
         self.path = Path(path)
-        self.journal = JournalFile(self.path / _JOURNAL)
+        self.journal = JournalFile(self.path / JOURNAL)
         self._sole_lock = FileLock(str(self.path / _LOCK), mode=0o600)
         self._made = False
 
@@ -85,12 +86,12 @@ class RunDirectory:
         Remove a folder that `take` created if no run began in it.
         """
         self.journal.close()
-        begun = {path.name for path in self.path.iterdir()} - {_LOCK, _LOG}
+        begun = {path.name for path in self.path.iterdir()} - {_LOCK, LOG}
         if begun or not self._made:
             self.tighten()
             self._sole_lock.release()
             return
-        (self.path / _LOG).unlink(missing_ok=True)
+        (self.path / LOG).unlink(missing_ok=True)
         self._sole_lock.release()
         with contextlib.suppress(OSError):  # another process has just taken it
             (self.path / _LOCK).unlink(missing_ok=True)
@@ -281,7 +282,7 @@ def book_of(
 
 #: Seconds between two copies during a run.
 COPY_SECONDS = 60.0
-_NEEDED = (_JOURNAL, "config.json", BANK_FILE, BANKS_FOLDER)
+_NEEDED = (JOURNAL, "config.json", BANK_FILE, BANKS_FOLDER)
 
 
 def is_stored(run_dir: str | Path | None) -> bool:
@@ -330,13 +331,13 @@ def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> It
         raise
     except Exception as error:  # what a store raises is its own
         raise RunError(f"{url}: cannot read the store ({error})") from error
-    begun, over = _stamp(folder / _JOURNAL), threading.Event()
+    begun, over = _stamp(folder / JOURNAL), threading.Event()
     copied: dict[Path, tuple[int, int]] = {}
     troubles: list[Exception] = []
 
     def copy(needed: bool) -> None:
         """Copy the files changed since the last copy, once the journal has changed."""
-        if not copied and _stamp(folder / _JOURNAL) == begun:
+        if not copied and _stamp(folder / JOURNAL) == begun:
             return
         # Unlike Path.rglob, this tolerates folders that vanish.
         for file in sorted(Path(at, one) for at, _, files in os.walk(folder) for one in files):
@@ -380,7 +381,7 @@ def _put(store: Any, file: Path, to: str) -> None:
 
 def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
     """Make sure that the folder holds the run to resume, or that no run exists."""
-    far, here = store.exists(f"{root}/{_JOURNAL}"), (folder / _JOURNAL).exists()
+    far, here = store.exists(f"{root}/{JOURNAL}"), (folder / JOURNAL).exists()
     if (far or here) and not resume:
         place = url if far else f"the folder {folder.absolute()}"
         remedy = "choose another" if far else "move the folder away"
@@ -389,8 +390,8 @@ def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
         return
     if here:
         # Whole lines only: a copy or a crash may have cut off the last one.
-        theirs = store.cat_file(f"{root}/{_JOURNAL}").rpartition(b"\n")[0]
-        ours = (folder / _JOURNAL).read_bytes().rpartition(b"\n")[0]
+        theirs = store.cat_file(f"{root}/{JOURNAL}").rpartition(b"\n")[0]
+        ours = (folder / JOURNAL).read_bytes().rpartition(b"\n")[0]
         if ours.startswith(theirs):
             return
         if not theirs.startswith(ours):
@@ -399,7 +400,7 @@ def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
                 "continued elsewhere; move the folder away to go on with that in the store"
             )
     # The journal last: with it the run counts as present.
-    for far_file in sorted(store.find(root), key=lambda name: name.endswith(f"/{_JOURNAL}")):
+    for far_file in sorted(store.find(root), key=lambda name: name.endswith(f"/{JOURNAL}")):
         to = folder / PurePosixPath(far_file).relative_to(root)
         to.parent.mkdir(parents=True, exist_ok=True)
         store.get_file(far_file, str(part := to.with_name(f"{to.name}.part")))

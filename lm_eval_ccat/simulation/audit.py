@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..content import Facts, ModelContent, PairContent
+from ..content import RESULT, Facts, ModelContent, PairContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..metrics.scale import Floats
@@ -117,13 +117,11 @@ def all_claims(path: str | Path) -> list[Claims]:
     """
     file = Path(path)
     if file.is_dir():
-        files = [f for f in [file / "result.json"] if f.is_file()] or list(
-            file.rglob("results_*.json")
-        )
+        files = [f for f in [file / RESULT] if f.is_file()] or list(file.rglob("results_*.json"))
         if len(files) > 1:
             raise RunError(f"{file}: {len(files)} results files; name one of them")
         if not files:
-            raise RunError(f"{file}: no result.json; the run has not ended, or this is not a run")
+            raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
         file = files[0]
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

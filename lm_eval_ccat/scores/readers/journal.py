@@ -17,7 +17,8 @@ from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Wanted, json_lines, one_of
 from ..table import Reader, ScoreTable
 
-_NAME = "journal.jsonl"
+#: The journal of a run directory.
+JOURNAL = "journal.jsonl"
 _NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
 
 
@@ -72,7 +73,7 @@ def outcomes(path: Path) -> list[Logged]:
 
 def journals(path: Path) -> Iterator[Path]:
     """The journals at a path: the file itself, or those of a folder and of the folders in it."""
-    files = [path] if path.is_file() else [path / _NAME, *sorted(path.glob(f"*/{_NAME}"))]
+    files = [path] if path.is_file() else [path / JOURNAL, *sorted(path.glob(f"*/{JOURNAL}"))]
     for file in files:
         if file.suffix == ".jsonl" and file.is_file():
             with file.open("rb") as stream:
