@@ -524,20 +524,20 @@ def in_todays_words(
         values["options"] = {**(values.get("options") or {}), "information": old["information"]}
     for key, value in old.items():
         if warn is not None and value is not None:
-            warn(f"`{key}` is written `{OLD[key]}` now")
+            warn(f"`{key}` is written `{OLD[key][0]}` now")
     return values
 
 
-#: Keys of earlier versions, and how they are written now.
+#: Keys of earlier versions: how they are written now, and the commands that read them as flags.
 OLD = {
-    "known_sampled": "question: population",
-    "one_at_a_time": "ahead: 1",
-    "adaptive_batch_size": "ahead: N",
-    "information": "options: {information: full}",
-    "target_se": "stop: se X",
-    "rank_width": "stop: ranks W",
-    "percentile": "stop: percentile P",
-    "stop_when_decided": "stop: limits",
+    "known_sampled": ("question: population", ()),
+    "one_at_a_time": ("ahead: 1", ("rank",)),
+    "adaptive_batch_size": ("ahead: N", ("run",)),
+    "information": ("options: {information: full}", ()),
+    "target_se": ("stop: se X", ("run",)),
+    "rank_width": ("stop: ranks W", ("rank", "run")),
+    "percentile": ("stop: percentile P", ("rank", "run")),
+    "stop_when_decided": ("stop: limits", ()),
 }
 
 

@@ -18,16 +18,10 @@ import yaml
 from ..errors import UsageError
 from ..money import Price
 from .fields import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
-from .spec import ModelSpec, Spec
+from .spec import OLD, ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.
 _PREFIX = "option_"
-#: Flags of earlier versions that are still read, by command.
-OLD_FLAGS = {
-    "rank": ("one_at_a_time", "rank_width", "percentile"),
-    "run": ("target_se", "rank_width", "percentile", "adaptive_batch_size"),
-    "compare": (),
-}
 
 
 def may_change(*more: str) -> re.Pattern[str]:
@@ -135,7 +129,7 @@ def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
         for flag, (part, help, kind) in one.kind.parts.items():
             if command != "compare" or flag == "include_path":  # the others go into a YAML file
                 yield name, part, [flag], kind, help
-    for flag in OLD_FLAGS[command]:
+    for flag in (key for key, (_, commands) in OLD.items() if command in commands):
         kind = SWITCH if flag == "one_at_a_time" else number()
         yield flag, "", [flag], kind, argparse.SUPPRESS
 

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import reduce
+from inspect import signature
 from operator import and_, or_
 from typing import Any, ClassVar
 
@@ -362,10 +363,6 @@ def rule_of(words: str) -> StoppingRule:
     return reduce(or_, rules)
 
 
-#: Arguments of earlier versions that `words_of` translates.
-OLD_GOALS = ("target_se", "stop_when_decided", "rank_width", "percentile")
-
-
 def words_of(
     target_se: float | None = None,
     stop_when_decided: bool = True,
@@ -385,6 +382,10 @@ def words_of(
     goals += [] if percentile is None else [f"percentile {percentile}"]
     goals = goals or ["decided"]
     return " and ".join(goals if target_se is None else [*goals, f"se {target_se}"])
+
+
+#: Arguments of earlier versions that `words_of` translates.
+OLD_GOALS = tuple(signature(words_of).parameters)
 
 
 def _single(text: str, words: str) -> StoppingRule:
