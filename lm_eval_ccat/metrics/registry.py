@@ -169,11 +169,9 @@ class Metric:
         The harness's name of the metric, such as ``"bleu"``, or with a tokenizer ``"bleu@zh"``.
     scale : Scale
         Scale and direction of the raw scores.
-    corpus : bool
-        Whether the harness aggregates other than by the mean of the documents' scores (bleu, chrf,
-        ter); the estimate then has its own name (`key`).
     prefix : str
-        Prefix of that name.
+        Where the harness aggregates other than by the mean of the documents' scores (bleu, chrf,
+        ter), what the estimate's own name (`key`) begins with.
     pairs : bool
         Whether the harness reports pairs of texts, which are scored here.
     skips_nan : bool
@@ -189,7 +187,6 @@ class Metric:
 
     name: str
     scale: Scale
-    corpus: bool = False
     prefix: str = ""
     pairs: bool = False
     skips_nan: bool = False
@@ -331,9 +328,9 @@ def find_metric(
     # Tasks may report a number under the name of a corpus metric.
     pairs = None
     if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
-        pairs = Metric(name, stated or PAIR_SCALES[base], True, "sentence_", True)
+        pairs = Metric(name, stated or PAIR_SCALES[base], "sentence_", pairs=True)
     elif stated is None and _reports_rouge_pairs(base, task, declared):
-        pairs = Metric(name, Scale(), True, "mean_", True)
+        pairs = Metric(name, Scale(), "mean_", pairs=True)
     elif stated is None and reports_word_f1(base, task):
         pairs = Metric(name, Scale(), pairs=True)
     # lm-eval scores several targets one by one and reports whether any score is not zero
@@ -366,7 +363,7 @@ def find_metric(
         )
     # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
-    return Metric(name, scale, not averaged, prefix, skips_nan=skips_nan)
+    return Metric(name, scale, prefix, skips_nan=skips_nan)
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:

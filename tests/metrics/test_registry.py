@@ -42,7 +42,7 @@ def test_pairs_get_sacrebleus_sentence_score(name, expected):
     metric = find_metric(name)
     assert metric.score((REF, PRED)) == pytest.approx(expected, abs=1e-12)
     assert metric.score([REF, PRED]) == pytest.approx(expected, abs=1e-12)  # as read from a log
-    assert metric.corpus and metric.key("none") == f"sentence_{name},none"
+    assert metric.key("none") == f"sentence_{name},none"
     assert metric.source == name.partition("@")[0] and metric.scale == known_scale(name)
 
 
@@ -160,13 +160,13 @@ WRITTEN = {"process_results": "def f(doc, results): ..."}
 )  # fmt: skip
 def test_the_scale_is_that_of_flags_then_yaml_then_table(name, arguments, scale):
     metric = find_metric(name, **arguments)
-    assert metric.scale == scale and not metric.corpus
+    assert metric.scale == scale and metric.label == name
 
 
 def test_a_metric_that_the_task_aggregates_itself_has_a_name_of_its_own():
     config = listed("acc_norm", aggregation=lambda items: 0)
     declared = find_metric("acc_norm", config=config, range=(0, 1))
-    assert declared.corpus and declared.key("none") == "mean_acc_norm,none"
+    assert declared.key("none") == "mean_acc_norm,none"
 
     def rouge1(items):
         return items

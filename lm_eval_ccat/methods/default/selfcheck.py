@@ -33,9 +33,8 @@ _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # of items by noise
-#: Numbers of items after which a bank keeps the estimates of models left out, and their columns.
+#: Numbers of items after which a bank keeps the estimates of models left out.
 KEPT = (5, 10, 20, 45, 100)
-COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
 Group = tuple[Places, Places]
 LeftOut = dict[str, dict[str, list[float]]]
 Priors = dict[int, Departures]  # by the group without which each was fitted
@@ -382,7 +381,7 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
     """Return what a ranking would have said about each left-out model, and its error.
 
     A model left out twice counts the first time: with models of all kinds, not with the best or
-    the weakest. The columns are `COLUMNS`.
+    the weakest. The columns are error, variance, df, ability, variance of ability, slope, share.
     """
     kept: LeftOut = {}
     for s in (s for s in stops if s.n in KEPT):

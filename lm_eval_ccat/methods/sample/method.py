@@ -250,7 +250,7 @@ class SamplePolicy(Policy):
         if guarantee not in GUARANTEES:
             raise UsageError(f"guarantee {guarantee!r}: choose one of {', '.join(GUARANTEES)}")
         if strata is not None and guarantee == "finite":
-            raise UsageError("betting (guarantee 'finite') is not valid with strata; give one")
+            raise UsageError("guarantee 'finite' is not valid with strata; leave one of them out")
         self._finite, self._close_by = guarantee == "finite", min_difference
         items = np.flatnonzero(bank.kept)
         self.sequence = SharedSequence(items, strata_of(bank, strata, items), seed)
