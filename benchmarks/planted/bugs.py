@@ -429,7 +429,7 @@ BUGS: tuple[Bug, ...] = (
         ("tests/live/test_line.py",),
     ),
     Bug(
-        "an answer that came after its model was put aside is asked for again",
+        "an answer that came after its model was set aside is asked for again",
         "lm_eval_ccat/runs/book",
         "if (late := self.waiting.get(ask.pair)) is not None:",
         "if (late := None) is not None:",
@@ -527,7 +527,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the course of a run stops at its last answer",
         "lm_eval_ccat/report/run",
-        "    book.look()\n    book.past.expected",
+        "    book.checkpoint()\n    book.past.expected",
         "    book.past.expected",
         ("tests/report/test_one_truth.py",),
     ),

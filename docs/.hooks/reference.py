@@ -38,7 +38,7 @@ JOURNAL_WORDS = {
     "itself, and everything needed to score it again. It is told in the order of the numbers.",
     "fail": "An item that the model failed on; it is not scored and not asked again.",
     "lost": "An attempt that brought nothing, and in which column of the money it stands.",
-    "drop": "A model is set aside, or put aside until it is back (`away`); `restore` takes it up.",
+    "drop": "A model is set aside, for good or until it is back (`away`); `restore` takes it up.",
     "end": "The run ends after so many answers told; `reason` is empty where the ranking itself "
     "says why.",
     "note": "For readers only; the Ranker never sees it.",

@@ -129,31 +129,31 @@ def _compare_documents(
         named = f"it names its documents by text ({bank.doc_ids[0]!r})"
         return [f"{named}, the harness numbers them"], []
     refusals, warnings = [], []
-    beside, n = bank.compare(doc_ids, doc_hashes), bank.n_items
-    if beside.missing:
+    compared, n = bank.compare(doc_ids, doc_hashes), bank.n_items
+    if compared.missing:
         refusals.append(
-            f"the task has {len(doc_ids)} documents and lacks {len(beside.missing)} of the bank's "
-            f"{n} (doc_id {some(beside.missing, 3)})"
+            f"the task has {len(doc_ids)} documents and lacks {len(compared.missing)} of the "
+            f"bank's {n} (doc_id {some(compared.missing, 3)})"
         )
-    if beside.changed:
+    if compared.changed:
         refusals.append(
-            f"{len(beside.changed)} of {n} documents differ from those calibrated "
-            f"(doc_hash of doc_id {some(beside.changed, 3)})"
+            f"{len(compared.changed)} of {n} documents differ from those calibrated "
+            f"(doc_hash of doc_id {some(compared.changed, 3)})"
         )
     if not refusals and bank.task not in (None, task):
-        if len(beside.same) == n:
+        if len(compared.same) == n:
             warnings.append(f"the bank is of task {bank.task}; its documents are the same")
         else:
             refusals.append(
                 f"it is of task {bank.task} and has no document hashes to verify that the "
                 "documents are the same"
             )
-    elif not refusals and not beside.same:
+    elif not refusals and not compared.same:
         warnings.append(
             "the bank has no document hashes, so it is not verified that its documents are the "
             "task's"
         )
-    if len(doc_ids) > n and not beside.missing:
+    if len(doc_ids) > n and not compared.missing:
         warnings.append(
             f"the bank knows {n} of the task's {len(doc_ids)} documents; the estimate "
             "is of the mean over those"

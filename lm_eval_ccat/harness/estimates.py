@@ -45,7 +45,7 @@ class TaskRun:
     seconds : float
     warnings : tuple of str
         Differences between the bank and the task.
-    beside : tuple of TaskRun
+    further : tuple of TaskRun
         The same answers for each further outcome.
     covariances : dict of str to (dict of str to float)
         Covariances of its error, on [0, 1], with those of other tasks, by group of the ranking (""
@@ -60,7 +60,7 @@ class TaskRun:
     money: Mapping[str, float] | None
     seconds: float
     warnings: tuple[str, ...] = ()
-    beside: tuple[TaskRun, ...] = ()
+    further: tuple[TaskRun, ...] = ()
     covariances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -107,7 +107,7 @@ def describe(run: TaskRun) -> dict[str, object]:
         by_draws = ranking.content_of(ranking.row(name))
     return {
         **_estimated(run),
-        **({"outcomes": [_estimated(one) for one in (run, *run.beside)]} if run.beside else {}),
+        **({"outcomes": [_estimated(one) for one in (run, *run.further)]} if run.further else {}),
         "confidence": ranking.confidence,
         "items": n,
         "items_total": len(run.session.doc_ids),
@@ -196,7 +196,7 @@ def left_out(run: TaskRun) -> list[str]:
     """Return the keys of the task's other metrics, which have no estimate."""
     reported = {pair: None for answer in run.administered.values() for pair in answer.values}
     keys = [f"{metric},{flt}" for metric, flt in reported]
-    return [key for key in keys if key not in {one.key for one in (run, *run.beside)}]
+    return [key for key in keys if key not in {one.key for one in (run, *run.further)}]
 
 
 def correct_task(everything: Any, name: str, run: TaskRun) -> None:
@@ -209,7 +209,7 @@ def correct_task(everything: Any, name: str, run: TaskRun) -> None:
         # Only this value tells loggers of plain numbers that the others are estimates.
         values[f"adaptive_items,{run.outcome.filter}"] = n
     directions = dict(everything.higher_is_better[name])
-    for one in (run, *run.beside):
+    for one in (run, *run.further):
         if not run.complete or one.key not in values:
             label = one.outcome.metric.label
             values[one.key], values[f"{label}_stderr,{one.outcome.filter}"] = one.estimate

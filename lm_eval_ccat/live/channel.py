@@ -80,13 +80,13 @@ class Channel:
     again : list of (float, Sending)
         Waiting attempts, with the time from which they may go out.
     left : list of Ask
-        Asks that were open when the model was put aside; probes use them.
+        Asks that were open when the model was set aside; probes use them.
     in_a_row : int
         Documents given up without a success between them.
     refused : float or None
         Time since which the server has refused every request for its rate.
     hangs : bool
-        Whether it was put aside because it accepts requests and answers none.
+        Whether it was set aside because it accepts requests and answers none.
     opened, to_open : bool
         Whether the model is loaded or connected, and whether it should be.
     waited : int
@@ -373,7 +373,7 @@ class Channel:
         name = self.name
         if back:
             reason = f"away: {reason}"
-            logger.warning("%s is put aside (%s); the other models continue", name, reason)
+            logger.warning("%s is set aside for now (%s); the other models continue", name, reason)
             self.left = [ask for ask in self.book.unanswered if ask.model == name]
         elif name in self.book.tally.set_aside and name not in self.line.away:
             return

@@ -60,7 +60,7 @@ class Compared:
         Whether it counts for the verdict; of an adaptive run, only what steered the run counts.
     question : {"population", "benchmark"}
         Whether `overall` is about documents like these or about full runs on these.
-    beside : Difference or None
+    other_question : Difference or None
         The difference for the other question, if known.
     higher_is_better : bool
     """
@@ -73,7 +73,7 @@ class Compared:
     groups: dict[str, Difference]
     decisive: bool = True
     question: str = BENCHMARK
-    beside: Difference | None = None
+    other_question: Difference | None = None
     higher_is_better: bool = True
 
     @property
@@ -287,9 +287,9 @@ def compare(
         if isinstance(one, ScoreTable) and isinstance(other, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
             compared = _paired(one, other, names, fields, by, cluster, judged, warnings)
-            if question == BENCHMARK and (beside := compared.beside):
+            if question == BENCHMARK and (wanted := compared.other_question):
                 compared = replace(
-                    compared, question=BENCHMARK, overall=beside, beside=compared.overall
+                    compared, question=BENCHMARK, overall=wanted, other_question=compared.overall
                 )
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
@@ -357,7 +357,7 @@ def _paired(
         overall=compare_scores(x, y, clusters=labels, **how),
         groups=groups,
         question=POPULATION,
-        beside=compare_scores(x, y, exact=True, **how),
+        other_question=compare_scores(x, y, exact=True, **how),
         higher_is_better=scale.higher_is_better,
     )
 
@@ -510,7 +510,7 @@ def _live(
         verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
         near, wider = (run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION))
         looks = verdicts.looks.anew.after(wider, 1.0 - verdicts.confidence)  # nobody has looked
-        overall, beside = (
+        overall, other = (
             Difference.of(
                 one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
             )
@@ -520,7 +520,7 @@ def _live(
         )  # fmt: skip
         compared = Compared(
             outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
-            beside=beside, higher_is_better=scale.higher_is_better,
+            other_question=other, higher_is_better=scale.higher_is_better,
         )  # fmt: skip
         money = sum_of(tally.paid.values())
         return Comparison(names[0], names[1], margin, spec.confidence, [compared], [], money)

@@ -184,8 +184,8 @@ def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]
     for task, (run, draws) in _measured_runs(plan, book, model, book.ranker.result()).items():
         # If every document was run, the harness has every score.
         more = {} if run.complete else _further([(run, draws)])
-        others = (replace(run, outcome=o, ranking=r, beside=()) for o, r in more.values())
-        runs[task] = replace(run, beside=(*run.beside, *others))
+        others = (replace(run, outcome=o, ranking=r, further=()) for o, r in more.values())
+        runs[task] = replace(run, further=(*run.further, *others))
     return runs
 
 
@@ -237,7 +237,7 @@ def _measured_runs(
         }
         lead = next(name for name, of in outcomes.items() if of is leading(outcomes))
         run = of_outcomes.pop(lead)
-        run = replace(run, beside=tuple(of_outcomes.values()), covariances=shared)
+        run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
         drawn = ((*book.journal.item(i), p) for i, p in ranking.draws.get(model.name, ()))
         runs[task] = run, {doc: p for of, doc, p in drawn if of == task}
     return runs
@@ -293,7 +293,7 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, 
 
 def _unasked(run: TaskRun) -> dict[str, Outcome]:
     """Return the outcomes of the answers, by key, that are not among those of the run."""
-    had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
+    had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.further))}
     reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
     outcomes = {}
     for metric, filter in reported:

@@ -88,7 +88,7 @@ class Line:
 
     @property
     def away(self) -> Set[str]:
-        """Models that were put aside and may come back."""
+        """Models that were set aside and may come back."""
         return self.book.tally.away
 
     # -- what a sender calls ---------------------------------------------------------------
@@ -133,7 +133,7 @@ class Line:
         self._advance()
 
     def set_aside(self, model: str, reason: str, back: bool = False) -> None:
-        """Put a model aside that is away (and may come `back`), or set it aside for good.
+        """Set a model aside: for now if it may come `back`, else for good.
 
         Its asks leave the line, the answers behind them take effect, and the other models go on
         with the pairs that do not need it.

@@ -187,8 +187,8 @@ class Model(ABC):
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Ask the model items of one task; block until it has answered, and pass on its errors."""
 
-    def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
-        """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
+    def start(self, items: Sequence[Item], come: Come, extra: bool = False) -> None:
+        """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow."""
         self._calls.start(come, self.ask, items)
 
     def close(self) -> None:
@@ -312,16 +312,16 @@ class HarnessModel(Model):
             return {name: s.bound(lm, counts) for name, s in self._loaded.items()}
         return open_tasks(self._spec, lm, count_tokens=counts)[0]
 
-    def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
-        """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow.
+    def start(self, items: Sequence[Item], come: Come, extra: bool = False) -> None:
+        """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow.
 
         Waiting for a server takes no thread; one thread per task scores the answers.
         """
         task, transport = items[0][0], self._transport
-        if beside and transport is not None:
+        if extra and transport is not None:
             transport.widen()
         if transport is None or self.at_hand or not self.sessions[task].sends_texts:
-            return super().start(items, come, beside)
+            return super().start(items, come, extra)
 
         def score(answered: Any) -> None:
             if isinstance(answered, BaseException):

@@ -239,7 +239,7 @@ def result_of(
     ] + doubts(tally, calibrated)
     task, lm_eval = facts["task"]["name"], facts["versions"]["lm_eval"]
     signature = signed(ranking.signature, task, scorer, lm_eval)
-    if tally.put_aside:  # such a run cannot be reproduced
+    if tally.ever_set_aside:  # such a run cannot be reproduced
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
         ranking,

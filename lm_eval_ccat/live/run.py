@@ -213,7 +213,7 @@ class Run:
                 sender.start()
                 while line.over is None and not late:
                     sender.interrupts.heed()
-                    sender.look(clock())
+                    sender.check_servers(clock())
                     sender.take_turns()
                     for channel in sender.channels.values():
                         sender.feed(channel)

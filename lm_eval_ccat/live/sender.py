@@ -201,10 +201,10 @@ class Sender:
 
     # -- sending ---------------------------------------------------------------------------
 
-    def feed(self, channel: Channel, beside: Sending | None = None) -> None:
+    def feed(self, channel: Channel, extra: Sending | None = None) -> None:
         """Open a model if it should be open, and send it all asks that may go out now.
 
-        `beside` goes out first, in addition to the model's slots. A model that cannot be loaded is
+        `extra` goes out first, in addition to the model's slots. A model that cannot be loaded is
         set aside; a signal interrupts the loading.
         """
         if channel.to_open:
@@ -223,12 +223,12 @@ class Sender:
             if channel.model.remote and channel.median is None:
                 # A wrong address, key or name shows at the first item, at the cost of one.
                 channel.gate.not_known_yet()
-        sending = beside or self._next(channel, clock())
+        sending = extra or self._next(channel, clock())
         while sending is not None:
             sending.second = sending.second or channel.free <= 0
             channel.sent(sending, clock())
             items, come = [ask.item for ask in sending.asks], partial(self._bring, channel, sending)
-            channel.model.start(items, come, beside=sending.second)
+            channel.model.start(items, come, extra=sending.second)
             sending = self._next(channel, clock())
 
     def _next(self, channel: Channel, now: float) -> Sending | None:
@@ -266,8 +266,8 @@ class Sender:
         remote = (one for one in self.channels.values() if one.model.remote and one.opened)
         return any(one.gate.state is State.PROBING and one.median is None for one in remote)
 
-    def look(self, now: float) -> None:
-        """Put aside models that are away or silent, and resend the ask that holds up the line."""
+    def check_servers(self, now: float) -> None:
+        """Set aside models that are away or silent, and resend the ask that holds up the line."""
         limit = 60.0 * self.rule.outage_minutes
         for channel in self.channels.values():
             name, gate = channel.name, channel.gate

@@ -225,26 +225,28 @@ class Chart:
 
     def text(
         self, x: float, y: float, words: object, anchor: str | None = None, fill: str = INK,
-        **look: Any,
+        **style: Any,
     ) -> None:  # fmt: skip
         """Write on the base line `y`; `anchor` is "middle", "end", or the start."""
         shown = escape(visible_line(words))
-        self.draw("text", shown, x=x, y=y, text_anchor=anchor, fill=fill, **look)
+        self.draw("text", shown, x=x, y=y, text_anchor=anchor, fill=fill, **style)
 
     def line(
         self, x1: float, y1: float, x2: float, y2: float, stroke: str = LINE, width: float = 1,
-        **look: Any,
+        **style: Any,
     ) -> None:  # fmt: skip
         """Draw a straight line."""
-        self.draw("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=stroke, stroke_width=width, **look)
+        self.draw("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=stroke, stroke_width=width, **style)
 
-    def rect(self, x: float, y: float, width: float, height: float, fill: str, **look: Any) -> None:
+    def rect(
+        self, x: float, y: float, width: float, height: float, fill: str, **style: Any
+    ) -> None:
         """Draw a rectangle."""
-        self.draw("rect", x=x, y=y, width=width, height=height, fill=fill, **look)
+        self.draw("rect", x=x, y=y, width=width, height=height, fill=fill, **style)
 
-    def dot(self, x: float, y: float, r: float = 3.5, fill: str = ACCENT, **look: Any) -> None:
+    def dot(self, x: float, y: float, r: float = 3.5, fill: str = ACCENT, **style: Any) -> None:
         """Draw a filled circle."""
-        self.draw("circle", cx=x, cy=y, r=r, fill=fill, **look)
+        self.draw("circle", cx=x, cy=y, r=r, fill=fill, **style)
 
     @property
     def svg(self) -> str:
@@ -347,11 +349,11 @@ class Panel:
 
     def curve(
         self, xs: Sequence[float], ys: Sequence[float], stroke: str = ACCENT, dots: bool = False,
-        stroke_width: float = 1.8, **look: Any,
+        stroke_width: float = 1.8, **style: Any,
     ) -> None:  # fmt: skip
         """Draw a line through points, cut off at the edges; a NaN breaks it."""
         path = self._box.line(xs, ys)
-        self._inside(path, stroke=stroke, fill="none", stroke_width=stroke_width, **look)
+        self._inside(path, stroke=stroke, fill="none", stroke_width=stroke_width, **style)
         for x, y in zip(xs, ys) if dots else ():
             if math.isfinite(y):
                 self.chart.dot(self.x(x), self.y(y), 2.8, stroke)
@@ -363,8 +365,8 @@ class Panel:
         """Fill the area between two lines, or down to the bottom, cut off at the edges."""
         self._inside(self._box.area(xs, high, low), fill=fill, opacity=opacity)
 
-    def _inside(self, path: str, **look: Any) -> None:
-        box, drawn = self._box, element("path", d=path, **look) if path else ""
+    def _inside(self, path: str, **style: Any) -> None:
+        box, drawn = self._box, element("path", d=path, **style) if path else ""
         self.chart.draw("svg", drawn, x=self._left, y=self._top, width=box.width, height=box.height)
 
 

@@ -118,7 +118,7 @@ def figures(d: Difference) -> str:
 
 def other_answer(comparison: Comparison, one: Compared) -> list[str]:
     """Return the answer to the question that does not decide, if it is known."""
-    d = one.beside
+    d = one.other_question
     if d is None:
         return []
     if one.question == BENCHMARK:

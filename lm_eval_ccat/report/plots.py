@@ -188,14 +188,14 @@ def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
     estimates = panel("estimates", (50, 30, 400, 300), f"Estimate of {metric}")
     places = panel("places", (490, 30, 260, 300), "Place in the order")
     for name, index in reversed(laid["colours"].items()):
-        look: dict[str, Any] = {"stroke": SOFT, "stroke_width": 0.7, "opacity": 0.4}
+        style: dict[str, Any] = {"stroke": SOFT, "stroke_width": 0.7, "opacity": 0.4}
         if index is not None:
-            look = {"stroke": COLOURS[index % len(COLOURS)]}
-            estimates.band(xs, past.high[name], past.low[name], look["stroke"], 0.09)
+            style = {"stroke": COLOURS[index % len(COLOURS)]}
+            estimates.band(xs, past.high[name], past.low[name], style["stroke"], 0.09)
             if last := past.ranks[name][-1]:
-                chart.text(758, places.y(last) + 4, label(name, 26), fill=look["stroke"])
-        estimates.curve(xs, past.estimates[name], **look)
-        places.curve(xs, laid["ranks"][name], **look)
+                chart.text(758, places.y(last) + 4, label(name, 26), fill=style["stroke"])
+        estimates.curve(xs, past.estimates[name], **style)
+        places.curve(xs, laid["ranks"][name], **style)
     for left, name, title in (
         (50, "undecided", "Neighbouring pairs not decided"),
         (490, "half_width", "Half width of the median interval"),

@@ -24,7 +24,7 @@ from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker
 from ..runs.journal import Item, Journal, Record
 
-#: Number of looks at a run; below it, the largest number of estimates over all looks and models.
+#: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
 CHECKPOINTS = 60
 _ESTIMATES = 10_000
 
@@ -359,12 +359,12 @@ class _Watched(Book):
     def _told(self, record: Record, model: str, item: Item) -> None:
         if record["op"] == "tell":
             if self.seen in self._moments:
-                self.look()
+                self.checkpoint()
             self.seen += 1
             self._known.add(model)
         super()._told(record, model, item)
 
-    def look(self) -> None:
+    def checkpoint(self) -> None:
         """Record the ranking as it is now."""
         now, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
         past.items.append(self.seen)
@@ -385,7 +385,7 @@ class _Watched(Book):
 
 
 def history(run: StoredRun) -> History:
-    """Replay a run that has a bank, and look at it at evenly spaced moments."""
+    """Replay a run that has a bank with checkpoints at evenly spaced moments."""
     total, most = len(run.answers), min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
     if not total:
         return History()
@@ -393,8 +393,8 @@ def history(run: StoredRun) -> History:
     book = _Watched(run, set(moments.tolist()))
     book.replay(run.records)
     book.settle()
-    # The last look is at the end of the journal: what came after the last answer counts too.
-    book.look()
+    # The last checkpoint is at the end of the journal: what came after the last answer counts too.
+    book.checkpoint()
     book.past.expected = {model: book.ranker.expected(model) for model in run.tested}
     return book.past
 

@@ -111,8 +111,8 @@ class Tally:
         Those of `set_aside` that may come back by themselves.
     wire : dict of model to int
         Most items that a model could have in flight at once in the last session.
-    put_aside : bool
-        Whether a model was ever put aside, so that no other run asks exactly the same.
+    ever_set_aside : bool
+        Whether a model was ever set aside, so that no other run asks exactly the same.
     changes : list of dict
         Records of changes during the run.
     elapsed : float
@@ -137,7 +137,7 @@ class Tally:
     set_aside: dict[str, str] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     wire: dict[str, int] = field(default_factory=dict)
-    put_aside: bool = False
+    ever_set_aside: bool = False
     changes: list[Record] = field(default_factory=list)
     elapsed: float = 0.0
     _last: float | None = None
@@ -165,7 +165,7 @@ class Tally:
             case "drop":
                 self.set_aside[model] = record["reason"]
                 (self.away.add if record.get("away") else self.away.discard)(model)
-                self.put_aside = True
+                self.ever_set_aside = True
             case "restore":
                 self.set_aside.pop(model, None)
                 self.away.discard(model)
@@ -435,7 +435,7 @@ class Book:
             ask.state, ask.answer = (
                 ANSWERED,
                 late,
-            )  # it came after its model was put aside
+            )  # it came after its model was set aside
         return ask
 
     def write_asks(self, asks: Sequence[tuple[Ask, int]]) -> None:

@@ -133,7 +133,7 @@ def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, s
     assert f"full runs of these 300 documents: cand is {better} than base" in other
     narrow = compare(a, b, "acc", margin, question="benchmark")
     [one] = narrow.outcomes
-    assert narrow.verdict == better and one.beside.low < one.overall.low
+    assert narrow.verdict == better and one.other_question.low < one.overall.low
 
 
 def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_reported(logs, capsys):

@@ -191,12 +191,14 @@ class JudgeSettings:
         elif rubric:
             content["prompt"] = path.parent / rubric
         cache = content.get("cache")
-        beside = path.with_suffix(".ratings.jsonl") if cache is None else path.parent / str(cache)
+        cache_file = (
+            path.with_suffix(".ratings.jsonl") if cache is None else path.parent / str(cache)
+        )
         judged = content.get("judged") or ()
         return cls(
             **{
                 **content,
-                "cache": None if cache is False else beside,
+                "cache": None if cache is False else cache_file,
                 "price": Price.parse(content.get("price"), "price"),
                 "judged": (judged,) if isinstance(judged, str) else tuple(judged),
             }

@@ -121,8 +121,8 @@ class ItemSequence:
         self.n_drawn += probability is not None
 
 
-class Look(NamedTuple):
-    """The models before draws are weighed against the bank; arrays by model.
+class Moments(NamedTuple):
+    """Estimates and covariances before draws are weighed against the bank; arrays by model.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class Look(NamedTuple):
 
 
 class Joint:
-    """The sums that a `Look` is computed from, updated model by model.
+    """The sums that `Moments` are computed from, updated model by model.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class Joint:
         np.fill_diagonal(squares, alone**2 / np.maximum(even, 1e-300))
         return np.asarray(squares)
 
-    def look(self, d: Departures) -> Look:
+    def moments(self, d: Departures) -> Moments:
         """Return the current state of all models under this prior."""
         *of_model, sd = self._of_model.copy()
         t, v, level, _, q, *_ = of_model
@@ -281,7 +281,7 @@ class Joint:
         S = alike * (noise[:, None] * noise) + measured * self.sums[_E]
         T = alike * (bank[:, None] * bank) * self.sums[_CS] + measured * self.sums[_CE]
         T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
-        return Look._make((*of_model, S, T, d.prior(v, t, level), self.carry))
+        return Moments._make((*of_model, S, T, d.prior(v, t, level), self.carry))
 
 
 class Field:
@@ -356,7 +356,7 @@ class Field:
         self._forget()
 
     def _forget(self) -> None:
-        self._look: Look | None = None
+        self._moments: Moments | None = None
         self._result: Belief | None = None
         self._size: Floats | None = None
 
@@ -453,11 +453,11 @@ class Field:
 
         The variance is the mean over estimates, and over differences whose sign is in doubt.
         """
-        look, q, size = self.look(), self.sequence.n_drawn, self.sizes()
-        per_draw = look.S * self._per_draw
-        rest = look.S / max(look.left.mean(), 1.0)
-        gap = look.t[:, None] - look.t
-        w = np.exp(-0.5 * gap**2 / spread(look.M + look.S / len(size))) + _LEAST_WEIGHT
+        moments, q, size = self.moments(), self.sequence.n_drawn, self.sizes()
+        per_draw = moments.S * self._per_draw
+        rest = moments.S / max(moments.left.mean(), 1.0)
+        gap = moments.t[:, None] - moments.t
+        w = np.exp(-0.5 * gap**2 / spread(moments.M + moments.S / len(size))) + _LEAST_WEIGHT
         np.fill_diagonal(w, 0.0)
         total = max(float(w.sum()), _LEAST_WEIGHT)
 
@@ -466,8 +466,8 @@ class Field:
             return float(C.diagonal().mean() + 0.5 * (w * spread(C)).sum() / total)
 
         v = np.array([m.left_by_chosen(chosen) for m in self.members])
-        after = self.model.departures.prior(v, look.t, look.level)
-        return left_open(look.M, q + 1) < left_open(after, q)
+        after = self.model.departures.prior(v, moments.t, moments.level)
+        return left_open(moments.M, q + 1) < left_open(after, q)
 
     def sizes(self) -> Floats:
         """Return the sizes to which the probabilities of a draw are proportional; (n_items,).
@@ -479,7 +479,7 @@ class Field:
             d, v = self.model.departures, np.zeros(self.model.items.n_items)
             for member in self.members:
                 v += member.posterior.kappa * member.posterior.w
-            floor = d.floor * float(np.mean(self.look().level))
+            floor = d.floor * float(np.mean(self.moments().level))
             sd = np.sqrt(d.noise / len(self.members) * v + floor)
             self._size = (1.0 - EVEN) * sd + EVEN * sd.mean()
             # Variance of a draw's estimate beside that of a simple random one.
@@ -488,18 +488,18 @@ class Field:
 
     # -- what is known --------------------------------------------------------------------------
 
-    def look(self) -> Look:
-        """Return the current `Look`, which is cached."""
-        if self._look is None:
+    def moments(self) -> Moments:
+        """Return the current `Moments`, which are cached."""
+        if self._moments is None:
             d = self.model.departures
             for a in self._changed:
                 self._joint.put(a, self.members[a], d)
             self._changed.clear()
-            self._look = self._joint.look(d)
-        return self._look
+            self._moments = self._joint.moments(d)
+        return self._moments
 
     def result(self) -> Belief:
         """Return the current belief, which is cached."""
         if self._result is None:
-            self._result = self.look().result(self.model.departures, self.model.items.n_items)
+            self._result = self.moments().result(self.model.departures, self.model.items.n_items)
         return self._result

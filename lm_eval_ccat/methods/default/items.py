@@ -256,7 +256,7 @@ class Cells:
             return np.asarray(w.T @ self._products[at])
         return np.asarray(w.T @ (per[:, None] * self._products[at]))
 
-    def look(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def derivatives(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return residuals and their derivatives at coefficients `c` and model noise `s`.
 
         Returns
@@ -280,8 +280,8 @@ class Cells:
     def leverage(self, inverse: Floats) -> Floats:
         """Return the sum of leverages of each model times its noise, by packed inverse Hessians.
 
-        The leverages are those at the coefficients of the last look. In a group, the items that a
-        model lacks count as average ones.
+        The leverages are those at the coefficients that `derivatives` was last given. In a group,
+        the items that a model lacks count as average ones.
         """
         of_point = np.empty(len(self._w))
         for at in _slices(*self._w.shape):
@@ -391,7 +391,7 @@ def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
     s, noise = np.ones(n_models), 1.0
     inverse = np.empty((n_items, len(row)))
     for step in range(ITERATIONS):
-        squares, total, hessian, gradient = data.look(c, s)
+        squares, total, hessian, gradient = data.derivatives(c, s)
         if step % 2 == 0:
             freedom = max(n_models - 1.5, 1.0) / n_models
             noise = max((squares / s).sum() / (total / s).sum() / freedom, _LEAST_NOISE)

@@ -146,7 +146,7 @@ class DefaultPolicy(Policy):
         mu = np.array([m.posterior.mu for m in self._members])
         # One item shows no variance; no scores have more than a quarter.
         over = np.cov(mu).reshape(len(mu), -1) if mu.shape[1] > 1 else 0.25 * np.eye(len(mu))
-        covariance = over + block_diag(*(f.look().S for f in self.fields))
+        covariance = over + block_diag(*(f.moments().S for f in self.fields))
         out = spread(covariance)
         out.flat[:: len(mu) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)
@@ -156,9 +156,9 @@ class DefaultPolicy(Policy):
         error, model = belief.variance.diagonal(), self.fields[0].model
         rows = []
         for field, variance in zip(self.fields, np.split(error, len(self.fields))):
-            look = field.look()
-            slope, share = look.levers(model.departures, variance, self._bank.n_items)
-            rows.append([look.ability, look.ability_variance, slope, share])
+            moments = field.moments()
+            slope, share = moments.levers(model.departures, variance, self._bank.n_items)
+            rows.append([moments.ability, moments.ability_variance, slope, share])
         ability, variance, slope, share = np.concatenate(rows, axis=1)
         return Levers(ability, variance, model.items.prior_sd**2, slope, error, share)
 
@@ -168,17 +168,17 @@ class DefaultPolicy(Policy):
     def noise(self, model: int) -> Floats:
         field, a = self._at(model)
         d, variance = field.model.departures, field.members[a].posterior.predictive_variances()
-        return np.asarray(d.noise * variance + d.floor * float(field.look().level[a]))
+        return np.asarray(d.noise * variance + d.floor * float(field.moments().level[a]))
 
     def describe(self, model: int) -> Description:
         field, a = self._at(model)
         member, d = field.members[a], field.model.departures
         z = member.posterior
-        error = d.inflation * d.single[0] * field.look().level[a] * z.covariance[0, 0]
+        error = d.inflation * d.single[0] * field.moments().level[a] * z.covariance[0, 0]
         mean, se, n = member.sample()
         # Probability of departures as large as those of the draws.
-        look = field.look()
-        away = abs(look.rbar[a]) / (look.M[a, a] + look.T[a, a]) ** 0.5
+        moments = field.moments()
+        away = abs(moments.rbar[a]) / (moments.M[a, a] + moments.T[a, a]) ** 0.5
         misfit = float(2.0 * stdtr(d.df, -away)) if n else 1.0
         return Description(
             float(z.z[0]) + field.model.centre,
@@ -189,7 +189,7 @@ class DefaultPolicy(Policy):
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Return where the bank says little about a model."""
-        member, findings, q = field.members[a], [], int(field.look().q[a])
+        member, findings, q = field.members[a], [], int(field.moments().q[a])
         if member.n_told < FEWEST_TO_FIND:
             return []
         if "departures" not in self._bank.constants:
@@ -206,7 +206,7 @@ class DefaultPolicy(Policy):
             )
             findings.append(f"scores {side} than every model of the bank: {rests}")
         if q >= FEWEST_TO_FIND and misfit < UNLIKE:
-            departure = field.look().rbar[a]
+            departure = field.moments().rbar[a]
             findings.append(
                 "is unlike the models of the bank: on items drawn at random it scores "
                 f"{abs(departure):.2g} {'more' if departure > 0 else 'less'} than the bank "

@@ -22,7 +22,7 @@ from ..belief import Belief, Places
 from ..calibration import FEW_MODELS
 from ..policy import Mask, rounded
 from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
-from .field import Field, Look
+from .field import Field, Moments
 from .items import fit_items
 from .member import ScorePosterior
 
@@ -52,7 +52,7 @@ class Stop(NamedTuple):
     ----------
     models : ndarray of int, shape (h,)
     group, n : int
-    look : Look
+    moments : Moments
     truth : ndarray of shape (h,)
         Full-benchmark means.
     beta : ndarray of shape (h,)
@@ -66,7 +66,7 @@ class Stop(NamedTuple):
     models: Places
     group: int
     n: int
-    look: Look
+    moments: Moments
     truth: Floats
     beta: Floats
     residuals: Floats
@@ -166,8 +166,8 @@ def replay(
                 r = _residuals(field, y)
                 one = r.shape[1] == 1  # a single item left shows no covariance
                 covariance = np.zeros((len(y),) * 2) if one else np.cov(r).reshape(len(y), -1)
-                look, centre = field.look(), field.model.departures.centre
-                at = replayed, group, len(field.sequence), look, y.mean(axis=1), r.mean(axis=1)
+                moments, centre = field.moments(), field.model.departures.centre
+                at = replayed, group, len(field.sequence), moments, y.mean(axis=1), r.mean(axis=1)
                 stops.append(Stop(*at, covariance, centre))
 
     go_on(0, first)
@@ -253,7 +253,9 @@ def fit_departures(stops: list[Stop], known: Departures, without: Places, many: 
     for s in stops:
         at = np.flatnonzero(~np.isin(s.models, without))
         model, beta, r = s.models[at], s.beta[at], s.residuals[np.ix_(at, at)]
-        t, v, left, level = (x[at] for x in (s.look.t, s.look.v, s.look.left, s.look.level))
+        t, v, left, level = (
+            x[at] for x in (s.moments.t, s.moments.v, s.moments.left, s.moments.level)
+        )
         noise, (i, j) = r.diagonal(), np.tril_indices(len(at), -1)
         single.append((model, beta**2 - noise / left, v, (t - s.centre) ** 2, level))
         e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * r[i, j]) / left[i]
@@ -356,7 +358,7 @@ def departures_of(
     priors = {g: fit_departures(stops, known, models, many) for g, models in without.items()}
     judged = Judged.by(stops, priors)
     n_models = len(np.unique(judged.model))
-    last = max((s.n for s in stops if s.n <= FIRST and not s.look.q.any()), default=0)
+    last = max((s.n for s in stops if s.n <= FIRST and not s.moments.q.any()), default=0)
     one, two = judged.excess(lambda n: n == last, n_models)
     priors = {g: replace(d, single=one * d.single, pair=two * d.pair) for g, d in priors.items()}
     judged = Judged.by(stops, priors)
@@ -371,10 +373,10 @@ def departures_of(
     return whole, judged, left_out(stops, priors, names)
 
 
-def _result(s: Stop, prior: Departures) -> tuple[Look, Belief]:
+def _result(s: Stop, prior: Departures) -> tuple[Moments, Belief]:
     prior = replace(prior, centre=s.centre)
-    look = s.look._replace(M=prior.prior(s.look.v, s.look.t, s.look.level))
-    return look, look.result(prior, float(look.left[0] + s.n))
+    moments = s.moments._replace(M=prior.prior(s.moments.v, s.moments.t, s.moments.level))
+    return moments, moments.result(prior, float(moments.left[0] + s.n))
 
 
 def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut:
@@ -385,10 +387,10 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
     """
     kept: LeftOut = {}
     for s in (s for s in stops if s.n in KEPT):
-        look, b = _result(s, priors[s.group])
+        moments, b = _result(s, priors[s.group])
         alone = b.variance.diagonal()
-        slope, share = look.levers(priors[s.group], alone, int(look.left[0]) + s.n)
-        of_ability = look.ability, look.ability_variance, slope, share
+        slope, share = moments.levers(priors[s.group], alone, int(moments.left[0]) + s.n)
+        of_ability = moments.ability, moments.ability_variance, slope, share
         rows = (b.location - s.truth, alone, b.df.diagonal(), *of_ability)
         for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
             of_model = kept.setdefault(names[model], {})
