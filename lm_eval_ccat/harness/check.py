@@ -20,7 +20,7 @@ import yaml
 
 from ..errors import CcatError, HarnessError, MetricError, UsageError
 from ..metrics import Scale, find_metric
-from ..metrics.pairs import parts_of
+from ..metrics.pairs import SENTENCE, parts_of
 from ..metrics.registry import metric_name
 from ..plugins import did_you_mean
 from ..shown import short
@@ -249,7 +249,7 @@ def _checked(
             checks += [MetricCheck(name, filter, False, reason=str(error)) for filter in filters]
             continue
         estimand = f"{metric.in_words} over all documents"
-        if metric.label.startswith("sentence_"):
+        if metric.prefix == SENTENCE:
             estimand += f"; corpus {metric.source} appears only when every document was run"
         checks += [
             MetricCheck(name, filter, True, metric.scale, metric.key(filter), estimand)

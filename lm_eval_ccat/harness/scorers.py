@@ -1,8 +1,9 @@
 """Scorers: what computes a metric, such as a judge, an encoder or a version of a library.
 
 A bank calibrated with one scorer is of no use with another. So the scorer is recorded in the
-settings of a session (``scorer``), in the harness's results files (the task's metadata, key `KEY`)
-and in banks made from them; it is part of a result's signature, and compared before a run.
+settings of a session (``scorer``), in the harness's results files (the task's metadata, key
+``ccat_scorer``) and in banks made from them; it is part of a result's signature, and compared
+before a run.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from hashlib import sha256
 from typing import Any
 
 from ..metrics.bertscore import BertScoreSettings
-from ..metrics.pairs import PAIR_METRICS, parts_of, sacrebleu_signature
+from ..metrics.pairs import PAIR_METRICS, SENTENCE, parts_of, sacrebleu_signature
+from ..metrics.scale import ITEM_SCALED
+from ..scores.readers.lm_eval import SCORER
 from . import internals
 from .comet import checkpoint
 from .judge import VARIABLE, active_judge
-
-#: Key of a task's metadata in results files.
-KEY = "ccat_scorer"
 
 
 def scorer_of(metric: str) -> dict[str, object] | None:
@@ -31,7 +31,7 @@ def scorer_of(metric: str) -> dict[str, object] | None:
     >>> scorer_of("exact_match") is None
     True
     """
-    base = metric.removesuffix("_item_scaled")
+    base = metric.removesuffix(ITEM_SCALED)
     if base.startswith("judge"):
         return active_judge().settings.identity() if os.environ.get(VARIABLE) else None
     if base.startswith("bertscore"):
@@ -66,12 +66,12 @@ def add_scorers(results: Any) -> None:
     for name, config in results.get("configs", {}).items():
         keys = results.get("results", {}).get(name, {})
         metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
-        named = scorers(m.removeprefix("sentence_") for m in metrics if "_stderr" not in m)
+        named = scorers(m.removeprefix(SENTENCE) for m in metrics if "_stderr" not in m)
         if named and isinstance(config, dict):
             metadata = config.get("metadata")
             config["metadata"] = {
                 **(metadata if isinstance(metadata, Mapping) else {}),
-                KEY: named,
+                SCORER: named,
             }
 
 

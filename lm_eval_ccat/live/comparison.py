@@ -17,7 +17,7 @@ from ..money import columns_in_words, sum_of
 from ..ranker import StoppingRule
 from ..ranker.difference import Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
-from ..ranker.verdicts import NOT_KNOWN, WORSE
+from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
@@ -129,7 +129,7 @@ class Comparison(Shown):
         for bad in (WORSE, NOT_KNOWN):
             if bad in verdicts:
                 return bad
-        return verdicts[0] if len(set(verdicts)) == 1 else "not worse"
+        return verdicts[0] if len(set(verdicts)) == 1 else NOT_WORSE
 
     @property
     def exit_code(self) -> int:
@@ -409,7 +409,8 @@ def _of_estimates(
         error = one.error_of_difference(names[1], names[0])
         variance = variance if error is None else error**2
         # The ranking looked after every answer: one look must not decide a pair that it left open.
-        undecided = "open" in (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
+        said = (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
+        undecided = WORDS[OPEN] in said
         usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
         reach = max(usual, one.reach(names[1], names[0]))
     up = claims.higher_is_better if table is None else table.scale.higher_is_better

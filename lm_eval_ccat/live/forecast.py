@@ -19,6 +19,7 @@ from ..methods.sample.pairs import (
     items_needed,
 )
 from ..ranker import Ranker
+from ..ranker.ledger import SLACK
 from ..runs.journal import Item, Record
 from .failures import Failure
 from .models import HarnessModel
@@ -82,7 +83,7 @@ def forecast(plan: Plan) -> Record:
         prices = np.sort(np.repeat([c.mean for c in expected], beyond))  # beyond the minimum
         if bound is not None:  # the most answers come from the cheapest models
             before = prices.cumsum() - prices
-            affordable = (before < (bound - least_cost) * (1.0 - 1e-9)) | (prices == 0.0)
+            affordable = (before < (bound - least_cost) * (1.0 - SLACK)) | (prices == 0.0)
             items_most = min(items_most, least * len(models) + int(affordable.sum()))
         # So many answers cost most if the dearest models give them.
         dearest = prices[::-1][: items_most - least * len(models)]

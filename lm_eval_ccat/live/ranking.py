@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
+from ..ranker.ledger import SLACK
 from ..runs.directory import banks_at, is_stored, stored
 from ..runs.journal import Record
 from .forecast import forecast, need_in_words, probe_models
@@ -179,7 +180,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
         return
     first = sum(min(plan.warmup, o.bank.n_items) for o in plan.outcomes.values())
     least = first * sum(plan.prices.values())
-    if plan.budget >= least * (1.0 - 1e-9):
+    if plan.budget >= least * (1.0 - SLACK):
         return
     usd = plan.currency == "usd"
     amount = f"${least:.4g}" if usd else f"{least:g} items"

@@ -23,7 +23,7 @@ import yaml
 from ..errors import UsageError
 from ..harness.internals import holds_weights
 from ..masking import mask, remember_credentials
-from ..methods.belief import POPULATION
+from ..methods.belief import BENCHMARK, POPULATION
 from ..money import Price
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from ..ranker.turns import WARMUP
@@ -220,7 +220,7 @@ class Spec:
         "metric's own scale; with several outcomes, on 0 to 1.", "rank", ranker=True,
     )
     question: str = option(
-        "benchmark", choice("benchmark", "population"),
+        BENCHMARK, choice(BENCHMARK, POPULATION),
         "What the order is about: full runs on these documents (`benchmark`), or the "
         "population of documents that they are a sample of (`population`).", "rank run",
         ranker=True,

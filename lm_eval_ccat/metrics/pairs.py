@@ -36,6 +36,8 @@ from ..shown import short
 #: ``(predictions[0], references[0])``.
 REVERSED = ("wmt-ro-en-t5-prompt",)
 
+#: What the names of means of sentence scores begin with.
+SENTENCE = "sentence_"
 PAIR_METRICS = ("bleu", "chrf", "chrf++", "ter")
 ROUGE_METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 

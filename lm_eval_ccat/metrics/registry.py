@@ -35,6 +35,7 @@ from .pairs import (
     OWN_ROUGE,
     PAIR_METRICS,
     ROUGE_METRICS,
+    SENTENCE,
     in_task,
     order_pair,
     parts_of,
@@ -215,7 +216,7 @@ class Metric:
     def in_words(self) -> str:
         """The mean over documents, in words."""
         what = f"mean {self.name}"
-        if self.label.startswith("sentence_"):
+        if self.prefix == SENTENCE:
             what = f"mean sentence-level {self.name} (not the corpus {self.name})"
         if self.scale.cap is not None:
             what += f", each document's score capped at {self.scale.cap:g},"
@@ -328,7 +329,7 @@ def find_metric(
     # Tasks may report a number under the name of a corpus metric.
     pairs = None
     if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
-        pairs = Metric(name, stated or PAIR_SCALES[base], "sentence_", pairs=True)
+        pairs = Metric(name, stated or PAIR_SCALES[base], SENTENCE, pairs=True)
     elif stated is None and _reports_rouge_pairs(base, task, declared):
         pairs = Metric(name, Scale(), "mean_", pairs=True)
     elif stated is None and reports_word_f1(base, task):

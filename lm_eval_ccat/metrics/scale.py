@@ -208,6 +208,8 @@ def _finite(value: Any, what: str) -> float:
     return number
 
 
+#: What the names of metrics end with whose items were scaled one by one (`scores.item_scaling`).
+ITEM_SCALED = "_item_scaled"
 UNIT = Scale(0, 1)
 PERCENT = Scale(0, 100)
 
@@ -291,7 +293,7 @@ ENTRIES: tuple[Entry, ...] = (
     # What `lm-eval-ccat score` writes, and this package's task_configs report.
     Entry(("comet",), UNIT),
     Entry(("judge_score",), Scale(1, 10)),
-    Entry(("*_item_scaled",), UNIT),  # see scores/item_scaling.py
+    Entry((f"*{ITEM_SCALED}",), UNIT),
     Entry(("sentence_bleu", "sentence_chrf", "sentence_chrf++"), PERCENT),
     Entry(("sentence_ter",), Scale(cap=100.0)),
 )

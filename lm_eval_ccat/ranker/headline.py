@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..content import RankingContent
+from ..methods.belief import POPULATION
 from ..shown import ShownTable, visible_name
+from .verdicts import EQUIVALENT, WORDS
 
 #: Longest order, in characters, that serves as the headline itself.
 LINE = 72
@@ -59,7 +61,7 @@ def question(content: RankingContent) -> str:
     'order of full runs of these 800 items'
     """
     items = f"these {content['items_of_benchmark']:,}"
-    if content.get("question") == "population":
+    if content.get("question") == POPULATION:
         return f"order on items like {items}"
     return f"order of full runs of {items} items"
 
@@ -104,7 +106,7 @@ def _finding(content: RankingContent) -> str:
         return f"{visible_name(may[0])} is the best of {len(order):,} models {level}"
     leaders = set(may)
     pairs = content.get("pairwise", ())
-    if {p.get("decision") for p in pairs if {p["a"], p["b"]} <= leaders} == {"equivalent"}:
+    if {p.get("decision") for p in pairs if {p["a"], p["b"]} <= leaders} == {WORDS[EQUIVALENT]}:
         names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
         return f"{names} are equivalent {level}" + (", the best" * (len(may) < len(order)))
     likely = max(may, key=lambda m: models[m].get("p_best") or 0.0)

@@ -16,8 +16,8 @@ from ..metrics.scale import Floats
 from .arguments import number
 from .contents import Contents
 
-#: Share of the budget by which rounding alone may make a sum of prices exceed it.
-_ROUNDING = 1e-9
+#: Share of a budget by which rounding alone may make a sum of prices exceed it.
+SLACK = 1e-9
 
 
 @dataclass(eq=False)
@@ -164,7 +164,7 @@ class Ledger:
 
     def left(self, budget: float | None = None) -> float:
         """Return the budget left, allowing for rounding: ten items at 0.001 fit into 0.01."""
-        return (self.budget if budget is None else budget) * (1.0 + _ROUNDING) - self.committed
+        return (self.budget if budget is None else budget) * (1.0 + SLACK) - self.committed
 
     def price(self, account: Account) -> float:
         """Return the price of one unit: the stated one, corrected by the costs of answers."""
@@ -182,7 +182,7 @@ class Ledger:
         """Return the most items that `k` models can each get once the others are warmed up."""
         prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept]).cumsum()
         first = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
-        left = self.budget * (1.0 + _ROUNDING) - float(prices[k:].sum()) * first
+        left = self.budget * (1.0 + SLACK) - float(prices[k:].sum()) * first
         price = float(prices[:k].sum())
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..methods.policy import Mask
 from .arguments import number, whole
+from .ledger import SLACK
 from .standing import Standing
 from .verdicts import EQUIVALENT, OPEN
 
@@ -199,7 +200,7 @@ def _spans(standing: Standing) -> NDArray[np.int64]:
 
 def budget_used_up(amount: float, left: float) -> str:
     """Say in words that the budget ended a ranking."""
-    left = 0.0 if left < 1e-9 * amount else left  # a rounding error of the sum
+    left = 0.0 if left < SLACK * amount else left  # a rounding error of the sum
     # Write hundredths of a cent without an exponent.
     plain = f"{left:.7f}" if 1e-6 <= left < 1e-4 else f"{left:.4g}"
     return f"the budget is used up ({plain} of {amount:.6g} left)"

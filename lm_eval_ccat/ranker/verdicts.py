@@ -200,7 +200,7 @@ class Verdicts:
         equal = b.variance[0, 1] < 1e-16 and abs(b.pairs[0][1, 0]) <= ROUNDING
         within = 0.0 < margin and -margin <= low <= high <= margin
         if equal or within or self.state[1, 0] == EQUIVALENT:
-            return "equivalent"
+            return WORDS[EQUIVALENT]
         if self.sign[1, 0] > 0:
             return BETTER
         if self.sign[1, 0] < 0 if margin == 0.0 else high < -margin:

@@ -12,6 +12,7 @@ from .. import __version__
 from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
+from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
 from ..shown import in_markdown, plural
 from .chart import axis
 from .page import asset, environment, own_files
@@ -72,7 +73,7 @@ def comparison_page(comparison: Comparison) -> str:
         )
     headline = sentence(comparison, comparison.verdict)
     deciding = [one for one in comparison.outcomes if one.decisive]
-    if len(deciding) > 1 and comparison.verdict in ("worse", "not known"):
+    if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
         n = sum(one.overall.verdict == comparison.verdict for one in deciding)
         headline += f" by {n} of {len(deciding)} metrics"
     if headline.startswith("it is"):
@@ -134,12 +135,12 @@ def sentence(comparison: Comparison, verdict: str) -> str:
     a, b = comparison.baseline, comparison.candidate
     margin = f" by more than {comparison.margin:g}" if comparison.margin else ""
     return {
-        "better": f"{b} is better than {a}",
-        "equivalent": f"{b} is equivalent to {a}"
+        BETTER: f"{b} is better than {a}",
+        WORDS[EQUIVALENT]: f"{b} is equivalent to {a}"
         + (f" within {comparison.margin:g}" if comparison.margin else ""),
-        "not worse": f"{b} is not worse than {a}{margin}",
-        "worse": f"{b} is worse than {a}{margin}",
-        "not known": f"it is not known whether {b} is worse than {a}{margin}",
+        NOT_WORSE: f"{b} is not worse than {a}{margin}",
+        WORSE: f"{b} is worse than {a}{margin}",
+        NOT_KNOWN: f"it is not known whether {b} is worse than {a}{margin}",
     }[verdict]
 
 

@@ -20,10 +20,9 @@ import numpy as np
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
-from ..metrics.scale import Floats
+from ..metrics.scale import ITEM_SCALED, Floats
 from .table import ScoreTable
 
-SUFFIX = "_item_scaled"
 CONSTANT = "item_scaling"
 
 
@@ -65,7 +64,7 @@ class ItemScaling:
         ScoreTableError
             If it is a table of scaled scores already.
         """
-        if calibration.metric.endswith(SUFFIX):
+        if calibration.metric.endswith(ITEM_SCALED):
             raise ScoreTableError(f"the scores of {calibration.metric} are scaled already")
         scores = calibration.scores
         return cls(
@@ -113,7 +112,7 @@ class ItemScaling:
             table,
             raw=scaled,
             scale=Scale(),
-            metric=self.metric + SUFFIX,
+            metric=self.metric + ITEM_SCALED,
             warnings=(*table.warnings, *warnings),
         )
 

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from ..content import RESULT, Facts, ModelContent, PairContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
+from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable
@@ -241,7 +242,7 @@ def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
 
 def _plain_name(metric: str) -> str | None:
     """Return the harness's name of a metric whose sentence scores were estimated."""
-    return metric.removeprefix("sentence_") or None
+    return metric.removeprefix(SENTENCE) or None
 
 
 @dataclass(frozen=True, repr=False)

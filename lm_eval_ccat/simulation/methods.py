@@ -31,6 +31,7 @@ from ..methods.method import names as registered_names
 from ..methods.policy import rounded
 from ..metrics.scale import Floats
 from ..plugins import did_you_mean
+from ..ranker.ledger import SLACK
 from .judging import Claim
 
 
@@ -145,8 +146,6 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
 
 # -- baselines that choose items blindly ---------------------------------------------------------
 
-# A budget is a sum of the same prices in another order; rounding must not cost an item.
-_SLACK = 1e-9
 #: Positions of models, and the item to ask all of them.
 Draws = Iterable[tuple[list[int], int]]
 
@@ -186,7 +185,7 @@ def spend(
     spent = 0.0
     for models, item in draws:
         price = float(prices[models].sum()) * units[item]
-        if spent + price > budget * (1 + _SLACK):
+        if spent + price > budget * (1 + SLACK):
             break
         administered[models, item] = True
         spent += price

@@ -17,6 +17,7 @@ from ..bank.outcome import Outcome
 from ..methods import calibrate
 from ..metrics.scale import Floats
 from ..ranker import Ranker
+from ..ranker.ledger import SLACK
 from ..ranker.turns import first_items
 from .folds import Benchmark
 from .judging import Claim, Replay, Truth, replay_of
@@ -274,7 +275,7 @@ class Stage:
             for model in self.fold.holdout:
                 for pair in ranker.ask(1, model=model):
                     price = prices[model] * self.protocol.units[self.column[pair[1]]]
-                    if spent + price > budget * (1 + 1e-9):
+                    if spent + price > budget * (1 + SLACK):
                         ranker.release(*pair)
                         return
                     self._tell(ranker, [pair])

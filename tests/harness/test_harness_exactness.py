@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat.harness.scorers import KEY
+from lm_eval_ccat.scores.readers.lm_eval import SCORER
 
 CASES = [
     ("texts", "bleu", {}),
@@ -28,7 +28,7 @@ def assert_same_evaluation(ours, stock, tasks):
     assert ours["samples"] == stock["samples"]
     for results in (ours, stock):  # beside what the harness writes: what computed the metrics
         for config in results["configs"].values():
-            (config["metadata"] or {}).pop(KEY, None)
+            (config["metadata"] or {}).pop(SCORER, None)
     for part in ("n-samples", "configs", "versions", "n-shot", "group_subtasks"):
         assert ours[part] == stock[part], part
 

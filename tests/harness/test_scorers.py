@@ -14,7 +14,8 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.settings import check_bank, compare_scorers
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
-from lm_eval_ccat.harness.scorers import KEY, record_scorers, scorer_of
+from lm_eval_ccat.harness.scorers import record_scorers, scorer_of
+from lm_eval_ccat.scores.readers.lm_eval import SCORER
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_logs_carry_the_scorer_into_the_bank_and_a_run_with_another_is_refused(
     record_scorers()
     record_scorers()  # once is enough
     results = bench.stock(["texts"], bootstrap_iters=0)
-    found = results["configs"]["texts"]["metadata"][KEY]
+    found = results["configs"]["texts"]["metadata"][SCORER]
     assert set(found) == {"bleu", "chrf", "ter"}
     bench.write_logs(tmp_path / "logs", ["texts"], {})
     table = ScoreTable.read(tmp_path / "logs", metric="bleu", task="texts")

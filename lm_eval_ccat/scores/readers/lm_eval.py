@@ -27,7 +27,7 @@ from typing import Any
 
 from ...errors import MetricError, ScoreTableError
 from ...metrics import Scale, find_metric
-from ...metrics.pairs import parts_of, script_warning
+from ...metrics.pairs import SENTENCE, parts_of, script_warning
 from ...shown import plural, short, some
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Wanted, files_at, json_value, one_of
@@ -37,6 +37,8 @@ from .samples import Asked, read_files, sound_rows
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
 _RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
+#: Key of a task's metadata in results files: the scorers of its metrics.
+SCORER = "ccat_scorer"
 # The arguments by which the harness names a model.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # The name that it makes up without them; one that has no digit is rare, and looks like a word.
@@ -100,7 +102,7 @@ class LoggedRun:
             "system_instruction": results.get("system_instruction"),
             "generation_kwargs": self.generation,
             "fewshot_seed": (results.get("config") or {}).get("fewshot_seed"),
-            "scorer": (config.get("metadata") or {}).get("ccat_scorer"),
+            "scorer": (config.get("metadata") or {}).get(SCORER),
             "dataset_path": config.get("dataset_path"),
             "dataset_name": config.get("dataset_name"),
             "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
@@ -548,7 +550,7 @@ def _choose_metric(
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
     name = metric or one_of(path, "metric", None, reported)
     if parts_of(name)[0] not in reported:
-        name = name.removeprefix("sentence_")
+        name = name.removeprefix(SENTENCE)
     base, _ = parts_of(name)
     if reported and base not in reported:
         one_of(path, "metric", metric, reported)
