@@ -198,7 +198,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     whole = Claims(
         source=str(file),
         task=task,
-        metric=_plain_name(metric) or parts.get("metric"),
+        metric=parts.get("metric") or _plain_name(metric),
         filter=filter or parts.get("filter"),
         confidence=float(content["confidence"]),
         items_of_benchmark=int(content["items_of_benchmark"]),

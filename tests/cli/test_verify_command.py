@@ -71,6 +71,12 @@ def test_order_intervals_and_pairs_are_compared(verified, content, table, tmp_pa
     assert len(found["pairs"]) == 6 and found["items"]["full"] == 800
 
 
+def test_an_estimate_with_a_name_of_its_own_is_of_the_banks_metric(verified, content, monkeypatch):
+    """As of a metric that the task aggregates itself."""
+    monkeypatch.setitem(content, "key", "mean_mqm,none")
+    assert verified()[0] == 0
+
+
 def test_what_does_not_fit_is_named(verified, content, table):
     best, worst = content["order"][0], content["order"][-1]
     swap = {best: worst, worst: best}
