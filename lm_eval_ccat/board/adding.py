@@ -23,6 +23,7 @@ from ..upkeep.build import build
 from ..upkeep.tables import scores_for
 from .folder import (
     FORMAT,
+    RULES,
     VERSION,
     Board,
     Rules,
@@ -265,8 +266,8 @@ def init(
     ('Mine', ['t'], {'t': 1.0})
     """
     path, source = Path(folder), Path(source)
-    exists = (path / "board.json").is_file()
-    settled = ruled(read_rules(path / "board.json") if exists else Rules(), rules)
+    exists = (path / RULES).is_file()
+    settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
     known = is_suite(source) or source.suffix == ".json" or any(source.glob("*.bank.json"))
     suite = SuiteBank.load(source) if known else _calibrated(source, task, metric)
     one_bank_each(suite, source)
@@ -281,7 +282,7 @@ def init(
             target.mkdir(exist_ok=True)
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / "suite")
-            replace_text(target / "board.json", json.dumps(content, indent=1) + "\n")
+            replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", ".runs/\n.lock\n")
             if not known:
                 add(target, source)

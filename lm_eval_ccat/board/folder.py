@@ -28,7 +28,7 @@ from ..metrics.scale import Scale
 from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
-FORMAT, VERSION = "lm-eval-ccat/board", 1
+FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
 _LOCK_SECONDS = 60
 
 
@@ -76,7 +76,7 @@ class Board:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.rules = read_rules(self.path / "board.json")
+        self.rules = read_rules(self.path / RULES)
         self.ledger = BoardLedger(self.path / "ledger.jsonl")
 
     @cached_property
@@ -239,7 +239,7 @@ def read_rules(path: Path) -> Rules:
         return ruled(Rules(), values)
     except FileNotFoundError:
         raise RunError(
-            f"{path.parent} is not a board (it has no board.json); begin one with `lm-eval-ccat "
+            f"{path.parent} is not a board (it has no {RULES}); begin one with `lm-eval-ccat "
             f"board init {path.parent} --from LOGS`"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import textwrap
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank
@@ -26,6 +25,7 @@ from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
 from ..upkeep.forms import form_of, load_forms, score_form, write_form
+from ..upkeep.tables import existing
 from .parsing import (
     INCLUDE_PATH,
     JSON,
@@ -242,8 +242,7 @@ def form(args: argparse.Namespace) -> int:
 
 def _score_form(args: argparse.Namespace) -> int:
     """Estimate full scores from a form's logs, and print them."""
-    if not Path(args.score).exists():
-        raise UsageError(f"{args.score}: no such file or directory of scores")
+    existing(args.score)
     content: list[Facts] = []
     lines: list[str] = []
     why = None

@@ -392,8 +392,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
     """Read scores of a bank's metric, task and filter, on its scale."""
-    if not Path(path).exists():
-        raise UsageError(f"{path}: no such file or directory of scores")
+    tables.existing(path)
     with progress("reading logs") as show:
         return tables.scores_for(bank, path, partial=partial, on_progress=show)
 

@@ -17,6 +17,7 @@ from ..live.result import state
 from ..live.spec import Spec, content_of
 from ..live.surfaces import add_flags, given_by_flags, starter
 from ..report import LivePage, write_report
+from ..report.page import PAGE
 from ..report.terminal import forecast_lines
 from ..runs.directory import stored
 from ..scores.readers.journal import JOURNAL
@@ -122,7 +123,7 @@ def rank(args: argparse.Namespace) -> int:
         return 0 if all(answer["ok"] for answer in content.get("probe", {}).values()) else 1
     with stored(args.run_dir or f"{path.with_suffix('')}.run", args.resume, display.warn) as folder:
         if args.watch:
-            display.note(f"Live page: {folder / 'report.html'}")
+            display.note(f"Live page: {folder / PAGE}")
         with LivePage(folder, args.watch) if args.watch else nullcontext():
             result = ranking.rank(
                 config,

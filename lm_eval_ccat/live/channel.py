@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ..errors import RunError
 from ..money import ASSUMED, BILLED
-from ..runs.book import LEFT, OPEN, Ask
+from ..runs.book import BEYOND, LEFT, OPEN, Ask
 from ..runs.journal import Item, Record
 from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
@@ -200,7 +200,7 @@ class Channel:
             number = {} if self.line.arrival else {"n": ask.number}
             about: Record = {**number, "model": self.name, "item": ask.item}
             if ask.number < 0:
-                about = {"event": "beyond the bank", "model": self.name, "item": ask.item}
+                about = {"event": BEYOND, "model": self.name, "item": ask.item}
                 records.append({"op": "note", **about, "cost": cost, **details})
             elif self.book.has(ask.pair) or ask.pair in new:
                 column = ASSUMED if tokens is not None and tokens.source != "usage" else BILLED

@@ -212,8 +212,12 @@ class Line:
         self.book.write_asks(new)
 
 
+#: Why a run ends that has no model left.
+ALL_ASIDE = "every model was set aside"
+
+
 def _alone(active: Sequence[str]) -> str:
     """Explain why a run ends that has too few models left."""
     if not active:
-        return "every model was set aside"
+        return ALL_ASIDE
     return f"only {active[0]} is left, with no model to compare it to"

@@ -26,6 +26,7 @@ from ..runs.book import CUT, Book, Tally
 from ..runs.directory import rebuild
 from ..runs.journal import Record
 from ..shown import Shown, ShownTable
+from .line import ALL_ASIDE
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -129,7 +130,7 @@ class Result(Shown):
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
-            ranking["stopped_because"] = "every model was set aside"
+            ranking["stopped_because"] = ALL_ASIDE
         for name, block in ranking["models"].items():
             block |= _effort(self.tally, name)
         if "outcomes" in ranking:

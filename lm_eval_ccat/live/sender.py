@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import CcatError, RunError
 from ..money import UNKNOWN
-from ..runs.book import Book
+from ..runs.book import INTERRUPTED, WINDOWS, Book
 from ..runs.journal import Item, Record
 from .channel import Channel, Sending, clock
 from .failures import Failure, State
@@ -97,7 +97,7 @@ class Sender:
             self._seat = next((channel for channel in self._turns if channel.opened), None)
             self.line.windows = self._windows()
             wire = {model.name: model.slots * model.batch for model in self.models}
-            self.book.note("windows", windows=dict(self.line.windows), wire=wire)
+            self.book.note(WINDOWS, windows=dict(self.line.windows), wire=wire)
             self._began = clock()
         self.interrupts.wait = True
         self.line.start()
@@ -125,7 +125,7 @@ class Sender:
         """Wait a moment for requests in flight, keep their answers, and ask nothing more."""
         self._collect_for(FAREWELL)
         self._abandon("interrupted")
-        self.book.note("interrupted")
+        self.book.note(INTERRUPTED)
 
     def beyond(self, model: str, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer, without telling the Ranker.

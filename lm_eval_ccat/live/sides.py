@@ -15,7 +15,7 @@ from ..content import RESULT
 from ..errors import ScoreTableError, UsageError
 from ..runs.journal import Record
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import find_runs
+from ..scores.readers.lm_eval import find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged
 from ..scores.table import reader_of
@@ -57,7 +57,7 @@ class Side:
         elif (path / RESULT).is_file():
             files = [path]
         elif path.is_dir():
-            files = sorted(path.rglob("results_*.json"), key=lambda file: file.name)
+            files = results_files(path)
             if not all(map(_is_estimate, files)):
                 files = []
             elif files:
@@ -81,7 +81,7 @@ class Side:
         try:
             return reader_of(path).outcomes(path)
         except ScoreTableError as error:
-            if not path.is_dir() or any(path.rglob("results_*.json")):
+            if not path.is_dir() or results_files(path):
                 raise
             why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
             raise ScoreTableError(

@@ -20,6 +20,8 @@ from typing import Any, ClassVar
 
 import yaml
 
+from ..bank import file as bank_file
+from ..bank import suite
 from ..errors import UsageError
 from ..harness.internals import holds_weights
 from ..masking import mask, remember_credentials
@@ -491,7 +493,7 @@ def content_of(file: Path) -> Values:
         )
     if not isinstance(content, dict):
         raise UsageError(f"{file} must hold keys such as task:, bank: and models: at the top level")
-    if content.get("format") in ("lm-eval-ccat/bank", "lm-eval-ccat/suite"):
+    if content.get("format") in (bank_file.FORMAT, suite.FORMAT):
         raise UsageError(
             f"{file} is an item bank, not a configuration: write `bank: {file}` in a YAML file "
             f"with task: and models:, or use rank --task TASK --bank {file} --model TYPE "

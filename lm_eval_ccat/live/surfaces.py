@@ -17,6 +17,7 @@ import yaml
 
 from ..errors import UsageError
 from ..money import Price
+from ..runs.journal import MODEL
 from .fields import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
 from .spec import OLD, ModelSpec, Spec
 
@@ -28,13 +29,12 @@ def may_change(*more: str) -> re.Pattern[str]:
     """Match the paths of a run's identity that may change on resuming; `more`: further patterns."""
     names = [name for name, one in options_of(Spec).items() if one.live]
     of_model = [name for name, one in options_of(ModelSpec).items() if one.live]
-    model = r"config\.models\[.*\]"
     return re.compile(
         rf"versions\..*|config\.({'|'.join(names)})([.\[].*)?|"
         r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests|include_path)"
         r"(\[.*)?|config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
-        rf"{model}\.({'|'.join(of_model)})(\..*)?|"
-        rf"{model}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
+        rf"{MODEL}\.({'|'.join(of_model)})(\..*)?|"
+        rf"{MODEL}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
         + "".join(f"|{pattern}" for pattern in more)
     )
 

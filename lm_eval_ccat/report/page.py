@@ -93,6 +93,8 @@ def sections_of(
 
 #: Models up to which the pairwise matrix is a table of text; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
+#: File of the page in a run directory.
+PAGE = "report.html"
 #: Seconds between two updates of a page, and the share of the time that writing may take.
 SECONDS = 10.0
 _SHARE = 0.1
@@ -133,7 +135,7 @@ def write_report(
     PosixPath('runs/my_task/report.html')
     """
     run = run_dir if isinstance(run_dir, StoredRun) else read_run(run_dir)
-    target = Path(output) if output is not None else run.path / "report.html"
+    target = Path(output) if output is not None else run.path / PAGE
     text = mask_text(render(run, most_documents, refresh))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,8 @@ from .journal import COMPARED, NO_LIMIT, Differences, Item, Journal, Record
 Pair = tuple[str, Item]
 #: Note that pairs of a model may be decided although its server changed during the run.
 ACCEPTED = "a change of what servers serve is accepted"
+#: Notes of an answer outside the ranking, of Ctrl-C, and of how many requests are in flight.
+BEYOND, INTERRUPTED, WINDOWS = "beyond the bank", "interrupted", "windows"
 #: States of an ask.
 OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
 
@@ -240,9 +242,9 @@ class Tally:
                 self.refused_usage[model] = one["refused_usage"]
 
     def _note(self, record: Record, model: str) -> None:
-        if record["event"] == "windows":
+        if record["event"] == WINDOWS:
             self.wire = record["wire"]
-        elif record["event"] == "beyond the bank":
+        elif record["event"] == BEYOND:
             self._pay(model, record, BILLED)
         elif record["event"] in (LOST, CUT_OFF) or record["event"].startswith("late "):
             # Earlier versions stated costs in the budget's currency.
@@ -542,7 +544,7 @@ class Book:
                 self.ended = None
                 self._lower_budget()
             case "note":
-                self.closed = record["event"] == "interrupted"
+                self.closed = record["event"] == INTERRUPTED
                 if record["event"] == ACCEPTED:
                     self.accepts_change = True
                     self._bar()

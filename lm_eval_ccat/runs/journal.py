@@ -368,7 +368,8 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
 
 #: Parts of a header that identify the run; the rest is for readers.
 COMPARED = ("config", "bank_sha256", "task", "versions")
-_MODEL = r"config\.models\[.*\]"
+#: Path of a model in a header.
+MODEL = r"config\.models\[.*\]"
 #: Arguments of the Ranker that may change, besides models and their prices.
 _LIMITS = ("budget", "max_items", "stop")
 #: JSON value of a limit that was lifted.
@@ -437,7 +438,7 @@ def differences(
     refused: list[str] = []
     changes: list[str] = []
     for path, was, is_now in changed:
-        joins = was is None and re.fullmatch(_MODEL, path)
+        joins = was is None and re.fullmatch(MODEL, path)
         line = f"{path}: joins" if joins else f"{path}: {_text(was)} -> {_text(is_now)}"
         (changes if joins or may_change.fullmatch(path) else refused).append(line)
     arguments = _for_the_ranker(old.get("ranker"), plain.get("ranker"))

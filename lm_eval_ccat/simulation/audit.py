@@ -19,6 +19,7 @@ from ..metrics import known_scale
 from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
+from ..scores.readers.lm_eval import results_files
 from ..shown import Shown, ShownTable
 from .folds import mean_of_seen
 from .judging import (
@@ -118,7 +119,7 @@ def all_claims(path: str | Path) -> list[Claims]:
     """
     file = Path(path)
     if file.is_dir():
-        files = [f for f in [file / RESULT] if f.is_file()] or list(file.rglob("results_*.json"))
+        files = [f for f in [file / RESULT] if f.is_file()] or results_files(file)
         if len(files) > 1:
             raise RunError(f"{file}: {len(files)} results files; name one of them")
         if not files:

@@ -189,6 +189,13 @@ def outcomes_meant(
     return meant
 
 
+def existing(path: str | Path) -> Path:
+    """Return the path of scores; refuse one at which there is nothing."""
+    if not Path(path).exists():
+        raise UsageError(f"{path}: no such file or directory of scores")
+    return Path(path)
+
+
 def names_one_task(path: str | Path, text: str | None) -> bool:
     """Whether ``--task`` names one task alone, and not a list, a pattern or a group.
 
@@ -199,9 +206,7 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
     UsageError
         There is no such path.
     """
-    path = Path(path)
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or directory of scores")
+    path = existing(path)
     if text and ("," in text or re.search(r"[*?\[]", text)):
         return False
     reader = reader_of(path)

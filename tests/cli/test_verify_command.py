@@ -92,14 +92,15 @@ def test_what_does_not_fit_is_named(verified, content, table):
     assert "m01: 7 of 150 full scores are missing" in error
 
 
-def test_the_results_file_of_an_adaptive_run(table, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["results", "mine"])  # by --output_path out, and out/mine.json
+def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, capsys):
     table.write(tmp_path / "full.parquet")
     block = {
         "metric": "mqm", "filter": "none", "key": "mqm,none", "estimate": 9.0,
         "standard_error": 0.5, "interval": [8.02, 9.98], "confidence": 0.95, "items": 30,
         "items_total": 200,
     }  # fmt: skip
-    (tmp_path / "results_2026-01-01T00-00-00.json").write_text(
+    (tmp_path / f"{name}_2026-01-01T00-00-00.json").write_text(
         json.dumps({"model_name": "m07", "results": {"t": {}}, "adaptive": {"t": block}})
     )
     assert main(["verify", str(tmp_path), "--full", str(tmp_path / "full.parquet")]) == 0

@@ -185,6 +185,12 @@ def can_read(path: Path) -> bool:
     return any(_SAMPLES.fullmatch(file.name) for file in files_at(path, "samples_*.json*"))
 
 
+def results_files(folder: Path) -> list[Path]:
+    """Return the results files of the harness in and below a folder, the latest last."""
+    found = ((_RESULTS.fullmatch(file.name), file) for file in folder.rglob("*.json"))
+    return [file for _, file in sorted((name["date"], file) for name, file in found if name)]
+
+
 def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield (file, task, date) of every sample file at or below a path, in order of path."""
     files = files_at(path, "samples_*.json*")
