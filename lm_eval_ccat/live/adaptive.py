@@ -63,7 +63,7 @@ class Adaptive:
     spec : Spec
         Options of all tasks, without `tasks` and `models`, which the harness loads.
     run_dir : path or None
-            Directory of the journal; None keeps it in memory.
+        Directory of the journal; None keeps it in memory.
     resume : bool
         Continue the run in `run_dir`.
     model : str or None

@@ -30,7 +30,7 @@ RESEND = 5.0
 AT_LEAST = 1.0
 #: and after so many seconds where the model has not answered yet.
 AT_FIRST = 30.0
-#: Seconds without an answer after which to put a model aside that also failed, or left a second
+#: Seconds without an answer after which to set a model aside that also failed, or left a second
 #: request unanswered; a slow model gets `RESEND` of its median latencies.
 SILENCE = 60.0
 

@@ -232,7 +232,7 @@ class Verdicts:
     @cached_property
     def rows(self) -> Ints:
         """Rows, best first; equal ones in the order given, tested before reference models."""
-        return np.argsort(-self.location, kind="stable")
+        return np.argsort(-np.round(self.location / ROUNDING), kind="stable")
 
     @property
     def order(self) -> list[str]:

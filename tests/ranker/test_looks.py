@@ -8,7 +8,7 @@ from boards import bank_of, draw
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.methods.default import method as policy
-from lm_eval_ccat.methods.default.field import Look
+from lm_eval_ccat.methods.default.field import Moments
 
 NAMES = "abcdefgh"
 SCORES = draw(np.linspace(-1, 1, 8), 80, 5, noise=0.8)
@@ -35,8 +35,8 @@ def look_at(made: Ranker) -> None:
 
 def test_a_look_is_taken_after_so_many_answers(monkeypatch):
     made, answers = ranker(stop="limits", budget=80), 0
-    taken, result = [], Look.result
-    monkeypatch.setattr(Look, "result", lambda *given: taken.append(1) or result(*given))
+    taken, result = [], Moments.result
+    monkeypatch.setattr(Moments, "result", lambda *given: taken.append(1) or result(*given))
     while not made.done:
         for model, item in made.ask():
             told(made, model, item)

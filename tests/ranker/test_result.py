@@ -93,6 +93,15 @@ def test_a_board_of_many_writes_down_the_pairs_that_tell():
     assert len(few.to_dict()["pairwise"]) == len(few.pairwise) == 4
 
 
+@pytest.mark.parametrize("names", ["abcd", "dcba"])
+def test_models_of_equal_scores_stand_in_the_order_in_which_they_were_given(names):
+    rng = np.random.default_rng(5)
+    tenths = rng.integers(0, 10, 30) / 10  # whose sum depends on the order of adding
+    scores = np.array([rng.permutation(tenths) for _ in "abcd"])
+    ranker = Ranker(ItemBank.blank(range(30)), list(names), stop="limits")
+    assert list(drive(ranker, of(scores)).order) == list(names)
+
+
 def test_the_signature_names_what_a_reader_needs(found):
     for part in ("task:t0", "method:default", "confidence:0.95", "audit:0.25", "known:2", "seed:0"):
         assert part in found.signature.split("|")
