@@ -35,7 +35,7 @@ _OLDER = (
     "prior is used instead. Calibrate again to have it measured"
 )
 _DIGITS = 6  # of a stored score
-_LARGEST = 1e6  # largest parameter
+LARGEST = 1e6  # most that a number in a bank may be
 _MOST_TEXT = 10_000
 
 
@@ -449,7 +449,7 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{name} has too many dimensions")
         if not np.isfinite(values[np.array(kept)]).all():
             raise ValueError(f"parameter {name} of an item that is kept is not a number")
-        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > _LARGEST:
+        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > LARGEST:
             raise ValueError(f"parameter {name} is absurdly large")
         parameters[_text(name, "parameter")] = values
     hashes = items.get("doc_hash")

@@ -6,6 +6,7 @@ import argparse
 import time
 from functools import partial
 
+from ..demo import DOCUMENTS, LEAST, MOST
 from .live import Display
 from .parsing import Opt, Options
 
@@ -25,7 +26,7 @@ Files that can serve as an example:
 
 OPTIONS: Options = {
     "--dir DIR": Opt("where to write", "ccat_demo"),
-    "--documents N": Opt("documents, 100 to 5000; fewer decide fewer pairs", 800),
+    "--documents N": Opt(f"documents, {LEAST} to {MOST}; fewer decide fewer pairs", DOCUMENTS),
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: The model type under which the harness finds the demo's systems (``--model ccat-demo``).
 MODEL_TYPE = "ccat-demo"
+#: Documents of the demo. Below the least its calibration has too few to tell its systems apart.
+DOCUMENTS, LEAST, MOST = 800, 100, 5000
 
 __all__ = ["MODEL_TYPE", "register_models"]
 

@@ -20,12 +20,10 @@ from ..live.result import Observer
 from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated
-from . import MODEL_TYPE, register_models
+from . import DOCUMENTS, LEAST, MODEL_TYPE, MOST, register_models
 from .systems import CALIBRATING, RANKED, collect, write_task
 
 TASK_NAME = "ccat_demo"
-#: Below this the calibration has too few items to tell the demo's systems apart.
-LEAST, MOST = 100, 5000
 
 CONFIG = """\
 task: {task}
@@ -36,7 +34,7 @@ models:
 {models}
 harness: {{include_path: tasks}}
 """
-MODEL = "  - {{name: {0}, model: ccat-demo, model_args: {{system: {0}}}, price: {{item: 0.001}}}}"
+MODEL = "  - {{name: {0}, model: {1}, model_args: {{system: {0}}}, price: {{item: 0.001}}}}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class DemoResult:
 
 def demo(
     folder: str | Path,
-    documents: int = 800,
+    documents: int = DOCUMENTS,
     *,
     say: Callable[[str], None] = print,
     observer: Observer | None = None,
@@ -105,7 +103,7 @@ def demo(
     kept = int(bank.kept.sum())
     say(f"Bank {bank_file}: {kept} of {bank.n_items} items, method {bank.method}.")
     config = folder / "rank.yaml"
-    models = "\n".join(map(MODEL.format, RANKED))
+    models = "\n".join(MODEL.format(name, MODEL_TYPE) for name in RANKED)
     replace_text(config, CONFIG.format(task=TASK_NAME, bank=bank_file.name, models=models))
     say(f"\nlm-eval-ccat rank {config}\n")
     content = rank(config, run_dir=run_dir, observer=observer).content

@@ -27,6 +27,7 @@ from ..errors import HarnessError
 from ..files import replace_text
 from ..harness.internals.bases import LM
 from ..metrics.pairs import rouge
+from . import DOCUMENTS, MODEL_TYPE
 
 #: Folders of the standard library that are no part of its documentation.
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
@@ -66,7 +67,7 @@ def _docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
             nodes += getattr(node, of, ())
 
 
-def collect(folder: Path | None = None, limit: int = 800) -> list[Document]:
+def collect(folder: Path | None = None, limit: int = DOCUMENTS) -> list[Document]:
     """Find documents in a folder of Python sources.
 
     Parameters
@@ -315,7 +316,7 @@ class DemoSystem(LM):  # type: ignore[misc]
         super().__init__()
         if system not in SUMMARISERS:
             known = ", ".join(SUMMARISERS)
-            raise HarnessError(f"ccat-demo has no system {system!r}; it has: {known}")
+            raise HarnessError(f"{MODEL_TYPE} has no system {system!r}; it has: {known}")
         self.system = system
         self.delay = float(delay)
         self.batch_size = batch_size
@@ -324,7 +325,7 @@ class DemoSystem(LM):  # type: ignore[misc]
     @property
     def tokenizer_name(self) -> str:
         """Nothing is tokenised; the name only separates caches."""
-        return "ccat-demo"
+        return MODEL_TYPE
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """One line per request; the prompt's last paragraph is the question."""
@@ -342,6 +343,6 @@ class DemoSystem(LM):  # type: ignore[misc]
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
         """Refused: a summariser gives no probabilities."""
-        raise HarnessError("ccat-demo only generates text; use a task of type generate_until")
+        raise HarnessError(f"{MODEL_TYPE} only generates text; use a task of type generate_until")
 
     loglikelihood_rolling = loglikelihood

@@ -41,7 +41,7 @@ def open_sessions(
     *,
     num_fewshot: int | None = None,
     gen_kwargs: Mapping[str, Any] | None = None,
-    fewshot_seed: int | None = 1234,
+    fewshot_seed: int | None = internals.DEFAULT_SEED,
     include_path: Any = None,
     metadata: Mapping[str, Any] | None = None,
     confirm_run_unsafe_code: bool = False,

@@ -35,6 +35,13 @@ __all__ = ["ServerError", "Transport", "begin", "pooled", "seconds_to_wait", "se
 
 Answers = list[tuple[Any, Served]]
 
+#: Statuses that a retry cannot fix, because they are about the model: wrong key, no permission, no
+#: such model or address.
+MODEL_STATUSES = frozenset({401, 402, 403, 404})
+#: Statuses that are about this one document: malformed, too long, unprocessable, refused.
+DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
+#: Statuses of a server that is temporarily unavailable to everyone.
+AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 #: Number of characters to keep of a server's message.
 WORDS = 500
 #: Largest answer to read, in bytes; likelihoods of a large batch take some ten million.

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CcatError
-from ..harness.transport import ServerError, seconds_to_wait
+from ..harness.transport import (
+    AWAY_STATUSES,
+    DOCUMENT_STATUSES,
+    MODEL_STATUSES,
+    ServerError,
+    seconds_to_wait,
+)
 from ..money import ASSUMED, UNKNOWN
 from .spec import FailureRule
-
-#: Statuses that a retry cannot fix, because they are about the model: wrong key, no permission, no
-#: such model or address.
-MODEL_STATUSES = frozenset({401, 402, 403, 404})
-#: Statuses that are about this one document: malformed, too long, unprocessable, refused.
-DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
-#: Statuses of a server that is temporarily unavailable to everyone.
-AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 
 #: Packages whose exceptions mean that the request failed on the way to the model.
 _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})

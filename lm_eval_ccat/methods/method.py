@@ -19,14 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank.bank import ItemBank
+from ..bank.bank import LARGEST, ItemBank
 from ..errors import BankError, UsageError
 from ..plugins import Plugins, did_you_mean
 from ..scores.table import ScoreTable
 from .curves import Curves
 from .policy import Policy
-
-LARGEST = 1e6  # most that a number in a bank may be
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,18 @@ from ...money import Tokens, estimate_tokens
 from .. import internals
 from ..internals.names import log
 from ..served import spend
-from ..transport import ServerError, Transport, pooled, server_calls
+from ..transport import (
+    AWAY_STATUSES,
+    DOCUMENT_STATUSES,
+    ServerError,
+    Transport,
+    pooled,
+    server_calls,
+)
 from .settings import JudgeSettings, grade
 
 #: Statuses of a server that may pass: the request is worth retrying.
-_PASSING = {None, 408, 409, 425, 429, 500, 502, 503, 504, 529}
-#: Statuses that concern this one question alone.
-_REFUSED = {400, 413, 422, 451}
+_PASSING = {None, 408, 409, 425, 500, *AWAY_STATUSES}
 _LONGEST_PAUSE = 30.0
 _LONGEST_REPLY = 2048
 _REMINDER = (
@@ -293,7 +298,7 @@ class Member:
             except ServerError as error:
                 if error.status == 400 and self._adapt(error.words, body):
                     continue
-                if error.status in _REFUSED:
+                if error.status in DOCUMENT_STATUSES:
                     return _Refusal(f"{where} refused: {error}")
                 if error.final or error.status not in _PASSING:
                     return HarnessError(f"{where} refused: {error}")

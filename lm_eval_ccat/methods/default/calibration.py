@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, stdtrit
 
-from ...bank.bank import ItemBank, family_of
+from ...bank.bank import LARGEST, ItemBank, family_of
 from ...errors import BankError, UsageError
 from ...metrics.scale import Floats
 from ...scores.table import ScoreTable
 from ..calibration import FEW_MODELS
 from ..curves import AbilityBasis
-from ..method import LARGEST, Fitted, require_parts, require_scores
+from ..method import Fitted, require_parts, require_scores
 from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
 from .items import FACTORS, FACTORS_OF_MANY, MANY, fit_table, places
