@@ -111,6 +111,11 @@ def verify(run: str | Path) -> Verification:
     0
     """
     folder, directory = Path(run), RunDirectory(run)
+    file = folder / RESULT
+    try:  # before the journal, to which a run under way adds lines
+        recorded = json.loads(file.read_bytes()) if file.is_file() else None
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {file}: {error}") from error
     condition, _ = _examined(directory)
     if condition.damage is not None:
         words = (
@@ -118,15 +123,9 @@ def verify(run: str | Path) -> Verification:
             f"on: {condition.lost}. `lm-eval-ccat verify {folder} --repair` keeps what is sound."
         )
         return Verification(condition, [], [], "", words)
-    now = state(folder).content
+    now = state(folder, condition.records).content
     versions = directory.read_header().get("versions") or {}
-    made_by, recorded = str(versions.get("lm_eval_ccat", "")), None
-    try:
-        recorded = json.loads((folder / RESULT).read_bytes())
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {folder / RESULT}: {error}") from error
+    made_by = str(versions.get("lm_eval_ccat", ""))
     result = recorded if isinstance(recorded, dict) else {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.

@@ -381,7 +381,7 @@ class _Watched(Book):
             for of, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
                 of.setdefault(model, []).append(figure if seen else math.nan)
             past.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
-        past.half_width.append(median(half))
+        past.half_width.append(median(half) if half else math.nan)  # every model is set aside
 
 
 def history(run: StoredRun) -> History:

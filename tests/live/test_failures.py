@@ -39,6 +39,15 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
     assert content["items_administered"] <= sum(server.answered.values()) <= 3 * 20
 
 
+def test_a_run_that_lost_every_model_can_be_read(bench: Bench) -> None:
+    mood = trouble("status", 401, when=lambda *_: sum(server.answered.values()) >= 24)
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        content = bench.ranked(server, THREE[:2], (4,), stop="se 0.001", max_items=30, **QUICK)
+    assert content["order"] == [] and content["items_administered"] in range(20, 25)
+    for command in ("rank", "report", "verify"):
+        assert main([command, str(bench.folder / "rank.run")]) in (0, 4)
+
+
 def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     bench: Bench, capsys: pytest.CaptureFixture
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from worlds.journals import Teller
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live import verify
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.directory import rebuild
 
@@ -111,3 +112,22 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         (1, "The journal gives another result:", verified(older, cost=1e-3)),
     ):
         assert verdict[0] == code and words in verdict[1]
+
+
+def test_a_run_that_ends_while_it_is_verified_is_sound(run, capsys, monkeypatch):
+    journal, whole = run / "journal.jsonl", (run / "journal.jsonl").read_bytes()
+    content, examined = state(run).content, verify._examined
+    assert content["last_line"] == len(whole.splitlines())
+    journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-3]))
+
+    def ends_meanwhile(directory):
+        found = examined(directory)
+        journal.write_bytes(whole)
+        (run / "result.json").write_text(json.dumps(content))
+        return found
+
+    monkeypatch.setattr(verify, "_examined", ends_meanwhile)
+    assert main(["verify", str(run)]) == 0
+    assert "no result yet" in capsys.readouterr().out
+    monkeypatch.undo()
+    assert main(["verify", str(run)]) == 0
