@@ -16,6 +16,8 @@ from ..scores.table import ScoreTable
 from .method import method as method_named
 
 MIN_MODELS = 2
+#: Groups in which models are left out of a calibration to see how well it predicts new ones.
+GROUPS = 5
 FEW_MODELS = 8
 ENOUGH_MODELS = 20
 # Models whose best and worst lie closer than this many standard errors are hardly distinguishable.

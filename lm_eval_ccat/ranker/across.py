@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..methods.belief import BENCHMARK, Belief
+from ..methods.calibration import GROUPS
 from ..metrics.scale import Floats
 from .contents import Task
 
@@ -209,8 +210,6 @@ def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
 #: Fewest models that all banks must have left out; the prior's weight in models; and the usual
 #: factor (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which share their source texts).
 FEWEST, PRIOR, USUAL = 6, 4.0, 1.3
-#: Groups in which models are left out; models of one group share the bank's curves and the draws.
-GROUPS = 5
 #: Number of items of a task up to which estimates rest on the bank, and from which on draws.
 EARLY, LATE = 10, 20
 
@@ -300,5 +299,6 @@ class Replays:
         each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
         scale = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
         scale = 0.5 * (scale[:, None] + scale)
+        # Models that were left out in one group share the bank's curves and the draws.
         most = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
         return replace(belief, variance=belief.variance * scale, df=np.minimum(belief.df, most))

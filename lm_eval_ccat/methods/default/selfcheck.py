@@ -19,7 +19,7 @@ import numpy as np
 
 from ...metrics.scale import Floats
 from ..belief import Belief, Places
-from ..calibration import FEW_MODELS
+from ..calibration import FEW_MODELS, GROUPS
 from ..policy import Mask, rounded
 from .departures import FIRST, PRIOR_DF, VAGUE, DefaultModel, Departures, fit_components, fit_noise
 from .field import Field, Moments
@@ -28,7 +28,6 @@ from .member import ScorePosterior
 
 CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
 FINE, BLOCK = FIRST, 5  # items are told one at a time at first, then in blocks
-_GROUPS = 5
 _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
@@ -91,7 +90,7 @@ def groups(
     mean = rounded(mean)
     order = np.argsort(-mean, kind="stable")
     n = len(order)
-    k = min(_GROUPS, n // 2)
+    k = min(GROUPS, n // 2)
     sets: list[list[int]] = [[] for _ in range(k)]
     most = n // 2 if whole else n // k + 1
     of: dict[str, list[int]] = {}
