@@ -24,7 +24,7 @@ from ...scores.table import ScoreTable
 from ..belief import BENCHMARK, Belief, References
 from ..curves import STRAIGHT, Curves, fit_abilities
 from ..method import Fitted, Method, require_parts
-from ..policy import Choice, Description, Items, Mask, Policy
+from ..policy import Choice, Description, Items, Mask, Policy, rounded
 from .test import CLIP, SQUEEZE, PaperTest, fit, stretched_scale
 
 #: Numbers of items after which errors are measured; groups of models left out; tests replayed.
@@ -99,7 +99,8 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
 
     The factor for single models makes 90% intervals hold for 90% of them; a mean would depend on a
     few models unlike all others. The factor for pairs is a mean over the closest third of them,
-    whose order is in doubt; errors of the others grow with the difference and decide nothing.
+    whose order is in doubt, and all as close as these; errors of the others grow with the
+    difference and decide nothing.
     """
     n_models = len(table.models)
     k, rng = min(GROUPS, n_models // 2), np.random.default_rng(0)
@@ -127,7 +128,10 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     stops = sorted(n for n in pair if pair[n])
     if not stops:
         return None
-    near = [np.array(sorted(pair[n]))[: -(-len(pair[n]) // 3), 1].mean() for n in stops]
+    near = []
+    for gap, z2 in (np.array(pair[n]).T for n in stops):
+        gap = rounded(gap)
+        near.append(z2[gap <= np.sort(gap)[-(-len(gap) // 3) - 1]].mean())
     high = [np.quantile(single[n], 0.9) / 2.706 for n in stops]
     one, two = (
         tuple(max((n_models * float(x) + PRIOR) / (n_models + PRIOR), 1.0) for x in shown)

@@ -198,6 +198,15 @@ def test_what_the_response_model_gets_wrong_shows(lacking):
     assert 2.0 * sum(fits.single) < sum(lacks.single) and sum(fits.pair) < sum(lacks.pair)
 
 
+def test_the_misfit_is_that_of_the_same_scores_on_another_scale():
+    # Models are a whole number of items apart, so many pairs are equally close but for rounding.
+    y = tastes(1.0)[:, :60]
+    of_unit, of_part = (Misfit.of(calibrate(made(v), method="paper")) for v in (y, 0.1 * y + 0.3))
+    np.testing.assert_allclose(of_unit.pair, of_part.pair, rtol=1e-9)
+    np.testing.assert_allclose(of_unit.single, of_part.single, rtol=1e-9)
+    assert max(of_unit.pair) > 1.0
+
+
 def test_only_errors_are_widened_and_with_one_look_nothing_is(lacking, wrong):
     to = {"stop": "limits", "max_items": 45}
     every, one = (ranked(lacking, wrong[[4, 9]], looks=x, **to) for x in ("every", "one"))
