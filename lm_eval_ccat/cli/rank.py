@@ -17,7 +17,7 @@ from ..live.result import state
 from ..live.spec import Spec, content_of
 from ..live.surfaces import add_flags, given_by_flags, starter
 from ..report import LivePage, write_report
-from ..report.page import PAGE
+from ..report.page import PAGE, SECONDS
 from ..report.terminal import forecast_lines
 from ..runs.directory import stored
 from ..scores.readers.journal import JOURNAL
@@ -46,10 +46,11 @@ OPTIONS: Options = {
     **EXECUTOR,
     **JSON,
     "--watch [SECONDS]": Opt(
-        "write an HTML page, report.html in the run directory, every SECONDS (10) during the run",
+        f"write an HTML page, {PAGE} in the run directory, every SECONDS ({SECONDS:g}) during the "
+        "run",
         None,
         seconds,
-        10.0,
+        SECONDS,
     ),
     "instead of models: in a YAML file": {
         **MODELS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..scores import ScoreTable
+from ..simulation.run import DEFAULT_METHODS
 from ..upkeep import tables
 from .parsing import (
     EXCLUDE,
@@ -41,7 +42,7 @@ OPTIONS: Options = {
         "a score table (.parquet, .csv) or a directory of harness outputs", REQUIRED
     ),
     **READING,
-    "--methods A,B": "methods to replay (default: default,paper,random,common,limit,static,fixed)",
+    "--methods A,B": f"methods to replay (default: {','.join(DEFAULT_METHODS)})",
     "--holdout N": Opt("models per fold", 4),
     "--folds N": Opt("hold-out sets", 20),
     "--items_per_model N": Opt(
@@ -76,7 +77,6 @@ def simulate(args: argparse.Namespace) -> int:
     """
     from ..cluster import executing
     from ..simulation import simulate
-    from ..simulation.run import DEFAULT_METHODS
 
     options = {name: getattr(args, name) for name in _TAKEN}
     methods = names_of(args.methods) or DEFAULT_METHODS

@@ -42,16 +42,13 @@ from .models import HarnessModel, check_session
 from .plan import Plan, measure, plan_of, weights_in
 from .result import Observer, ProgressBar
 from .run import Run
-from .spec import OLD, ModelSpec, Spec
+from .spec import OLD, TARGET, ModelSpec, Spec
 from .surfaces import takes_options
 
 #: Options that apply only to rankings of several models.
 OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")
 #: The name of the one model in its ranking.
 MODEL = "model"
-#: Stopping rule of a run with no goal, budget or limit of its own: an interval of about 4 points of
-#: 100 to either side.
-TARGET = "se 0.02"
 
 
 @dataclass(frozen=True)

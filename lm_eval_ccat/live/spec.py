@@ -56,6 +56,11 @@ from .fields import (
     read_values,
     whole,
 )
+from .line import WINDOW
+
+#: Stopping rule of a single model with no goal, budget or limit of its own: an interval of about 4
+#: points of 100 to either side.
+TARGET = "se 0.02"
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class FailureRule:
     more, because every answer costs money. A document that fails every time is recorded without a
     score; the estimate treats it as an item not asked.
 
-    An unavailable server (no connection, 429, 503, or ``in_a_row`` documents given up in a row)
+    An unavailable server (no connection, a status such as 429, or ``in_a_row`` documents given up)
     costs no document: after a pause, one request checks whether it is back. The model is set aside
     after an outage of ``outage_minutes``; immediately after a status that a retry cannot fix (401,
     402, 403, 404); after ``in_a_row`` documents whose answers could not be scored; and when more
@@ -249,7 +254,7 @@ class Spec:
         "decided", STOP, "When to stop: `decided`, `top K` (the best K are decided), `se X` "
         "(every standard error is at most X, on a scale of 0 to 1), `ranks W` (every rank is "
         "known to within W ranks), `percentile P` or `limits` (at the budget), joined by `and` "
-        "and `or`. Default for a single model without `known`, budget or limit: `se 0.02`.",
+        f"and `or`. Default for a single model without `known`, budget or limit: `{TARGET}`.",
         "rank run",
         live=True,
     )
@@ -287,8 +292,8 @@ class Spec:
         "several tasks or metrics.", "rank", live=True,
     )
     ahead: int | None = option(
-        None, whole(1), "Maximum number of items in flight per model. Default: 16, or twice the "
-        "model's slots if it has more than 8. 1 asks one at a time.", live=True,
+        None, whole(1), "Maximum number of items in flight per model. Default: "
+        f"{WINDOW}, or twice the model's slots if that is more. 1 asks one at a time.", live=True,
     )
     order: str = option(
         "asked", choice("asked", "arrival"),
