@@ -21,6 +21,7 @@ from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
+from ..scores.readers.lm_eval import COMPARED
 from ..shown import Shown, ShownTable, plural
 from ..simulation.audit import Claims
 from .earlier import answers_at_hand
@@ -40,7 +41,6 @@ from .sides import (
 from .spec import Spec
 
 #: Settings in which the two sides should agree.
-_SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
 _SIDES = ("baseline", "candidate")
 
 
@@ -380,9 +380,9 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
         raise UsageError(
             f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
         )
-    for key in _SETTINGS:
+    for key in COMPARED:
         x, y = one.settings.get(key), other.settings.get(key)
-        if key in one.settings and key in other.settings and x != y:
+        if key != "scorer" and key in one.settings and key in other.settings and x != y:
             differences.append(
                 f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
             )

@@ -224,6 +224,12 @@ def test_documents_that_changed_are_left_out():
     assert "1 document left out: the same doc_id" in found.warnings[0]
 
 
+@pytest.mark.parametrize("key", ["num_fewshot", "fewshot_as_multiturn", "dataset_revision"])
+def test_settings_in_which_the_sides_differ_are_told(key):
+    one, other = (pair(TWO, settings={key: n})[n] for n in (0, 1))
+    assert any(f"{key} differs: 0 and 1" in warning for warning in compare(one, other).warnings)
+
+
 def test_another_judge_is_refused_and_its_temperature_told():
     def table(n, judge, temperature=0.0):
         judges = [{"model": judge, "temperature": temperature}]

@@ -50,6 +50,8 @@ _NOTED = (
     "chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path",
     "dataset_revision", "scorer",
 )  # fmt: skip
+#: Settings in which two runs should be alike.
+COMPARED = (*_DEFINING, *_NOTED)
 _ANY_NUMBER = Scale(-1e300, 1e300)
 _LOOKED_AT = 20  # rows, for what the targets look like
 
@@ -373,7 +375,7 @@ def _comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[s
     Beside them, a warning for every setting in which the runs differ, naming runs.
     """
     kept, warnings = list(runs), []
-    for key in (*_DEFINING, *_NOTED):
+    for key in COMPARED:
         values = [(run, json.dumps(run.settings[key])) for run in kept if run.results]
         if key in _DEFINING:
             values = [(run, value) for run, value in values if value != "null"]
