@@ -404,6 +404,8 @@ class Verdicts:
             least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
             had = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
             more = {name: max(int(least) - n, 0) for name, n in had.items()}
+            if not any(more.values()):
+                continue  # every item is answered, so nothing more can be asked
             price = sum(cost.get(name, 0.0) * n for name, n in more.items())
             every = max(had[name] + more[name] for name in had) > 0.9 * n_items
             a, c = self.rows[at : at + 2].tolist()

@@ -193,6 +193,7 @@ class Moments(NamedTuple):
         after.flat[every], before.flat[every] = C.diagonal(), self.M.diagonal()
         variance = d.inflation_of_pairs * spread(V)
         variance.flat[every] = d.inflation * np.maximum(V.diagonal(), 0.0)
+        variance[u[:, None] + u == 0.0] = 0.0  # of two models known in full
         # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
         bank = np.clip(after / before, 0.0, 1.0)
         draws = (1.0 - bank) ** 2 / (NU0 + np.maximum(self.carry - 1.0, 0.0))
