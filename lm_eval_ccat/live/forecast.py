@@ -40,7 +40,7 @@ def forecast(plan: Plan) -> Record:
     """
     spec, ranker = plan.spec, plan.new_ranker()
     kept = len(plan.offered)
-    least = min(plan.warmup * len(plan.measured), kept)
+    least = min(plan.first, kept)
     most = min(ranker.item_cap, kept)
     bound = plan.budget if plan.currency == "usd" else None
     answers = spec.budget.get("items", most * len(spec.models))

@@ -164,6 +164,11 @@ class Plan:
         return first_items(len(self.measured), self.spec.warmup)
 
     @property
+    def first(self) -> int:
+        """Items of all tasks that each model gets first, whatever its limits."""
+        return sum(min(self.warmup, o.bank.n_items) for o in self.outcomes.values())
+
+    @property
     def seconds(self) -> float | None:
         """The time budget in seconds, or None."""
         return self.spec.budget.get("seconds")

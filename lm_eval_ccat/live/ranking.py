@@ -148,7 +148,7 @@ def _before(plan: Plan, observer: Observer) -> None:
         observer.note(need_in_words(plan))
     if plan.spec.budget:
         return
-    spec, cap = plan.spec, plan.new_ranker().item_cap
+    spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)
     costs = [plan.forecasts[entry.name] for entry in spec.models]
     usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     most = f"at most {cap * len(costs)} answers ({cap} of each model)"
@@ -178,7 +178,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     """
     if plan.budget is None:
         return
-    first = sum(min(plan.warmup, o.bank.n_items) for o in plan.outcomes.values())
+    first = plan.first
     least = first * sum(plan.prices.values())
     if plan.budget >= least * (1.0 - SLACK):
         return

@@ -243,8 +243,8 @@ class Spec:
         "ends when its goal is met or every item has been asked.", "rank run", live=True,
     )
     max_items: int | None = option(
-        None, whole(1), "Maximum number of items per model (`run`: per task). Default: the "
-        "method's limit.", "rank run compare", live=True, ranker=True,
+        None, whole(1), "Maximum number of items per model (`run`: per task); only `run` cuts "
+        "`warmup` by it. Default: the method's limit.", "rank run compare", live=True, ranker=True,
     )
     warmup: int = option(
         WARMUP, whole(0), "Items that every model answers before models are compared. With several "

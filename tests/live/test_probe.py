@@ -38,6 +38,12 @@ def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, capsys):
     assert main(["rank", str(config), "--yes"]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "at most 240 answers (120 of each model), about $120." in said
+    few = bench.config(server.url, ["m01", "m11"], name="few", max_items=3)
+    asked = sum(server.asked.values())
+    assert main(["rank", str(few)]) in (0, 3)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "at most 20 answers (10 of each model)" in said
+    assert sum(server.asked.values()) == asked + 20
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 2)])

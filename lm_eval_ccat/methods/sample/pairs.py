@@ -423,4 +423,4 @@ def items_for_error(error: float, spread: float, n_items: int) -> int:
     >>> [items_for_error(0.02, s, 1000) for s in (0.2, 0.5)]
     [91, 385]
     """
-    return max(min(math.ceil(1.0 / ((error / spread) ** 2 + 1.0 / n_items)), n_items), LEAST)
+    return min(max(math.ceil(1.0 / ((error / spread) ** 2 + 1.0 / n_items)), LEAST), n_items)

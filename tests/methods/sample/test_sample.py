@@ -274,3 +274,4 @@ def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
     means = [draws.choice(y, n, replace=False).mean() for _ in range(4000)]
     assert np.std(means) == pytest.approx(0.02, rel=0.05)
     assert items_for_error(0.0001, 0.5, 400) == 400 and items_for_error(0.5, 0.2, 400) == 10
+    assert items_for_error(0.02, 0.5, 3) == 3
