@@ -17,6 +17,8 @@ from ..methods.calibration import MIN_MODELS
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable
 from .folds import (
+    HIGHEST_PRICE,
+    LOWEST_PRICE,
     Benchmark,
     Prices,
     calibration_set,
@@ -35,7 +37,7 @@ WANTED_TAU = 0.9
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
 
 #: How prices are drawn if none are given, in words.
-DRAWN = "log-uniform from 0.1 to 3.2"
+DRAWN = f"log-uniform from {LOWEST_PRICE:g} to {HIGHEST_PRICE:g}"
 #: The figures of a summary that the table shows.
 _SHOWN = (
     "tau", "tau_se", "tau_minus_paper", "tau_minus_paper_se", "items_per_model", "share_of_items",
