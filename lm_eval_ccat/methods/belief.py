@@ -82,6 +82,9 @@ class Belief:
         The same for "i and j differ by at most `close_by`"; symmetric.
     close_by : float
         The difference that `closeness` is about.
+    against : ndarray of shape (3, n, n_references), optional
+        The method's evidence that each model is better than a reference model, worse, or as close
+        as `close_by`.
     references : References, optional
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
@@ -110,6 +113,7 @@ class Belief:
     references: References | None = None
     lean: Floats | None = None
     counts: Floats | None = None
+    against: Floats | None = None
 
     @classmethod
     def independent(
@@ -198,7 +202,8 @@ class Belief:
         places |= dict.fromkeys(of_pairs, np.ix_(at, at))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
-        return replace(self, **chosen, counts=None)
+        against = None if self.against is None else self.against[:, at]
+        return replace(self, **chosen, counts=None, against=against)
 
     @classmethod
     def sum(

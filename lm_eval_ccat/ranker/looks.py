@@ -184,6 +184,11 @@ class Looks:
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
         # If failures may explain part of the gap, the rest of it must suffice as well.
         tested, leans = j < m, slack[j < m] > 0.0
+        own = None if self.once else belief.against
+        a, b = i[~tested], j[~tested] - m
+        if own is not None:
+            surely = np.where(slack[~tested] > 0.0, now[:2, ~tested], np.inf)
+            now[:2, ~tested] = np.minimum(own[:2, a, b], surely)
         if belief.evidence is not None and not self.once:
             both = [belief.evidence[i[tested], j[tested]], belief.evidence[j[tested], i[tested]]]
             now[:2, tested] = np.minimum(both, np.where(leans, now[:2, tested], np.inf))
@@ -194,6 +199,9 @@ class Looks:
             if belief.closeness is not None and belief.close_by == min_difference:
                 close = belief.closeness[i[tested], j[tested]]
                 now[2, tested] = np.minimum(close, np.where(leans, now[2, tested], np.inf))
+                if own is not None:
+                    surely = np.where(slack[~tested] > 0.0, now[2, ~tested], np.inf)
+                    now[2, ~tested] = np.minimum(own[2, a, b], surely)
         seen, counts = self.seen, self.counts
         if seen is None or self.once:
             seen = np.zeros((3, *differs.shape))
@@ -218,6 +226,8 @@ class Looks:
         for name in ("variance", "df", "n", "evidence", "closeness"):
             if (now := getattr(belief, name)) is not None:
                 out |= now != getattr(was, name)
+        if belief.against is not None and was.against is not None:
+            out.flat[:: m + 1] |= (belief.against != was.against).any(axis=(0, 2))
         out |= moved[:, None] | moved
         out |= out.T
         if r is None:

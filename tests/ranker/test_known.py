@@ -176,3 +176,23 @@ def test_where_reference_models_are_dense_newcomers_get_more_of_the_budget(large
 def test_only_the_papers_method_ends_at_half_of_the_items_by_itself(known):
     caps = [Ranker(bank_of(m), ["a", "b"], known=known).item_cap for m in ("paper", "default")]
     assert caps == [int(bank_of("paper").kept.sum()) // 2, N_ITEMS]
+
+
+@pytest.mark.parametrize("near", [0.0, 0.3])
+def test_a_finite_guarantee_holds_among_known_models_too(near):
+    """A few zeros among equal scores: the normal bound knows nothing of them until they come."""
+    scores = np.tile([0.78, 0.82], 60)
+    scores[:6] = 0.0
+    known = {"same": float(scores.mean()), "above": 0.9, "below": 0.3}
+    for seed in range(6):
+        ranker = Ranker(
+            ItemBank.blank(range(120)), ["new"], known=known, max_items=40, seed=seed,
+            guarantee="finite", min_difference=near,
+        )  # fmt: skip
+        found = drive(ranker, {"new": scores})
+        assert found.decisions["new", "same"] == ("equivalent" if near else "open")
+        assert found.decisions["new", "below"] == "decided"
+        low, high = found.intervals["new"]
+        for name, mean in known.items():  # both are of the same bets
+            if found.decisions["new", name] == "decided":
+                assert not low + 0.002 < mean < high - 0.002

@@ -27,7 +27,7 @@ from scipy.special import logit
 from ...bank.bank import ItemBank
 from ...errors import UsageError
 from ...metrics.scale import Floats
-from ..belief import BENCHMARK, Belief, Places, log_p
+from ..belief import BENCHMARK, Belief, Places, References, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .pairs import LEAST, Pairs, SharedSequence, betting_interval
@@ -334,6 +334,15 @@ class SamplePolicy(Policy):
         self._stale[whole].clear()
         return known
 
+    def references(
+        self, names: tuple[str, ...], mean: Floats, kept_mean: Floats, error: Floats
+    ) -> References:
+        out = super().references(names, mean, kept_mean, error)
+        if self._finite and out.exact:
+            at, near = out.location, self._close_by
+            self.pairs.bet_against(np.r_[at, at - near], np.r_[at, at + near])
+        return out
+
     def _with_bets(self, belief: Belief) -> Belief:
         """Return the belief with the evidence of bets in place of that of the mixture."""
         p, shape = self.pairs, (2, *belief.variance.shape)
@@ -342,7 +351,16 @@ class SamplePolicy(Policy):
         capital = np.maximum(p.bets.log_capital - math.log(2.0), 0.0)
         evidence, close = np.where(ready, capital, 0.0).reshape(shape)
         close = np.minimum(close, close.T) if self._close_by > 0.0 else np.zeros_like(close)
-        return replace(belief, evidence=evidence, closeness=close, close_by=self._close_by)
+        belief = replace(belief, evidence=evidence, closeness=close, close_by=self._close_by)
+        if not p.against:
+            return belief
+        n_models = len(self._asked)
+        of_one = [np.maximum(b.log_capital - math.log(2.0), 0.0) for b in p.against]
+        above, below = (x.reshape(2, -1, n_models) for x in of_one)
+        near = np.minimum(above[1], below[1]) if self._close_by > 0.0 else np.zeros_like(above[1])
+        enough = p.single.items(np.arange(n_models)) >= LEAST
+        against = np.where(enough, [above[0], below[0], near], 0.0)
+        return replace(belief, against=against.transpose(0, 2, 1))
 
     def _of_models(self, whole: bool) -> tuple[Floats, Floats]:
         """Return least-squares means, and their variances as in two-phase sampling."""

@@ -234,12 +234,15 @@ class Pairs:
         of the scores of each model minus its first.
     bets : Bets or None
         Bets that the first model of each pair is better.
+    against : tuple of Bets
+        Bets that each model is above the means of `bet_against`, and below them; empty without any.
     """
 
     def __init__(
         self, n_models: int, sequence: SharedSequence, n_items: int, nulls: Floats | None = None
     ) -> None:
         self.sequence, self._nulls = sequence, nulls
+        self._known: tuple[Floats, ...] = ()
         self.scores = np.full((n_models, n_items), np.nan)
         self.done = np.zeros((n_models, n_items), dtype=bool)
         self._start()
@@ -252,6 +255,18 @@ class Pairs:
         self.bets: Bets | None = None
         if self._nulls is not None:
             self.bets = Bets(n_models**2, float(sizes.sum()), 0.5 + 0.5 * self._nulls)
+        self.against = tuple(Bets(n_models, float(sizes.sum()), x) for x in self._known)
+
+    def bet_against(self, above: Floats, below: Floats) -> None:
+        """Bet, before the first score, that each model's mean is above or below known means.
+
+        Parameters
+        ----------
+        above, below : ndarray of shape (n_nulls,)
+            Means to refute, on [0, 1].
+        """
+        self._known = above, 1.0 - below
+        self._start()
 
     def add_model(self) -> None:
         """Add a model, and compute all sums again."""
@@ -277,6 +292,8 @@ class Pairs:
             if np.isnan(self.shift[model]):
                 self.shift[model] = score
             self.single.learn(one, np.array([score - self.shift[model]]), h)
+            for bets, value in zip(self.against, (score, 1.0 - score)):
+                bets.learn(one, np.array([value]))
             others = np.flatnonzero(self.seen > at)
             others = others[others != model]
             if len(others):
