@@ -334,7 +334,7 @@ def range_of(text: str) -> tuple[float, float]:
 
 READING: Options = {
     "--metric M": "metric; needed where the scores hold several",
-    "--task T": "task; needed where the logs hold several",
+    "--task --tasks T": "task; needed where the logs hold several",
     "--filter F": "filter of the task; needed where it has several",
     "--range WORST,BEST": Opt(
         "worst and best possible score of a metric without a known scale, such as 0,100, or 25,0 "

@@ -18,7 +18,7 @@ OPTIONS: Options = {
     "ter; with one of sacrebleu's tokenizers as bleu@zh",
     "LOGS?": "harness logs: a folder or a file",
     "-o --output TABLE": "score table to write, .parquet or .csv",
-    "--task T": "needed where the logs hold several",
+    "--task --tasks T": "needed where the logs hold several",
     "--filter F": "needed where the task has several",
     "--source_field FIELD": "comet: the documents' field with the source text, such as "
     "translation.de (default: source_text, source or src)",

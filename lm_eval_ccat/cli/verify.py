@@ -17,7 +17,7 @@ OPTIONS: Options = {
     "--full LOGS": "compare with full results: a directory of harness outputs, or a table",
     "--repair": "keep the longest sound part of a damaged journal; the damaged one is renamed",
     "--metric M": "metric; needed where the run has several",
-    "--task T": "task; needed where the run has several",
+    "--task --tasks T": "task; needed where the run has several",
     **JSON,
 }
 

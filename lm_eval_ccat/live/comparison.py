@@ -59,7 +59,7 @@ class Compared:
     decisive : bool
         Whether it counts for the verdict; of an adaptive run, only what steered the run counts.
     question : {"population", "benchmark"}
-        Whether `overall` is about documents like these or about full runs on these.
+        Whether `overall` is about documents like these or about full runs of these.
     other_question : Difference or None
         The difference for the other question, if known.
     higher_is_better : bool
@@ -206,7 +206,8 @@ def compare(
         Largest acceptable loss, on the metric's own scale.
     question : {"population", "benchmark"}, optional
         Whether scores decide about documents like these, of which the benchmark is a sample, or
-        about these documents. Estimates and live models always decide about these documents.
+        about these documents. Live models always decide about these documents, and estimates about
+        what their run asked.
     models : (str or None, str or None), optional
         Names of the two models, if a side holds several.
     task, filter : str, optional
@@ -423,7 +424,7 @@ def _of_estimates(
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(
         claims.task, claims.metric or "score", claims.filter, scale, overall, {},
-        higher_is_better=up,
+        question=claims.question, higher_is_better=up,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from .. import __version__
 from ..errors import UsageError
 from ..masking import mask_text
-from ..methods.belief import BENCHMARK
+from ..methods.belief import BENCHMARK, POPULATION
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
 from ..shown import in_markdown, plural
 from .chart import axis
@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
     from ..ranker.difference import Difference
 
+#: The questions as a comparison's answers name them.
+QUESTIONS = {
+    BENCHMARK: "in full runs of these documents",
+    POPULATION: "for documents like these",
+}
+
 
 def lines(comparison: Comparison) -> list[str]:
     """Return one line per outcome, followed by its groups."""
     shown = []
     for one in comparison.outcomes:
         beside = "" if one.decisive else " (reported)"
-        shown.append(f"{one.name}{beside}: {in_words(comparison, one.overall)}")
+        about = QUESTIONS[one.question]
+        shown.append(f"{one.name}{beside}, {about}: {in_words(comparison, one.overall)}")
         width = max(map(len, one.groups), default=0)
         shown += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
         shown += other_answer(comparison, one)
@@ -41,7 +48,8 @@ def markdown(comparison: Comparison) -> str:
     def md(text: str) -> Markup:
         return Markup(in_markdown(text))
 
-    return _rendered("comparison.md.j2", comparison, md=md, other_answer=other_answer)
+    content = {"md": md, "other_answer": other_answer, "about": QUESTIONS}
+    return _rendered("comparison.md.j2", comparison, **content)
 
 
 def junit(comparison: Comparison) -> str:
@@ -52,7 +60,7 @@ def junit(comparison: Comparison) -> str:
             one.name,
             name,
             d.verdict if one.decisive and d is one.overall else "",
-            in_words(comparison, d),
+            f"{QUESTIONS[one.question]}: {in_words(comparison, d)}",
         )
         for one in comparison.outcomes
         for name, d in ((one.name, one.overall), *one.groups.items())
@@ -66,8 +74,9 @@ def comparison_page(comparison: Comparison) -> str:
     for one in comparison.outcomes:
         rows = [("all documents", one.overall), *one.groups.items()]
         places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
-        answers = [in_words(comparison, one.overall), *other_answer(comparison, one)]
-        text = ". ".join(answers) + "."
+        first = f"{QUESTIONS[one.question]}: {in_words(comparison, one.overall)}"
+        answers = map(str.strip, (first, *other_answer(comparison, one)))
+        text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
         tables.append(
             {"title": one.name, "text": text, "places": places, "margin": margin, "rows": rows}
         )
@@ -76,6 +85,7 @@ def comparison_page(comparison: Comparison) -> str:
     if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
         n = sum(one.overall.verdict == comparison.verdict for one in deciding)
         headline += f" by {n} of {len(deciding)} metrics"
+    headline += f", {QUESTIONS[comparison.outcomes[0].question]}"
     if headline.startswith("it is"):
         headline = f"I{headline[1:]}"
     stated = f"margin {margin:g}, " if margin else ""
@@ -123,7 +133,7 @@ def other_answer(comparison: Comparison, one: Compared) -> list[str]:
     if d is None:
         return []
     if one.question == BENCHMARK:
-        return [f"  for documents like these: {in_words(comparison, d)}"]
+        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, d)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
     clause = sentence(comparison, d.verdict)
     these = "this document" if d.documents == 1 else f"these {d.documents:,} documents"

@@ -118,7 +118,7 @@ class Tally:
     changes : list of dict
         Records of changes during the run.
     elapsed : float
-        Seconds that the run took, up to the last record.
+        Seconds that the run took, up to the last record; those of completing it do not count.
     """
 
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
@@ -147,7 +147,8 @@ class Tally:
     def count(self, record: Record) -> None:
         """Add one record to the sums."""
         op, when = record.get("op"), record.get("time")
-        if op != "session" and when is not None and self._last is not None:
+        idle = op == "session" or record.get("event") == BEYOND  # completing is not the run
+        if not idle and when is not None and self._last is not None:
             self.elapsed += max(0.0, when - self._last)
         if when is not None:
             self._last = when

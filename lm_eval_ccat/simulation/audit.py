@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from ..content import RESULT, Facts, ModelContent, PairContent
 from ..errors import RunError, UsageError
+from ..methods.belief import BENCHMARK
 from ..metrics import known_scale
 from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
@@ -58,6 +59,8 @@ class Claims:
         Whether the run ranked by this estimate; the others were only reported.
     weighted : bool
         Whether it is a weighted mean of several metrics or tasks, which ``task`` then lists.
+    question : {"benchmark", "population"}
+        Whether it is about full runs of these items or about items like these.
     """
 
     source: str
@@ -71,6 +74,7 @@ class Claims:
     pairs: dict[tuple[str, str], PairContent] = field(default_factory=dict)
     weighted: bool = False
     steers: bool = True
+    question: str = BENCHMARK
 
     @property
     def higher_is_better(self) -> bool:
@@ -207,8 +211,10 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         order=list(content["order"]),
         pairs={(p["a"], p["b"]): _claimed_of_pair(p) for p in content["pairwise"]},
         weighted=weighted,
+        question=str(content.get("question", BENCHMARK)),  # earlier versions knew no other
     )
-    inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
+    kept = ("confidence", "items_of_benchmark", "question")
+    inherited = {key: content[key] for key in kept if key in content}
     # A mean of a single term is that term, which is among the blocks.
     several = not weighted or len(terms) > 1
     blocks = [*content.get("tasks", {}).values(), *content.get("outcomes", {}).values()]

@@ -52,6 +52,20 @@ def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp
     assert all(len(line) <= 80 for line in overview.split("\n"))
 
 
+def test_task_and_tasks_are_both_taken_wherever_one_is() -> None:
+    parsers, flags = [command_parser(COMMANDS)], []
+    for one in parsers:  # grows as it goes
+        for action in one._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+            elif {"--task", "--tasks"} & {*action.option_strings}:
+                flags.append((one.prog, {*action.option_strings}))
+    assert len(flags) >= 8
+    for name, taken in flags:
+        # The harness's own parser of `run` takes abbreviations.
+        assert {"--task", "--tasks"} <= taken or name.endswith(" run"), name
+
+
 def test_at_most_150_options_are_visible() -> None:
     """All of ours: what the harness's own ``run`` has is the harness's."""
     harness: Any = argparse.ArgumentParser().add_subparsers()

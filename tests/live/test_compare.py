@@ -140,7 +140,9 @@ def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_rep
     a, b = logs("v1/same", 0.9, 1), logs("v2/same", 0.3, 2)
     assert main(["compare", a, b, "--metric", "exact_match", "acc=0"]) == 5
     out = capsys.readouterr().out
-    assert "acc (reported): v2 is worse than v1" in out and "exact_match: v2" in out
+    about = "for documents like these"
+    assert f"acc (reported), {about}: v2 is worse than v1" in out
+    assert f"exact_match, {about}: v2" in out
     empty = Path(a).parent / "empty"
     empty.mkdir()
     assert main(["compare", a, str(empty)]) == 1
@@ -179,6 +181,31 @@ def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path):
     assert re.fullmatch(r"-0\.\d+", difference)
     assert re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
     assert ElementTree.parse(report).getroot().find("testcase/failure") is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "about", "other"),
+    [
+        ("population", "for documents like these", "in full runs of these 300 documents"),
+        ("benchmark", "in full runs of these documents", "for documents like these"),
+    ],
+)
+def test_every_form_of_a_comparison_names_the_question_it_decides(
+    logs, tmp_path, capsys, question, about, other
+):
+    a, b = logs("baseline", 0.6, 1, model=""), logs("candidate", 0.4, 2, model="")
+    files = [tmp_path / name for name in ("c.md", "c.xml", "c.html")]
+    outputs = [text for file in files for text in ("-o", str(file))]
+    asked = ["--metric", "exact_match", "--question", question]
+    assert main(["compare", a, b, *asked, *outputs]) == 5
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"demo/exact_match, {about}: candidate is worse")
+    assert second.startswith(f"  {other}: candidate is worse")
+    comment, report, page = (file.read_text() for file in files)
+    assert f"\nVerdicts {about}, margin 0" in comment
+    assert f'message="{about}: candidate is worse' in report
+    assert f"candidate is worse than baseline, {about}." in page
+    assert f"{about[0].upper()}{about[1:]}: candidate is worse" in page
 
 
 @pytest.mark.parametrize(
@@ -271,6 +298,9 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     path.write_text(json.dumps(content))
     for models in (("m2", "m8"), ("m8", "m2")):
         assert compare(path, path, models=models).verdict == "not known"
+    assert one_run.outcomes[0].question == "benchmark"
+    path.write_text(json.dumps({**content, "question": "population"}))
+    assert compare(path, path, models=("m2", "m8")).outcomes[0].question == "population"
 
 
 def test_groups_by_fields_of_ones_own():

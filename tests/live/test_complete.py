@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from lm_eval.tasks import TaskManager
@@ -11,6 +12,7 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.adaptive import simple_evaluate
+from lm_eval_ccat.live.result import state
 
 
 def asked_of(server: CompletionsServer, model: str) -> int:
@@ -23,7 +25,9 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     bench.ranked(server, models, budget={"items": 40}, model_args=slots, entry=entry)
     run = bench.folder / "rank.run"
     ranking = (run / "result.json").read_text()
+    seconds = json.loads(ranking)["seconds"]
     capsys.readouterr()
+    time.sleep(1.5)
     assert main(["complete", str(run), "--name", "m05"]) == 0
     told = capsys.readouterr().out
     # Every document was asked once, of the one model that was named.
@@ -55,6 +59,8 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     )
     assert sum(server.asked.values()) == before
     assert (run / "result.json").read_text() == ranking
+    # Neither the hours before it was completed nor those of completing it are the ranking's.
+    assert state(run).content["seconds"] == pytest.approx(seconds, abs=0.5)
     # What the full run cost is no part of the ranking's result, which stands.
     assert main(["verify", str(run)]) == 0
 
