@@ -24,7 +24,7 @@ from ..errors import UsageError
 from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
-from ..upkeep.forms import form_of, load_forms, score_form, write_form
+from ..upkeep.forms import CONFIDENCE, form_of, load_forms, score_form, write_form
 from ..upkeep.tables import existing
 from .parsing import (
     INCLUDE_PATH,
@@ -40,8 +40,6 @@ from .parsing import (
     warn,
 )
 
-#: Confidence level of the intervals of a form's estimates.
-CONFIDENCE = 0.95
 #: Exit code of `check` where something is wrong, or differs.
 FOUND = 3
 BANK = "a bank, or the folder of a suite"
@@ -248,7 +246,7 @@ def _score_form(args: argparse.Namespace) -> int:
     why = None
     for f in load_forms(args.bank):
         try:
-            models = score_form(f, args.score, CONFIDENCE)
+            models = score_form(f, args.score)
         except UsageError as error:  # the logs may hold only some of a suite's forms
             why = error
             continue

@@ -15,6 +15,7 @@ from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableErr
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import columns_in_words, sum_of
 from ..ranker import StoppingRule
+from ..ranker.arguments import one_of
 from ..ranker.difference import Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
 from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
@@ -254,14 +255,13 @@ def compare(
     if len(tasks) > 1:
         raise UsageError("compare takes one task")
     [task] = tasks
-    stated = settings.pop("confidence", 0.95)
+    stated = settings.pop("confidence", Spec().confidence)
     confidence = stated if confidence is None else confidence
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"confidence {confidence!r} is not between 0 and 1")
     if not margin >= 0.0:
         raise UsageError(f"margin {margin!r} is below 0")
-    if question not in (POPULATION, BENCHMARK):
-        raise UsageError(f"question {question!r} is neither {POPULATION!r} nor {BENCHMARK!r}")
+    one_of(question, "question", (POPULATION, BENCHMARK))
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         live = {**settings, "task": task, "metrics": list(weights), "confidence": confidence}

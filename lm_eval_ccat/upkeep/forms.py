@@ -47,6 +47,8 @@ SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)
 FOLDS = 10
 MIN_MODELS = 8
 _LEAST_VARIANCE = 1e-9
+#: Confidence of the intervals of a form's estimates.
+CONFIDENCE = 0.95
 #: Axes of a form's figures, each of the length of its items.
 _SHAPES = {"mean": 1, "covariance": 2, "with_mean": 1, "centre": 0, "variance": 0, "error": 0}
 #: What the file holds besides the form itself.
@@ -413,7 +415,9 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     replace_text(folder / f"{module}.py", code)
 
 
-def score_form(form: Form, logs: str | Path, confidence: float = 0.95) -> dict[str, list[Facts]]:
+def score_form(
+    form: Form, logs: str | Path, confidence: float = CONFIDENCE
+) -> dict[str, list[Facts]]:
     """Estimate the whole benchmark's score from the logs of a form.
 
     Parameters
