@@ -101,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
     from ..harness.estimates import in_words
     from ..live.adaptive import Adaptive, adaptively, refuse_subsets
+    from ..live.result import PARTIAL
 
     options = Adaptive.read(flags, warn=warn)
     if options.spec.known is not None:
@@ -118,4 +119,4 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nadaptive {in_words(block, task)}")
         if options.model is not None and block.get("place"):
             print(f"{options.model}: {block['place']['in_words']}")
-    return 0
+    return PARTIAL if any(block["set_aside"] for block in blocks.values()) else 0

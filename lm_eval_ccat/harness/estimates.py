@@ -111,7 +111,8 @@ def describe(run: TaskRun) -> dict[str, object]:
         "confidence": ranking.confidence,
         "items": n,
         "items_total": len(run.session.doc_ids),
-        "stopped_because": ("every document was run" if run.complete else ranking.stopped_because),
+        "stopped_because": _why(run),
+        "set_aside": ranking.set_aside.get(name),
         "method": run.outcome.bank.method,
         "bank": run.outcome.bank.short_hash,
         "ability": ability,
@@ -129,6 +130,15 @@ def describe(run: TaskRun) -> dict[str, object]:
             ranking.signature, run.session.name, run.scorer, internals.harness_version()
         ),
     }
+
+
+def _why(run: TaskRun) -> str:
+    """Return why the run ended; of the one model that it asked if that was set aside."""
+    if run.complete:
+        return "every document was run"
+    if (reason := run.ranking.set_aside.get(run.name)) is not None:
+        return f"the model was set aside: {reason}"
+    return run.ranking.stopped_because
 
 
 def _estimated(run: TaskRun) -> dict[str, object]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank.suite import SuiteBank
-from ..errors import CcatError, UsageError
+from ..errors import CcatError, RunError, UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.estimates import TaskRun, in_words
@@ -296,7 +296,9 @@ def _run(
     resume = options.resume
     if folder is not None and resume:  # some of several tasks may not have begun
         resume = RunDirectory(folder).journal.exists()
-    with Run(plan.spec, folder, observer, resume=resume, plan=plan, models=[model]) as run:
+    with Run(
+        plan.spec, folder, observer, resume=resume, retry=resume, plan=plan, models=[model]
+    ) as run:
         if not resume and plan.spec.target_se is not None:
             by_default = options.spec.stop == TARGET
             say = log.warning if by_default else log.info
@@ -312,11 +314,20 @@ def _run(
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)
             raise KeyboardInterrupt
+        if not run.book.answers:
+            aside = run.book.tally.set_aside.get(MODEL)
+            raise _nothing("+".join(sessions), aside, result.content["stopped_because"])
         by_task = task_runs(plan, run.book, model)
     return {
         one.title: replace(by_task[one.title], warnings=(*one.warnings, *result.warnings))
         for one in tasks
     }
+
+
+def _nothing(tasks: str, aside: str | None, stopped_because: str) -> RunError:
+    """Return the error of a run without answers: what was believed before them is no estimate."""
+    why = f"{stopped_because}; raise it" if aside is None else f"the model was set aside: {aside}"
+    return RunError(f"{tasks}: no document was answered, so there is no estimate: {why}")
 
 
 # -- inside the harness ---------------------------------------------------------------------------

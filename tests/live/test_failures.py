@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import threading
 import time
+from functools import partial
 from typing import Any
 
+import lm_eval.tasks
 import pytest
-from worlds.bench import Bench, content_of
+from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer, trouble
 
+from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.ranker.contents import Task
 
@@ -37,6 +41,55 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
     assert max(server.asked.values()) == times + 1
     # Answers behind the deciding one are paid for and kept, and not counted.
     assert content["items_administered"] <= sum(server.answered.values()) <= 3 * 20
+
+
+def test_an_adaptive_run_without_an_answer_has_no_estimate_and_one_that_lost_its_model_says_so(
+    bench: Bench, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = partial(lm_eval.tasks.TaskManager, include_defaults=False)  # reading all takes seconds
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", own)
+    out, given = bench.folder / "out", 0
+
+    def run(*flags: str) -> tuple[int, str]:
+        named = f"model=m05,base_url={server.url},tokenizer_backend=none"
+        args = ["run", "--model", "local-completions", "--model_args", named, "--tasks", TASK]
+        args += ["--include_path", str(bench.folder / "tasks"), "--adaptive", "--max_items", "20"]
+        return main([*args, "--output_path", str(out), *flags]), capsys.readouterr().err
+
+    mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= given)
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        code, err = run()
+        assert code == 1 and "no document was answered" in err and "HTTP 400: on purpose" in err
+        assert not out.exists()
+        given = 12
+        assert run()[0] == 4
+        [file] = out.rglob("results_*.json")
+        block = json.loads(file.read_text())["adaptive"][TASK]
+        assert block["items"] == 12 and "HTTP 400: on purpose" in block["set_aside"]
+        assert block["set_aside"] in block["stopped_because"]
+        code, err = run("--budget_usd", "0.001", "--price", "item=0.002")
+        assert code == 1 and "the budget is used up" in err
+
+
+def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench: Bench) -> None:
+    mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= 12)
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        named = {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"}
+
+        def run(**more: Any) -> dict[str, Any]:
+            results = adaptive_evaluate(
+                "local-completions", named, [TASK], include_path=str(bench.folder / "tasks"),
+                max_items=20, run_dir=bench.folder / "one.run", **more,
+            )  # fmt: skip
+            assert results is not None
+            block: dict[str, Any] = results["adaptive"][TASK]  # type: ignore[index]
+            return block
+
+        assert run()["items"] == 12
+        server.mood = None
+        again = run(resume=True)
+    assert again["items"] == 20 and again["set_aside"] is None
+    assert sum(server.answered.values()) == 20
 
 
 def test_a_run_that_lost_every_model_can_be_read(bench: Bench) -> None:
