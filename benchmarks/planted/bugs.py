@@ -354,7 +354,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "rounding costs the last item of a budget",
         "lm_eval_ccat/ranker/ledger",
-        "(self.budget if budget is None else budget) * (1.0 + _ROUNDING) - self.committed",
+        "(self.budget if budget is None else budget) * (1.0 + SLACK) - self.committed",
         "(self.budget if budget is None else budget) - self.committed",
         ("tests/ranker/test_ledger.py", "tests/ranker/test_money.py"),
     ),
