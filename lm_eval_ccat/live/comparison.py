@@ -15,7 +15,7 @@ from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableErr
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import columns_in_words, sum_of
 from ..ranker import StoppingRule
-from ..ranker.arguments import one_of
+from ..ranker.arguments import number, one_of, sure
 from ..ranker.difference import Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
 from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
@@ -257,10 +257,8 @@ def compare(
     [task] = tasks
     stated = settings.pop("confidence", Spec().confidence)
     confidence = stated if confidence is None else confidence
-    if not 0.0 < confidence < 1.0:
-        raise UsageError(f"confidence {confidence!r} is not between 0 and 1")
-    if not margin >= 0.0:
-        raise UsageError(f"margin {margin!r} is below 0")
+    sure(confidence)
+    number(margin, "margin", 0.0)
     one_of(question, "question", (POPULATION, BENCHMARK))
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):

@@ -38,6 +38,11 @@ def number(
     return size
 
 
+def sure(confidence: Any) -> float:
+    """Return a two-sided confidence, checked."""
+    return number(confidence, "confidence", 0.5, 1.0)
+
+
 def whole(value: Any, name: str, low: int | None = None) -> int:
     """Return a whole number of at least `low`.
 

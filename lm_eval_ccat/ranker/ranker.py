@@ -17,7 +17,7 @@ from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
 from ..shown import plural, some
 from .across import Across, Replays
-from .arguments import checked_options, flag, number, one_of, price_of, prices_of, whole
+from .arguments import checked_options, flag, number, one_of, price_of, prices_of, sure, whole
 from .audit import AuditDraws
 from .builder import RankingBuilder
 from .contents import Banks, Contents, Weights
@@ -151,7 +151,7 @@ class Ranker:
         **options: Any,
     ) -> None:
         prices = prices_of(models)
-        self.confidence = number(confidence, "confidence", 0.5, 1.0)
+        self.confidence = sure(confidence)
         self.seed = whole(seed, "seed")
         rule = stopping_rule(stop, options)
         limit, self._max_items = limits(rule, budget, max_items)

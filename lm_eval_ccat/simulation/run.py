@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..cluster import in_processes
 from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import MIN_MODELS
+from ..ranker.arguments import sure
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable
 from .folds import (
@@ -226,8 +227,7 @@ def simulate(
     chosen = chosen_methods(methods)
     if seeds < 1:
         raise UsageError(f"seeds {seeds}: at least 1 is needed")
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence {confidence}: a number between 0 and 1 is needed")
+    sure(confidence)
     if isinstance(table, (str, Path)):
         table = ScoreTable.read(table, metric=metric, **reading)
     whole, warnings = Benchmark.of(table, weights)

@@ -167,7 +167,7 @@ def test_folds_and_seeds_draw_each_their_own():
         ({"items_per_model": 2.5, "spend": "fixed"}, "whole number"),
         ({"items_per_model": None, "spend": "fixed"}, "needs a number of items"),
         ({"seeds": 0}, "at least 1"),
-        ({"confidence": 1.5}, "between 0 and 1"),
+        ({"confidence": 0.3}, "confidence 0.3 is not in"),
         ({"holdouts": [["m00", "who"]]}, "who"),
         ({"calibration_models": 1}, "at least 2"),
         ({"prices": {"m00": 1}}, "no positive price"),
