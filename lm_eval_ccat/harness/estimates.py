@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..bank.outcome import Outcome
+from ..methods.belief import POPULATION
 from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
@@ -170,6 +171,9 @@ def estimand(run: TaskRun) -> str:
     which = (
         f"all {total} documents" if known == total else f"the bank's {known} of {total} documents"
     )
+    if run.ranking.question == POPULATION:
+        these = "these" if known == total else "the bank's"
+        which = f"documents like {these} {known}"
     return f"estimate of the {what} over {which} of {name}, from {len(run.administered)} of them"
 
 

@@ -19,6 +19,7 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
+from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..money import Tokens, estimate_tokens
 from ..ranker import Ranker, StoppingRule
@@ -322,7 +323,10 @@ class Plan:
         what = " and the ".join(dict.fromkeys(o.metric.in_words for o in self._steering))
         if " and the " in what:
             what = f"weighted mean of the {what}, each on [0, 1],"
-        return f"Estimates are of the {what} over all {n} documents of {', '.join(self.outcomes)}"
+        population = self.spec.question == POPULATION
+        which = f"documents like these {n}" if population else f"all {n} documents"
+        tasks = ", ".join(self.outcomes)
+        return f"Estimates are of the {what} over {which} of {tasks}"
 
 
 def make_plan(spec: Spec) -> Plan:

@@ -54,6 +54,8 @@ def test_it_stops_once_the_rank_is_known_well_enough(bench, board):
         block = placed(folder)
         low, high = block["place"]["rank_interval"]
         found[flag[:1]] = block["items"], high - low + 1, block["stopped_because"]
+        about = "documents like these 36" if "population" in flag else "all 36 documents"
+        assert f"over {about} of texts, from" in block["estimand"]
     assert found["--rank_width",][1] <= 4 and "known to 4 ranks" in found["--rank_width",][2]
     assert found["--rank_width",][0] < found[()][0]
     assert found["--question",][1] >= found[()][1]  # the known are not known so well, then

@@ -191,9 +191,12 @@ def test_flags_override_the_file_setting_by_setting(
     harness = {"include_path": "nowhere", "gen_kwargs": {"max_gen_toks": 30}}
     config = bench.config(server.url, ["m01", "m11"], harness=harness, metrics=["bleu"])
     monkeypatch.chdir(bench.folder / "tasks")
-    flags = ["--metric", "share", "--include_path", "."]
+    flags = ["--metric", "share", "--include_path", ".", "--question", "population"]
     assert main(["rank", str(config), *flags]) == 0
     assert content_of(config)["metric"] == "share"
+    about = f"documents like these {bench.n_docs} of {TASK}"
+    assert content_of(config)["estimand"].endswith(f"over {about}")
+    assert f"order on items like these {bench.n_docs}" in capsys.readouterr().out
     kept = json.loads((config.with_suffix(".run") / "config.json").read_text())["harness"]
     assert kept["gen_kwargs"] == {"max_gen_toks": 30}
     assert main(["rank", str(config), "--task", TASK]) == 2
