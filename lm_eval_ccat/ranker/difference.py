@@ -93,6 +93,8 @@ class Difference:
         more = None
         if verdict == NOT_KNOWN and math.isfinite(error) and gain != least:
             needed = documents * (0.5 * (high - low) / abs(gain - least)) ** 2
+            if math.isfinite(size := b.n_items):  # at the last document the error is 0
+                needed = 1.0 / (1.0 / size + (1.0 - documents / size) / needed)
             more = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
         up = scale.span if scale.higher_is_better else -scale.span
         first, second = (float(scale.restore(x)) for x in b.location)

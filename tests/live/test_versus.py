@@ -37,6 +37,16 @@ def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     assert (found.baseline, found.candidate) == (baseline, "new")
 
 
+def test_no_more_documents_of_a_benchmark_decide_than_it_has(bench, server):
+    found = compare(
+        live(server, "m05"), {**live(server, "m05"), "name": "new"}, "share", 0.01, task=TASK,
+        settings={"harness": {"include_path": str(bench.folder / "tasks")}, "max_items": 10},
+    )  # fmt: skip
+    one = found.outcomes[0].overall
+    assert one.verdict == "not known"
+    assert 0 < one.more_documents <= bench.n_docs - one.documents
+
+
 def test_a_stored_run_and_a_live_model(bench, server, tmp_path, capsys):
     config = bench.config(server.url, ["m03", "m05"], name="old", bank=None, budget={"items": 120},
                           stop="limits")  # fmt: skip
