@@ -235,7 +235,7 @@ WORLDS: dict[str, tuple[Callable[..., Seen], Any, dict[str, Any]]] = {
     "four models, familywise": (four, TABLES, HORIZON),
     "a newcomer among known models": (references, TABLES, HORIZON),
     "min_difference": (near, TABLES, HORIZON),
-    "sum of two tasks": (two, SUMS, {**HORIZON, "weights": "equal", "warmup": 5}),
+    "sum of two tasks": (two, SUMS, {**HORIZON, "weights": "equal"}),
     "failures": (failing, TABLES, HORIZON),
 }
 
