@@ -10,7 +10,8 @@ from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.harness.scorers import record_scorers
 from lm_eval_ccat.metrics.bertscore import bertscore_f1
 from lm_eval_ccat.metrics.pairs import rouge
-from lm_eval_ccat.scores.item_scaling import SUFFIX, ItemScaling
+from lm_eval_ccat.metrics.scale import ITEM_SCALED
+from lm_eval_ccat.scores.item_scaling import ItemScaling
 
 record_scorers()
 
@@ -150,7 +151,9 @@ class LiveScaling:
                 "`lm-eval-ccat calibrate ... --scale_items`"
             )
         number = self._number[doc[self.column]]
-        return {metric + SUFFIX: ends[metric].score(number, scores[metric]()) for metric in known}
+        return {
+            metric + ITEM_SCALED: ends[metric].score(number, scores[metric]()) for metric in known
+        }
 
     def _ends(self) -> dict[str, ItemScaling]:
         folder = os.environ.get(VARIABLE)
