@@ -39,8 +39,15 @@ from ..errors import BankMismatchError
 from ..shown import short, some
 from .bank import ItemBank
 
-#: Generation settings that cut an answer off: other values make another answer.
-_CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
+#: Names of the largest number of tokens of an answer, and all settings that cut an answer off.
+TOKEN_LIMITS = (
+    "max_gen_toks",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_new_tokens",
+    "max_length",
+)
+_CUTTING = ("until", *TOKEN_LIMITS)
 #: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}
 #: Settings that decide between the likeliest answer and a sampled one.

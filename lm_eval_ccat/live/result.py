@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..bank.settings import TOKEN_LIMITS
 from ..content import RESULT, ModelContent, RankingContent
 from ..harness.scorers import scorer_of_run, signed
 from ..metrics.scale import Scale
@@ -415,9 +416,8 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
 
 def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]:
     """Return how the requests sent to a model differ from those of the calibration."""
-    limits = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
     differences = []
-    for what, keys in {"temperature": ("temperature",), "token limit": limits}.items():
+    for what, keys in {"temperature": ("temperature",), "token limit": TOKEN_LIMITS}.items():
         was, now = (next((of[key] for key in keys if key in of), None) for of in (calibrated, sent))
         if what == "temperature":  # the harness sends 0 if a task sets none
             was, now = was or 0, now or 0
