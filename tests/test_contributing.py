@@ -13,9 +13,9 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.metrics import table as metric_table
+from lm_eval_ccat.metrics import scale as metric_table
 from lm_eval_ccat.ranker.stopping import Budget
-from lm_eval_ccat.report import page, sections, write_report
+from lm_eval_ccat.report import page, write_report
 from lm_eval_ccat.testing.methods import example_table
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
@@ -114,7 +114,7 @@ def test_a_section_stands_in_the_report_as_another_s_or_as_one_of_ours(
 ):
     section = importlib.import_module("my_package.answers").SECTION
     ours = replace(section, name="counted", text="")
-    monkeypatch.setattr(sections, "_OWN", (*sections._OWN, ours))
+    monkeypatch.setattr(page, "_OWN", (*page._OWN, ours))
     beside = jinja2.DictLoader({"counted.html.j2": section.text})
     loader = jinja2.ChoiceLoader([beside, page.environment().loader])
     monkeypatch.setattr(page.environment(), "loader", loader)
