@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..content import RESULT
 from ..errors import ScoreTableError, UsageError
+from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import find_runs, results_files
@@ -65,6 +66,8 @@ class Side:
                     f"{path} holds adaptive runs: their estimates of the full benchmark are "
                     "compared, by their standard errors"
                 )
+            elif RunDirectory(path).journal.exists():
+                files = [path]  # has no result yet, which its reader says
         for claims in (c for file in files for c in all_claims(file)):  # the latest per model
             outcome = Logged(claims.task, claims.metric or "score", claims.filter)
             before = self.claims.get(outcome, claims)

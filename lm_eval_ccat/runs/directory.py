@@ -119,10 +119,11 @@ class RunDirectory:
                 set_rights(path, 0o700 if path.is_dir() else 0o600)
 
     def _cannot_write(self, error: OSError) -> RunError:
-        return RunError(
-            f"cannot write in the run directory {self.path}: {error.strerror or error}; "
-            "choose another with --run_dir"
-        )
+        remedy = "choose another with --run_dir"
+        if self.journal.exists():  # another one would pay for its answers again
+            remedy = "its answers are kept, free the space or fix the rights and resume"
+        why = error.strerror or error
+        return RunError(f"cannot write in the run directory {self.path}: {why}; {remedy}")
 
     # -- header ----------------------------------------------------------------------------
 

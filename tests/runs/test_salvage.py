@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,9 +12,10 @@ import pytest
 from worlds.journals import Teller
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live import verify
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.runs.directory import rebuild
+from lm_eval_ccat.runs.directory import RunDirectory, rebuild
 
 FIXTURE = Path(__file__).parent / "format1" / "paper"
 
@@ -131,3 +134,20 @@ def test_a_run_that_ends_while_it_is_verified_is_sound(run, capsys, monkeypatch)
     assert "no result yet" in capsys.readouterr().out
     monkeypatch.undo()
     assert main(["verify", str(run)]) == 0
+
+
+def test_a_run_without_a_result_is_not_compared(run, capsys):
+    (run / "result.json").unlink(missing_ok=True)
+    assert main(["compare", str(run), "--models", "a,b"]) == 1
+    assert "no result.json; the run has not ended" in capsys.readouterr().err
+
+
+def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_path, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("lm_eval_ccat.runs.directory.replace_text", full)
+    with pytest.raises(RunError, match=r"answers are kept, free the space .* and resume"):
+        RunDirectory(run).write_json("result.json", {})
+    with pytest.raises(RunError, match="choose another with --run_dir"):
+        RunDirectory(tmp_path / "new").write_json("config.json", {})
