@@ -92,7 +92,7 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, 
 
     # The verdict of `compare` is of what steered, the others are reported; --metric picks one.
     asked = ["compare", str(run), str(run), "--models", "m01,m11"]
-    assert main(asked) == 0 and "errors (reported): " in capsys.readouterr().out
+    assert main(asked) == 0 and "errors (reported), in full runs of" in capsys.readouterr().out
     of = estimates(content, "errors")
     for metrics, decisive in (([], ["share"]), (["--metric", "errors"], ["errors"])):
         assert main([*asked, *metrics, "--json"]) == 0
