@@ -119,4 +119,5 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nadaptive {in_words(block, task)}")
         if options.model is not None and block.get("place"):
             print(f"{options.model}: {block['place']['in_words']}")
-    return PARTIAL if any(block["set_aside"] for block in blocks.values()) else 0
+    # Groups have blocks without the key, beside those of their tasks.
+    return PARTIAL if any(block.get("set_aside") for block in blocks.values()) else 0

@@ -94,6 +94,15 @@ def test_adaptive_writes_the_harness_files_and_says_what_it_did(ours, banks, cap
     assert results["config"]["limit"] is None
 
 
+def test_a_group_has_an_estimate_beside_those_of_its_tasks(ours, banks):
+    out = banks / "out"
+    assert (
+        ours("all_of_it", "--adaptive", "--bank", banks, "--max_items", 5, "--output_path", out)
+        == 0
+    )
+    assert set(outputs(out)[0]["adaptive"]) == {"all_of_it", "choices", "sums"}
+
+
 def test_a_budget_is_shared_by_the_tasks_of_a_directory_of_banks(ours, banks):
     out = banks / "out"
     flags = ["--adaptive", "--bank", banks, "--budget_items", 21, "--output_path", out]
