@@ -23,7 +23,9 @@ from ..upkeep.build import build
 from ..upkeep.tables import scores_for
 from .folder import (
     FORMAT,
+    LOCK,
     RULES,
+    RUNS,
     VERSION,
     Board,
     Rules,
@@ -283,11 +285,11 @@ def init(
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / "suite")
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
-            replace_text(target / ".gitignore", ".runs/\n.lock\n")
+            replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n")
             if not known:
                 add(target, source)
             if not exists:
-                unlocked = shutil.ignore_patterns(".lock")
+                unlocked = shutil.ignore_patterns(LOCK)
                 shutil.copytree(target, path, dirs_exist_ok=True, ignore=unlocked)
     except OSError as error:
         raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error

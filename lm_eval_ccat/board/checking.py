@@ -15,6 +15,7 @@ from .. import __version__
 from ..bank import ItemBank
 from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
+from ..live.verify import CLOSE
 from ..metrics.scale import Scale
 from ..ranker import Ranking
 from ..runs.directory import book_of, read_journal
@@ -23,7 +24,6 @@ from .folder import Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
-_TOLERANCE = 1e-9
 #: A journal's file, the hash of each task's bank, and the part of the items that is held back.
 Run = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[int, ...] | None]
 #: Exceptions that invalid content of a row may raise.
@@ -200,7 +200,7 @@ def _difference(row: BoardRow, now: BoardRow) -> str:
     for of, was, is_now in parts:
         for name in ("score", "low", "high", "items", "documents"):
             before, after = getattr(was, name), getattr(is_now, name)
-            if abs(before - after) > _TOLERANCE * max(1.0, abs(before)):
+            if abs(before - after) > CLOSE * max(1.0, abs(before)):
                 what = "interval" if name in ("low", "high") else name
                 return f"{what}{of}: recorded {before:.6g}, now {after:.6g}"
     return "" if row.asked == now.asked else "recorded other items than the journal"

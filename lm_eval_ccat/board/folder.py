@@ -29,6 +29,8 @@ from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
+#: Files that are not for git: live runs in progress, and the lock.
+RUNS, LOCK = ".runs", ".lock"
 _LOCK_SECONDS = 60
 
 
@@ -152,7 +154,7 @@ class Board:
         from filelock import FileLock, Timeout
 
         try:
-            with FileLock(self.path / ".lock", timeout=_LOCK_SECONDS):
+            with FileLock(self.path / LOCK, timeout=_LOCK_SECONDS):
                 yield
         except Timeout:
             raise RunError(f"{self.path}: another process is writing to this board") from None

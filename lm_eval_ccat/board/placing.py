@@ -23,7 +23,7 @@ from ..scores import ScoreTable
 from ..scores.readers.journal import JOURNAL
 from .adding import THERE, Added, check_link, tables_of
 from .checking import figures_of, tasks_of
-from .folder import Board, offered, standing
+from .folder import RUNS, Board, offered, standing
 from .ledger import sha256_of
 
 
@@ -94,7 +94,7 @@ def _live(
     from ..live.ranking import rank
 
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
-    work = board.path / ".runs" / stem
+    work = board.path / RUNS / stem
     resume = (work / JOURNAL).is_file()
     rows = board.ledger.rows()
     reserve, seed = board.turn(rows), randbits(32)

@@ -250,16 +250,15 @@ def _score_form(args: argparse.Namespace) -> int:
         except UsageError as error:  # the logs may hold only some of a suite's forms
             why = error
             continue
-        estimand = f"mean {f.metric} over all {f.n_items} documents of {f.task}"
         content.append({
-            "estimand": estimand,
+            "estimand": f.estimand,
             "metric": f.metric,
             "filter": f.filter,
             "scale": f.scale.describe(),
             "confidence": CONFIDENCE,
             "models": models,
         })  # fmt: skip
-        lines.append(f"{estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
+        lines.append(f"{f.estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
         width = max(map(len, models))
         for model, one in ((m, one) for m, entries in models.items() for one in entries):
             low, high = one["interval"]

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from .. import board as boards
 from ..board.adding import Added
-from ..live.result import Result
+from ..live.result import PARTIAL, Result
 from .live import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
 
@@ -71,7 +71,7 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     content = {"rows": rows, "left_out": added.left_out}
     emit(args.json, content, words.values() or ["No row was added."])
     warn(*(f"{model}: left out: {reason}" for model, reason in added.left_out.items()))
-    return 4 if added.partial else 0
+    return PARTIAL if added.partial else 0
 
 
 def publish(args: argparse.Namespace) -> int:

@@ -35,6 +35,8 @@ from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
 from ..methods.policy import rounded
+from ..metrics.pairs import PAIR_METRICS, SENTENCE, parts_of
+from ..metrics.registry import Metric
 from ..metrics.scale import Floats, Scale
 from ..scores import ScoreTable
 from ..scores.table import reader_of
@@ -103,6 +105,13 @@ class Form:
     scale: Scale = field(default_factory=Scale)
     n_items: int = 0
     bank_sha256: str = ""
+
+    @property
+    def estimand(self) -> str:
+        """What its estimates are of, in words."""
+        own = SENTENCE if parts_of(self.metric)[0] in PAIR_METRICS else ""
+        what = Metric(self.metric, self.scale, own).in_words
+        return f"{what} over all {self.n_items} documents of {self.task}"
 
     @property
     def name(self) -> str:

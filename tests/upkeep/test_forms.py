@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.upkeep.forms import Form, form_of, make_form, score_form
 
 
@@ -84,6 +86,9 @@ def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     form.save(tmp_path)
     again = Form.load(tmp_path)
     assert str(vars(again)) == str(vars(form))
+    assert form.estimand == "mean acc over all 50 documents of t"
+    of_sentences = replace(form, metric="bleu", scale=Scale(0, 100)).estimand
+    assert of_sentences.startswith("mean sentence-level bleu (not the corpus bleu) over all ")
     table.write(tmp_path / "s.csv")
     [one] = score_form(again, tmp_path / "s.csv")["m03"]
     expected = form.estimate(dict(enumerate(table.raw[3])))
