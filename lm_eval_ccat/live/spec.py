@@ -10,7 +10,6 @@ tests then say how to write `keywords.pyi` and the JSON schema anew.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from ..harness.internals import holds_weights
 from ..masking import mask, remember_credentials
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import Price
+from ..plugins import did_you_mean
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from ..ranker.turns import WARMUP
 from .fields import (
@@ -484,9 +484,8 @@ def content_of(file: Path) -> Values:
             content = yaml.safe_load(stream)
     except FileNotFoundError:
         nearby = [path.name for path in file.parent.glob("*.y*ml")]
-        close = difflib.get_close_matches(file.name, nearby, n=1)
-        hint = f"; did you mean {file.parent / close[0]}?" if close else ""
-        raise UsageError(f"no configuration file {file}{hint}") from None
+        near = did_you_mean(file.name, nearby, listing=False)
+        raise UsageError(f"no configuration file {file}{near}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the configuration {file}: {error}") from error
     except yaml.YAMLError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from ..harness import TaskSession, internals, open_sessions
 from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
+from ..plugins import did_you_mean
 from .fields import HUB, Values
 from .spec import ModelSpec, Spec
 
@@ -111,8 +111,8 @@ def session_options(spec: Spec) -> Values:
     """
     for key in spec.harness:
         if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS, *TRACKERS, HUB):
-            known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB)))
-            raise UsageError(f"`harness.{key}` is not a setting of rank; choose from: {known}")
+            known = sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB))
+            raise UsageError(f"`harness.{key}` is not a setting of rank{did_you_mean(key, known)}")
     options = {k: spec.harness[k] for k in SESSION_KEYS if spec.harness.get(k) is not None}
     seed = spec.harness.get("seed")
     if seed is not None:
@@ -166,18 +166,14 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
                 f"model {entry.name} has no `model:` (a model type of lm_eval such as hf)"
             )
         if entry.model not in types:
-            close = difflib.get_close_matches(entry.model, types, n=3) or sorted(types)
-            raise UsageError(
-                f"model {entry.name}: lm_eval has no model type {entry.model!r}; choose from "
-                f"{', '.join(close)}"
-            )
+            near = did_you_mean(entry.model, sorted(types))
+            raise UsageError(f"model {entry.name}: lm_eval has no model type {entry.model!r}{near}")
         known = internals.known_arguments(entry.model)
         if known is None:
             continue
         for key in entry.model_args:
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=2) or sorted(known)
+                near = did_you_mean(key, sorted(known))
                 raise UsageError(
-                    f"model {entry.name}: {entry.model} has no argument {key!r} (model_args); "
-                    f"choose from {', '.join(close)}"
+                    f"model {entry.name}: {entry.model} has no argument {key!r} (model_args){near}"
                 )
