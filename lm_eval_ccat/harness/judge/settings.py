@@ -14,9 +14,11 @@ from typing import Any
 import yaml
 
 from ...errors import UsageError
+from ...metrics import find_metric
 from ...money import Price
 
-LOWEST, HIGHEST = 1.0, 10.0
+_SCALE = find_metric("judge_score").scale
+LOWEST, HIGHEST = _SCALE.low, _SCALE.high
 REDUCERS = ("mean", "median", "majority", "mode")
 #: Rubrics that come with the package, with the settings that read their grades.
 SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
@@ -143,7 +145,7 @@ class JudgeSettings:
             )
         for grade, value in self.grades.items():
             if not isinstance(value, int | float) or not LOWEST <= value <= HIGHEST:
-                yield f"`grades.{grade}` must be from 1 to 10, not {value!r}"
+                yield f"`grades.{grade}` must be from {LOWEST:g} to {HIGHEST:g}, not {value!r}"
         if self.grades and self.grade_pattern is None:
             yield "`grades` needs `grade_pattern`, which finds them"
         try:
