@@ -181,7 +181,7 @@ Ready = tuple[Adaptive, Plan]
 def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     """Check that bank, task, metric and settings fit, without asking the model.
 
-    Without a bank, documents will be drawn at random. `only`: whether this is the only task.
+    Without a bank, documents will be drawn at random. `only`: whether only this task has this bank.
 
     Raises
     ------
@@ -509,7 +509,9 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     ready = {}
     for name, options in chosen.items():  # make all refusals before the first request
         session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
-        ready[name] = prepare(session, options, only=len(chosen) == 1)
+        # By its class each task may name a bank of its own.
+        sharers = [o for o in chosen.values() if o is options or o.spec.bank == options.spec.bank]
+        ready[name] = prepare(session, options, only=len(sharers) == 1)
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)
     observer = (call and call.observer) or ProgressBar()

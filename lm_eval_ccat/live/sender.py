@@ -432,8 +432,9 @@ class Interrupts:
                 self._before[number] = signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self.wait and not self._came:
-            self._came = True
+        # Noted in both cases: Python ignores what is raised during garbage collection.
+        first, self._came = not self._came, True
+        if self.wait and first:
             self._wake()
         else:
             raise KeyboardInterrupt

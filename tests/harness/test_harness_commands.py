@@ -297,6 +297,24 @@ def test_variants_of_any_task_and_group_are_all_that_plain_lm_eval_needs(
     assert "adaptive estimate" in results["groups"]["all_of_it_adaptive"]["alias"]
 
 
+def test_adaptive_tasks_that_run_together_have_a_bank_each(bench, banks, common, monkeypatch):
+    folder = banks / "each"
+    folder.mkdir()
+    for task in ("texts", "choices"):
+        of = f"{{version: 1.0, adaptive: {{bank: {banks / task}.bank.json, max_items: 5}}}}"
+        (folder / f"{task}_adaptive.yaml").write_text(
+            f"include: {bench.tasks / task}.yaml\ntask: {task}_adaptive\nmetadata: {of}\n"
+            "class: !function lm_eval_ccat.AdaptiveTask\n"
+        )
+    flags = ["--model", "copyist", "--model_args", "skill=0.8", "--include_path", folder]
+    flags += ["--tasks", "texts_adaptive,choices_adaptive", "--output_path", banks / "out"]
+    plain_lm_eval(monkeypatch, *flags)
+    found = outputs(banks / "out")[0]["adaptive"]
+    assert {name: block["items"] for name, block in found.items()} == {
+        "texts_adaptive": 5, "choices_adaptive": 5
+    }  # fmt: skip
+
+
 def test_our_task_class_without_options_is_adaptive_and_says_so(bench, caplog):
     (bench.tasks / "texts_class.yaml").write_text(
         "include: texts.yaml\ntask: texts_class\nclass: !function lm_eval_ccat.AdaptiveTask\n"

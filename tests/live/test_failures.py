@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.sender import Interrupts
 from lm_eval_ccat.ranker.contents import Task
 
 THREE = ["m01", "m05", "m11"]
@@ -192,6 +194,16 @@ def test_ctrl_c_in_the_middle_of_an_answer_waits_for_its_end(
         assert "interrupted" in capsys.readouterr().out
         assert main(["rank", str(config), "--resume"]) in (0, 3)
         assert set(server.answered.values()) == {1}
+
+
+def test_ctrl_c_during_garbage_collection_is_not_lost() -> None:
+    interrupts = Interrupts(lambda: None)
+    with interrupts:
+        with suppress(KeyboardInterrupt):  # as Python does with what a callback raises
+            signal.raise_signal(signal.SIGINT)
+        interrupts.wait = True
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.heed()
 
 
 def test_a_full_disk_stops_cleanly_and_keeps_everything(
