@@ -104,6 +104,7 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
         yield "Running", "This run is not finished; the page shows its state so far."
     shown = [one for one in of_models(run.result) if one[0] in GRAVE]
     yield from sorted(shown, key=lambda one: GRAVE.index(one[0]))
+    yield from (("Doubt", f"{text}.") for text in run.result.get("warnings", ()))
     models = run.result["models"]
     estimated = [m for m in run.models if models[m].get("tokens", {}).get("estimated")]
     if names := listed(estimated):

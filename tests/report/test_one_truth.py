@@ -214,8 +214,17 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
         result["models"][name]["empty_outputs"] = 3
         result["warnings"] = [f"3 of 20 answers of {name} are empty"] * warned
 
-    told = [text for _, text in of_models(changed(empty).result) if "3 empty answers" in text]
+    run = changed(empty)
+    told = [text for _, text in of_models(run.result) if "3 empty answers" in text]
     assert len(told) == (not warned)
+    on_page = [text for _, text in view(run, course(run))["warnings"] if "empty" in text]
+    assert len(on_page) == 1
+
+
+def test_the_page_has_the_warnings_of_the_result(changed) -> None:
+    text = "the server of a changed during the run"
+    run = changed(lambda result: result.update(warnings=[text]))
+    assert ("Doubt", f"{text}.") in view(run, course(run))["warnings"]
 
 
 def test_figures_of_another_version_are_not_contradicted(changed) -> None:
