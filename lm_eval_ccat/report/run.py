@@ -373,13 +373,14 @@ class _Watched(Book):
         place = {model: n for n, model in enumerate(now.order, start=1)}
         half = []
         for model in self._run.models:
-            seen = model in self._known
-            low, high = sorted(float(restore(end)) for end in now.interval(model))
-            value = float(restore(now.estimates[model]))
+            value = low = high = math.nan
+            if seen := model in self._known:  # else it may not have joined the run yet
+                low, high = sorted(float(restore(end)) for end in now.interval(model))
+                value = float(restore(now.estimates[model]))
             if seen and model in place:
                 half.append((high - low) / 2.0)
             for of, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
-                of.setdefault(model, []).append(figure if seen else math.nan)
+                of.setdefault(model, []).append(figure)
             past.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
         past.half_width.append(median(half) if half else math.nan)  # every model is set aside
 

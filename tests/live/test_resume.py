@@ -221,3 +221,19 @@ def test_a_run_is_not_started_twice(
     assert partial["interrupted"] and partial["exit_code"] == 4
     assert main(["rank", str(config)]) == 1
     assert "already holds a ranking" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bank", ["default.bank.json", None])
+def test_a_model_that_joins_gets_its_place_and_a_curve_of_its_own(
+    bench: Bench, server: CompletionsServer, bank: str | None
+) -> None:
+    config = bench.config(server.url, THREE[:2], bank=bank)
+    assert main(["rank", str(config)]) in (0, 3)
+    config, had = bench.config(server.url, THREE, bank=bank), set(server.answered)
+    assert main(["rank", str(config), "--resume"]) in (0, 3)
+    assert set(content_of(config)["order"]) == set(THREE)
+    assert all(server.answered[pair] == 1 for pair in had)
+    run = config.with_suffix(".run")
+    assert main(["verify", str(run)]) == 0
+    assert main(["report", str(run)]) == 0
+    assert THREE[2] in (run / "report.html").read_text(encoding="utf-8")
