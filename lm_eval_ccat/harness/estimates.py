@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..bank.outcome import Outcome
+from ..errors import MetricError
 from ..methods.belief import POPULATION
 from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
@@ -89,8 +91,12 @@ class TaskRun:
         """Estimate and standard error on the metric's own scale; exact if all was run."""
         scale, name = self.outcome.scale, self.name
         if self.complete:
-            scored = [s for a in self.administered.values() if (s := score_of(self.outcome, a))]
-            return float(scale.restore(np.mean([score for _, score in scored]))), 0.0
+            scored = []
+            for answer in self.administered.values():
+                with suppress(MetricError):  # the answer counts for the other outcomes
+                    if (pair := score_of(self.outcome, answer)) is not None:
+                        scored.append(pair[1])
+            return float(scale.restore(np.mean(scored))), 0.0
         return (
             float(scale.restore(self.ranking.estimates[name])),
             float(scale.restore_error(self.ranking.standard_errors[name])),

@@ -149,6 +149,15 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
     assert claims[0].models["m05"]["estimate"] == both
 
 
+def test_a_run_is_completed_although_one_metric_lacks_documents(several, server, capsys):
+    run, _ = ranked(several, server, {"share": 1, "judged": 0}, max_items=12)
+    assert main(["complete", str(run), "--name", "m05"]) == 0
+    said = capsys.readouterr().out
+    assert f"share,none = {several.truth['m05']:.4g}" in said
+    [file] = (run / "full" / "m05").rglob("samples_*.jsonl")
+    assert len(file.read_text().splitlines()) == several.n_docs
+
+
 def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, capsys):
     bank = ItemBank.load(tmp_path / "default.bank.json")
     replace(bank, metric="judged").save(tmp_path / "judged.bank.json")
