@@ -26,10 +26,12 @@ ZEROS, LEVEL, BY_ITEM, BY_ANSWER = 0.05, 0.8, 0.03, 0.02
 
 def right(share: float, hard: Floats, rng: np.random.Generator) -> Floats:
     """0/1 scores of a model that is expected to solve this share of the items."""
-    ability = np.linspace(-12.0, 12.0, 2401)[:, None]
-    expected = 1.0 / (1.0 + np.exp(hard - ability))
-    row = expected[int(np.searchsorted(expected.mean(axis=1), share))]
-    return np.asarray(rng.random(len(hard)) < row, dtype=np.float64)
+    low, high = -12.0, 12.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        chance = 1.0 / (1.0 + np.exp(hard - middle))
+        low, high = (middle, high) if chance.mean() < share else (low, middle)
+    return np.asarray(rng.random(len(hard)) < chance, dtype=np.float64)
 
 
 def graded(level: float, ease: Floats, zeros: float, rng: np.random.Generator) -> Floats:
