@@ -285,8 +285,8 @@ class Audit(Shown):
             for name, one in of["models"].items()
         ]  # fmt: skip
         notes = []
-        if len(claims.order) > 1:
-            notes += [f"claimed order  {' > '.join(claims.order)}"]
+        if len(of["order"]) > 1:
+            notes += [f"claimed order  {' > '.join(of['order'])}"]
             notes += [f"full order     {' > '.join(of['true_order'])}"]
             notes += [f"Kendall's tau  {of['tau']:.3f}"] if of["tau"] is not None else []
         decided, ties, intervals, items = (of[k] for k in ("decided", "ties", "intervals", "items"))
@@ -322,7 +322,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     ----------
     claims : Claims
     table : ScoreTable
-        Full results of the run's models; other models are ignored.
+        Full results of the models that the run asked; other models are ignored.
     names : mapping, optional
         The table's name of each model that the run names differently.
 
@@ -335,8 +335,11 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     UsageError
         A model of the run is not in the table.
     """
-    ranked = list(dict.fromkeys([*claims.order, *claims.models]))
-    called = {name: (names or {}).get(name, name) for name in ranked}
+    called = {name: (names or {}).get(name, name) for name in (*claims.order, *claims.models)}
+    given = [m for m, one in claims.models.items() if not one["n_items"]]  # reference models
+    for name in [name for name in given if called[name] not in table.models]:
+        del called[name]
+    ranked, order = list(called), [name for name in claims.order if name in called]
     missing = [name for name in called.values() if name not in table.models]
     if missing:
         raise UsageError(
@@ -349,7 +352,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     tied, truth = true_ties(*bootstrap_intervals(scores)), np.asarray(full.scale.restore(means))
     ahead = np.zeros(tied.shape, dtype=np.int8)
     pairs: dict[tuple[int, int], PairContent] = {}
-    for i, j in combinations(range(len(claims.order)), 2):
+    for i, j in combinations(range(len(order)), 2):
         if one := claims.pairs.get((ranked[i], ranked[j])):
             pairs[i, j] = one
             if one.get("decision") == "decided":
@@ -364,7 +367,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     covered, right = claim.covered(of_models), claim.right(of_models)
     assert covered is not None and right is not None
     # A model that was set aside has an estimate but no place in the order.
-    placed = means[: len(claims.order)]
+    placed = means[: len(order)]
     tau = kendall_tau(-np.arange(len(placed)), placed)
     z = z_scores(errors, np.array([claims.models[name]["standard_error"] for name in ranked]))
     models: dict[str, Facts] = {
@@ -399,7 +402,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
         "scale": full.scale.describe(),
         "confidence": claims.confidence,
         "models": models,
-        "order": claims.order,
+        "order": order,
         "true_order": [ranked[i] for i in np.argsort(-placed, kind="stable")],
         "tau": None if np.isnan(tau) else tau,
         "pairs": compared,

@@ -71,6 +71,16 @@ def test_order_intervals_and_pairs_are_compared(verified, content, table, tmp_pa
     assert len(found["pairs"]) == 6 and found["items"]["full"] == 800
 
 
+def test_reference_models_need_no_full_results(verified, content):
+    models, order = content["models"], content["order"]
+    code, alone, _ = verified()
+    content["models"] = {**models, "k": {**models[order[0]], "n_items": 0, "known": True}}
+    content["order"] = ["k", *order]
+    again, printed, said = verified()
+    content["models"], content["order"] = models, order
+    assert code == again == 0 and printed == alone, said
+
+
 def test_an_estimate_with_a_name_of_its_own_is_of_the_banks_metric(verified, content, monkeypatch):
     """As of a metric that the task aggregates itself."""
     monkeypatch.setitem(content, "key", "mean_mqm,none")
