@@ -78,6 +78,11 @@ def complete(
             spec = replace(spec, prior={ANY: [str(run_dir)]})
     elif of_run:
         recorded = RunDirectory(place).present_identity()["config"]
+        if not all(entry.get("model") for entry in recorded["models"]):
+            raise UsageError(
+                f"{place} does not know its model, which the harness loaded; complete the output "
+                "folder of `run --adaptive --log_samples` instead"
+            )
         spec = replace(Spec.recorded(recorded), bank=str(banks_at(place)))
     else:
         spec = logged_config(Path(run_dir), include_path)

@@ -19,6 +19,8 @@ from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.complete import complete
 from lm_eval_ccat.live.sender import Interrupts
 from lm_eval_ccat.ranker.contents import Task
 
@@ -90,6 +92,8 @@ def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench: Bench) -> N
         assert run()["items"] == 12
         server.mood = None
         again = run(resume=True)
+        with pytest.raises(UsageError, match="complete the output folder"):
+            complete(bench.folder / "one.run")
     assert again["items"] == 20 and again["set_aside"] is None
     assert sum(server.answered.values()) == 20
 
