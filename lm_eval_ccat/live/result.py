@@ -208,7 +208,6 @@ def result_of(
     book: Book,
     run_dir: Path | None,
     *,
-    interrupted: bool = False,
     seconds: float | None = None,
     fail_on_empty: float | None = None,
 ) -> Result:
@@ -221,7 +220,6 @@ def result_of(
     scorer : mapping or None
     book : Book
     run_dir : Path or None
-    interrupted : bool, optional
     seconds : float, optional
         How long the run took; default: the time until now.
     fail_on_empty : float, optional
@@ -231,7 +229,9 @@ def result_of(
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
     empty = {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
     limit = math.inf if fail_on_empty is None else fail_on_empty
-    partial = interrupted or ranking.set_aside or any(share > limit for share in empty.values())
+    partial = (
+        book.interrupted or ranking.set_aside or any(share > limit for share in empty.values())
+    )
     warnings = [
         f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are empty "
         f"({share:.0%}) and were scored as such: look at its stop sequences, token limit and chat "
@@ -250,7 +250,7 @@ def result_of(
         scorer,
         run_dir,
         seconds=book.elapsed() if seconds is None else seconds,
-        interrupted=interrupted,
+        interrupted=book.interrupted,
         changes=[text for record in tally.changes for text in record["settings"]],
         warnings=list(dict.fromkeys(warnings)),
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,

@@ -253,7 +253,6 @@ class Run:
             self.plan.sessions[outcome.task].scorer(outcome.metric.name),
             self.book,
             None if self.directory is None else self.directory.path,
-            interrupted=not self.ended,
             fail_on_empty=self.spec.fail_on_empty,
         )
         if further and self.ended:

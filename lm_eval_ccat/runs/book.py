@@ -282,6 +282,8 @@ class Book:
         Record with which the last session ended.
     accepts_change : bool
         Whether pairs of a model may be decided although its server changed during the run.
+    interrupted : bool
+        Whether the last session was ended by Ctrl-C or SIGTERM.
     closed : bool
         Whether the last session accounted for all asks in flight; otherwise it was killed.
     """
@@ -300,7 +302,7 @@ class Book:
         self.told_of: dict[str, int] = defaultdict(int)
         self._open: dict[Pair, Ask] = {}
         self._ended: set[Pair] = set()
-        self.closed = True
+        self.interrupted, self.closed = False, True
         self.accepts_change = False
         self._barred: set[tuple[str, str]] = set()
         self._lost = self._lowered = 0.0  # cost of lost attempts; reduction of the budget so far
@@ -542,10 +544,10 @@ class Book:
             case "change":
                 self._change(record["ranker"])
             case "session":
-                self.ended = None
+                self.ended, self.interrupted = None, False
                 self._lower_budget()
             case "note":
-                self.closed = record["event"] == INTERRUPTED
+                self.interrupted = self.closed = record["event"] == INTERRUPTED
                 if record["event"] == ACCEPTED:
                     self.accepts_change = True
                     self._bar()

@@ -17,6 +17,7 @@ from worlds.bench import Bench, content_of
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.journal import JournalFile
 
 THREE = ["m03", "m05", "m09"]
@@ -219,6 +220,9 @@ def test_a_run_is_not_started_twice(
         assert time.monotonic() - started < 60
     partial = content_of(config)
     assert partial["interrupted"] and partial["exit_code"] == 4
+    shown = state(config.with_suffix(".run")).content  # what `rank RUN` shows
+    assert shown["interrupted"] and shown["exit_code"] == 4
+    assert shown["stopped_because"] == partial["stopped_because"] == "interrupted"
     assert main(["rank", str(config)]) == 1
     assert "already holds a ranking" in capsys.readouterr().err
 
