@@ -393,7 +393,7 @@ def _single(text: str, words: str) -> StoppingRule:
     name, _, amount = " ".join(text.split()).partition(" ")
     if name in ("decided", "limits") and not amount:
         return AllDecided() if name == "decided" else Unlimited()
-    with suppress(ValueError):
+    with suppress(ValueError, UsageError):
         match name:
             case "top":
                 return TopDecided(int(amount))
@@ -405,7 +405,7 @@ def _single(text: str, words: str) -> StoppingRule:
                 return Percentile(float(amount))
     raise UsageError(
         f"stop {words!r} is not in the words decided, top K, se X, ranks W, percentile P and "
-        "limits, joined by `and` and `or`"
+        "limits, joined by `and` and `or`, with K and W at least 1, X and P above 0"
     )
 
 

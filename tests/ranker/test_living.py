@@ -77,7 +77,7 @@ def test_a_change_lifts_a_stop_and_the_passing_of_time_does_not(change):
         ({"budget": 0.0}, "budget 0.0"),
         ({"max_items": 0}, "max_items 0"),
         ({"exposure": 0}, "exposure 0"),
-        ({"stop": "se -1"}, "se of TargetError -1.0"),
+        ({"stop": "se -1"}, "stop 'se -1' .* X and P above 0"),
         ({"units": [1.0, 2.0]}, "units has shape"),
         ({"units": np.zeros(80)}, "units must be numbers above 0"),
         ({"nonsense": 3}, "nonsense"),

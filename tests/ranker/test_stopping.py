@@ -118,6 +118,7 @@ def test_goals_among_known_models(stop, models, says):
         (lambda: TopDecided(1.5), "1.5 is not a whole number"),
         (lambda: Budget("x"), "amount of Budget 'x'"),
         (lambda: Ranker(BANK, EVEN, stop="soon"), "stop 'soon'"),
+        (lambda: Ranker(BANK, EVEN, stop="top 0"), "stop 'top 0' .* K and W at least 1"),
         (lambda: Ranker(BANK, EVEN, target=0.1), "no option 'target'"),
         (lambda: AllDecided() & "soon", "'soon' is not a stopping rule"),
     ],
