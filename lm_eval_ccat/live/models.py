@@ -437,9 +437,13 @@ class HarnessModel(Model):
         for outcome in missing:
             metric = outcome.metric.name
             if outcome.metric.source not in declared or len(scored) >= UNSCORED:
-                reported = ", ".join(sorted(m for m, f in scored[0].values if f == outcome.filter))
+                reported = sorted(m for m, f in scored[0].values if f == outcome.filter)
                 raise NoScoresError(
-                    f"task {task} reports no {metric} for its documents; it reports {reported}"
+                    f"task {task} reports a {metric} that is no number, for each of the first "
+                    f"{len(scored)} documents; look at the code that scores it"
+                    if outcome.metric.source in reported
+                    else f"task {task} reports no {metric} for its documents; it reports "
+                    + ", ".join(reported)
                 )
 
     # -- recorded answers --------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -183,22 +185,10 @@ def test_a_judge_that_raises_costs_an_answer_only_its_own_score(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture,
 ) -> None:
-    # A judge whose server refuses every third question by HTTP 400, and has outages beside.
-    judge = ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
-    threading.Thread(target=judge.serve_forever, daemon=True).start()
-    file = tmp_path / "judge.yaml"
-    (tmp_path / "prompt.txt").write_text("Rate $question: $answer")
-    url = f"http://127.0.0.1:{judge.server_port}/v1"
-    file.write_text(f"model: j\nbase_url: {url}\nprompt: prompt.txt\nretries: 0\ncache: false\n")
-    monkeypatch.setenv("CCAT_JUDGE", str(file))
-    scoring = tmp_path / "several" / "scoring.py"
-    scoring.write_text(JUDGED)
     path = config(several, server, weights, budget={"items": 36}, failures={"share": 1})
-    try:
+    # A judge whose server refuses every third question by HTTP 400.
+    with judged_by("[[7]]", tmp_path, monkeypatch, refuses=3):
         main(["rank", str(path)])
-    finally:
-        judge.shutdown()
-        judge.server_close()
     shown = capsys.readouterr()
     assert max(server.asked.values()) == 1
     records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
@@ -234,19 +224,68 @@ def process_results(doc, results):
 """
 
 
-class _Refusing(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        number = re.search(r"number (\d+)", asked["messages"][0]["content"])
-        assert number is not None
-        refused = int(number[1]) % 3 == 0
-        body = json.dumps({"choices": [{"message": {"content": "[[7]]"}}]}).encode()
-        self.send_response(400 if refused else 200)
-        self.end_headers()
-        self.wfile.write(b"filtered" if refused else body)
+@contextmanager
+def judged_by(
+    reply: str, folder: Path, monkeypatch: pytest.MonkeyPatch, refuses: int = 10**6
+) -> Iterator[None]:
+    """Score the task by a judge with one reply, which refuses every so many-th question."""
 
-    def log_message(self, *_: object) -> None:
-        pass
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            number = re.search(r"number (\d+)", asked["messages"][0]["content"])
+            assert number is not None
+            refused = int(number[1]) % refuses == 0
+            body = json.dumps({"choices": [{"message": {"content": reply}}]}).encode()
+            self.send_response(400 if refused else 200)
+            self.end_headers()
+            self.wfile.write(b"filtered" if refused else body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    judge = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=judge.serve_forever, daemon=True).start()
+    (folder / "prompt.txt").write_text("Rate $question: $answer")
+    url = f"http://127.0.0.1:{judge.server_port}/v1"
+    file = folder / "judge.yaml"
+    file.write_text(f"model: j\nbase_url: {url}\nprompt: prompt.txt\nretries: 0\ncache: false\n")
+    monkeypatch.setenv("CCAT_JUDGE", str(file))
+    (folder / "several" / "scoring.py").write_text(JUDGED)
+    try:
+        yield
+    finally:
+        judge.shutdown()
+        judge.server_close()
+
+
+def test_a_judge_that_never_rates_ends_the_run_after_a_few_answers(
+    several: Bench,
+    server: CompletionsServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    path = config(several, server, {"judged": 1, "share": 0}, max_items=30, ahead=1)
+    with judged_by("I would rather not say.", tmp_path, monkeypatch):
+        assert main(["rank", str(path)]) == 4
+    shown = capsys.readouterr()
+    assert "3 documents failed in a row; last: no rating in what j replied: 'I would rather" in (
+        shown.out + shown.err
+    )
+    assert sum(server.asked.values()) == 6  # the last model has none to compare it to
+    models = content_of(path)["models"].values()
+    assert [model["n_items"] for model in models] == [0, 0, 0]
+
+
+def test_a_metric_that_is_never_a_number_is_named_as_that(
+    several: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    scoring = tmp_path / "several" / "scoring.py"
+    scoring.write_text(SCORING.replace("doc['id'] % 3 == 0", "True"))
+    path = config(several, server, {"judged": 1, "share": 0}, max_items=30)
+    assert main(["rank", str(path)]) == 1
+    assert "reports a judged that is no number" in capsys.readouterr().err
 
 
 def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(several, server, capsys):

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +74,7 @@ class Judge:
         """Rate one answer.
 
         While a session scores, a failed rating is NaN with its error, so that the answer keeps its
-        other scores; elsewhere, the error is raised.
+        other scores; elsewhere, the error is raised. A reply without a rating is NaN in both.
 
         Parameters
         ----------
@@ -91,6 +92,10 @@ class Judge:
             return Rating(unscored(error), "", False, (), str(error))
         if rating.error:
             unscored(HarnessError(rating.error))
+        elif all(map(math.isnan, rating.ratings)):
+            names = " and ".join(member.model for member in self.settings.members)
+            with suppress(HarnessError):  # raised outside a session
+                unscored(HarnessError(f"no rating in what {names} replied: {rating.reply[:80]!r}"))
         return rating
 
     def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
