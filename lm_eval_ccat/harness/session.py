@@ -57,6 +57,8 @@ class Administered:
         What the server reported about the requests of the call; empty for a local model.
     judge_usd : float
         Cost of judging the answer, in dollars.
+    cached : bool
+        Whether the harness's response cache answered, so that nothing was asked.
     """
 
     doc_id: int
@@ -69,6 +71,7 @@ class Administered:
     unscored: tuple[str, ...] = ()
     served: tuple[Served, ...] = ()
     judge_usd: float = 0.0
+    cached: bool = False
 
 
 @dataclass
@@ -272,10 +275,12 @@ class TaskSession:
         if lm is None:
             self.settle_batch()
             internals.hear_answers(self.lm)
+        lm = self.lm if lm is None else lm
+        cached = [all(internals.in_cache(lm, one) for one in group) for group in groups]
         started = time.perf_counter()
         with noting() as call:
-            internals.send(self.lm if lm is None else lm, requests)
-        return self._read(doc_ids, groups, call.served, time.perf_counter() - started)
+            internals.send(lm, requests)
+        return self._read(doc_ids, groups, call.served, time.perf_counter() - started, cached)
 
     @property
     def sends_texts(self) -> bool:
@@ -316,7 +321,8 @@ class TaskSession:
 
         def read() -> list[Administered]:
             internals.store(repeated, transport.read_all(calls, answers, len(repeated)))
-            return self._read(doc_ids, groups, [served for _, served in answers], seconds)
+            heard = [served for _, served in answers]
+            return self._read(doc_ids, groups, heard, seconds, [False] * len(groups))
 
         come(read)
 
@@ -334,17 +340,19 @@ class TaskSession:
         groups: Sequence[list[Any]],
         served: Sequence[Served],
         seconds: float,
+        cached: Sequence[bool],
     ) -> list[Administered]:
-        """Score documents whose requests have been answered."""
+        """Score documents whose requests have been answered, by the response cache or the model."""
         requests = [instance for group in groups for instance in group]
-        share = seconds / sum(one.repeats for one in requests)
-        tokens = self._tokens_of(groups, served) if self.count_tokens else [None] * len(groups)
+        asked = [group for group, known in zip(groups, cached) if not known]
+        share = seconds / max(1, sum(one.repeats for group in asked for one in group))
+        counted = iter(self._tokens_of(asked, served) if self.count_tokens else [])
         withheld = any(s.null and "content_filter" in s.finish for s in served)
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
-            for doc_id, group, counted in zip(doc_ids, groups, tokens):
+            for doc_id, group, known in zip(doc_ids, groups, cached):
                 samples: dict[str, Row] = {}
                 values: dict[tuple[str, str], Any] = {}
                 with noting() as notes:
@@ -363,11 +371,12 @@ class TaskSession:
                         samples,
                         tuple(map(internals.prompt, group)),
                         answers,
-                        counted,
-                        share * sum(one.repeats for one in group),
+                        None if known else next(counted, None),
+                        0.0 if known else share * sum(one.repeats for one in group),
                         tuple(dict.fromkeys(notes.unscored)),
                         tuple(served),
                         notes.judge_usd,
+                        known,
                     )
                 )
         return answered

@@ -403,6 +403,7 @@ class HarnessModel(Model):
         if len(outcomes) == 1 and scored:
             [(raw, score)] = scored.values()
         sample = one.samples[leading(outcomes).filter]
+        prior = "the response cache" if one.cached else prior
         return Answer(
             item=item,
             score=score,

@@ -191,9 +191,8 @@ class Plan:
         price, judge = self.spec.model(model).price, self.spec.judge.item
         usd = None
         if price.known:
-            usd = judged
-            if not prior:
-                usd = price.cost(tokens, seconds) + (judged if judge is None else judge)
+            usd = judged if judge is None else judge
+            usd += 0.0 if prior else price.cost(tokens, seconds)
         if self.currency == "usd" and usd is not None:
             return usd, usd
         return 0.0 if prior else 1.0, usd

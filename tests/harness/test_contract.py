@@ -83,7 +83,7 @@ ATTRIBUTES = {
         "tokenizer_name world_size"
     ),
     "lm_eval.api.model:CacheHook": "add_partial",
-    "lm_eval.api.model:CachingLM": "lm",
+    "lm_eval.api.model:CachingLM": "dbdict lm",
     "lm_eval.models.api_models:TemplateAPI": (
         "api_key "
         "_batch_size _concurrent _create_payload _loglikelihood_tokens _max_gen_toks _seed "

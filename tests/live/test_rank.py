@@ -213,13 +213,20 @@ def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
     assert "~ marks costs estimated" in capsys.readouterr().out
 
 
-def test_the_response_cache_is_one_file_per_model(bench: Bench, server: CompletionsServer) -> None:
+def test_the_response_cache_is_one_file_per_model_and_its_answers_cost_nothing(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
     harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
-    counts = []
-    for name in ("first", "second"):
-        bench.ranked(server, ["m01", "m11"], name=name, ahead=1, harness=harness)
-        counts.append(sum(server.asked.values()))
-    assert counts[0] == counts[1] > 0
+    about = {"ahead": 1, "harness": harness, "entry": {"price": BY_TOKENS}}
+    first = bench.ranked(server, ["m01", "m11"], name="first", **about)
+    paid = sum(server.asked.values())
+    second = bench.ranked(server, ["m01", "m11"], name="second", **about)
+    assert paid == sum(server.asked.values()) > 0
+    assert first["usd"] > 0 and second["money"] == {"billed": 0, "assumed": 0, "unknown": 0}
+    items = second["models"]["m01"]["n_items"]
+    assert (
+        f"{items} of {items} answers are earlier ones and cost nothing" in capsys.readouterr().out
+    )
     found = sorted(p.name for p in (bench.folder / "cached").iterdir())
     assert found == ["answers_m01.db", "answers_m11.db"]
 

@@ -186,6 +186,14 @@ def with_cache(lm: Any, path: str) -> Any:
     return resolve("lm_eval.api.model:CachingLM")(lm, path)
 
 
+def in_cache(lm: Any, request: Any) -> bool:
+    """Whether the harness's response cache, if it wraps the model, answers a request."""
+    kind, arguments = request.request_type, request.args
+    if unwrapped(lm) is lm or (kind == "generate_until" and arguments[1].get("do_sample", False)):
+        return False
+    return resolve("lm_eval.api.model:hash_args")(kind, arguments) in lm.dbdict
+
+
 def unwrapped(lm: Any) -> Any:
     """Return the model without the response cache that may wrap it."""
     return getattr(lm, "lm", lm)
