@@ -28,10 +28,19 @@ COMMANDS = {
     "arguments of one of two": (
         "rank --task t --model hf --model hf --model_args pretrained=a", 2, "once per model",
     ),
+    "the arguments of one twice": (
+        "rank --task t --model hf --model_args a=1 --model_args b=2", 2,
+        "--model is given 1 time, --model_args 2",
+    ),
+    "arguments without a value": ("rank --task t --model hf --model_args a", 2, "form key=value"),
+    "too few examples": (
+        "rank --task t --model hf --num_fewshot -1", 2, "`harness.num_fewshot` must be a whole",
+    ),
     "one model twice": (
         "rank --task t --model hf --model hf --model_args pretrained=a --model_args pretrained=a",
         2, "give each its own",
     ),
+    "a run directory resumed": ("rank . --resume", 2, "run or resume it, give its configuration"),
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
     "a probe that is no forecast": ("rank good.yaml --probe", 2, "--probe needs --dry_run"),
     "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
@@ -75,6 +84,18 @@ YAML = {
     "a key misspelt": (f"task: t\nmodells: []\n{TWO}", "did you mean models"),
     "a key of a model misspelt": (
         "task: t\nmodels: [{model: hf, concurency: 1}]", "did you mean concurrency",
+    ),
+    "a setting of the harness": (
+        f"task: t\nnum_fewshot: 5\n{TWO}", "did you mean harness.num_fewshot",
+    ),
+    "an option of the run for the method": (
+        f"task: t\noptions: {{seed: 7}}\n{TWO}", "`options.seed` is no option of a method",
+    ),
+    "a model called like a folder": (
+        "task: t\nmodels: [{name: .., model: hf}]", "cannot be called '..'",
+    ),
+    "an old rule beside the new": (
+        f"task: t\nstop: decided\nrank_width: 3\n{TWO}", "`rank_width:` say the same",
     ),
     "a budget of nothing": (f"task: t\nbudget: 80\n{TWO}", r"{items: n}, {usd: x}, {seconds: s}"),
     "percent": (f"task: t\nconfidence: 95\n{TWO}", "a number above 0.5 and below 1, not 95"),

@@ -91,12 +91,12 @@ def overview() -> str:
 
 
 def command_parser(
-    commands: Iterable[str] | None = None, kind: type[argparse.ArgumentParser] = CommandParser
+    commands: Iterable[str], kind: type[argparse.ArgumentParser] = CommandParser
 ) -> argparse.ArgumentParser:
-    """Return a parser of some commands, or of all; import their modules."""
+    """Return a parser of some commands; import their modules."""
     parser = kind(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name in commands or (name for name in COMMANDS if name not in RAW):
+    for name in commands:
         module = importlib.import_module(f".{name}", __package__)
         if name in RAW:
             module.add_parser(subparsers)
@@ -123,7 +123,7 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
 
         if (shell := "".join(rest[:1])) not in SHELLS:
             raise UsageError(f"--completion {shell!r}: choose from {', '.join(SHELLS)}")
-        print(shtab.complete(command_parser(), shell=shell))
+        print(shtab.complete(command_parser(COMMANDS), shell=shell))
     else:
         if name.startswith("-"):
             # As in the harness, `--model ...` is short for `run --model ...`.

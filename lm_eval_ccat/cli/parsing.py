@@ -27,7 +27,7 @@ from ..metrics.registry import known_scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
 from ..scores.reading import Wanted
-from ..shown import to_draw, visible_json
+from ..shown import plural, to_draw, visible_json
 from ..upkeep import tables
 
 WIDTH = 80
@@ -145,8 +145,8 @@ def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     for flag, values in stated.items():
         if len(values) != len(kinds):
             raise UsageError(
-                f"--{flag} is given {len(values)} times and --model {len(kinds)} times; "
-                "give each once per model, in the same order"
+                f"--model is given {plural(len(kinds), 'time')}, --{flag} {len(values)}; give each "
+                "once per model, in the same order"
             )
     return [dict(zip(stated, values)) for values in zip(*stated.values())]
 
@@ -327,11 +327,9 @@ def range_of(text: str) -> tuple[float, float]:
     return worst, best
 
 
-#: Options of every command that reads scores from logs or a table.
-
-
 # -- scores that a command reads ------------------------------------------------------------------
 
+#: Options of every command that reads scores from logs or a table.
 READING: Options = {
     "--metric M": "metric; needed where the scores hold several",
     "--task --tasks T": "task; needed where the logs hold several",

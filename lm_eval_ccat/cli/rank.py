@@ -108,6 +108,11 @@ def rank(args: argparse.Namespace) -> int:
         )
     path = Path(args.config or ".")
     if path.is_dir() and not written:
+        if flags or models or args.resume or args.dry_run:
+            raise UsageError(
+                f"{path} is a run directory, which is only shown; to run or resume it, give its "
+                f"configuration: rank CONFIG --run_dir {path} --resume"
+            )
         result = state(path)
         show(result, args.json, sys.stdout)
         return result.exit_code

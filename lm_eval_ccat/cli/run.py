@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..harness.opening import with_shipped_tasks
-from ..live.surfaces import add_flags, given_by_flags
+from ..live.surfaces import add_flags, flags_given, given_by_flags
 from ..scores.readers.lm_eval import model_name_of
 from .parsing import warn
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     register_models()
     # The harness's command must see none of our flags.
-    flags = given_by_flags(args, "run")
+    typed, flags = flags_given(args, "run"), given_by_flags(args, "run")
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
     # Where a flag is absent, the value in the harness's own --config counts.
     file = internals.config_file(args.config) if args.config else {}
@@ -92,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
             internals.run_command()._execute(args)
 
     if not adaptive:
-        for flag in (*flags, *(["leaderboard_name"] if name is not None else [])):
-            raise UsageError(f"--{flag} needs --adaptive")
+        for flag in (*typed, *(["--leaderboard_name"] if name is not None else [])):
+            raise UsageError(f"{flag} needs --adaptive")
         internals.set_up_logging()
         record_scorers()
         command()

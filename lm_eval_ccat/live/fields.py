@@ -8,10 +8,9 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from ..bank import ItemBank
 from ..errors import UsageError
+from ..harness import internals
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..money import Price
 from ..plugins import did_you_mean
@@ -162,7 +161,8 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
         raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
     for key in values:
         if key not in known:
-            suggestion = did_you_mean(str(key), list(known))
+            parts = (f"{n}.{key}" for n, o in known.items() for key, *_ in o.kind.parts.values())
+            suggestion = did_you_mean(str(key), [*known, *parts])
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
     return {
         name: known[name].kind.read(value, place.at(name))
@@ -197,6 +197,7 @@ def number(
     must = f"a {'whole ' if whole else ''}number {' and '.join(bounds)}".rstrip()
 
     def read(value: Any, place: OptionPlace) -> Any:
+        value = number_of(value) if isinstance(value, str) else value  # YAML reads 1e-3 as a text
         proper = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
         if not proper or not math.isfinite(value):
             raise place.refuse(must, value)
@@ -270,20 +271,18 @@ def _mapping(value: Any, place: OptionPlace) -> Values:
 
 
 def pairs_of(text: str, place: OptionPlace) -> Values:
-    """Parse ``a=b,c=d``, with values as in YAML.
+    """Parse ``a=b,c=d``, with values as on the harness's command line.
 
     Raises
     ------
     UsageError
-        A part is not of that form.
+        The text is not of that form.
     """
-    values: Values = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"`{place.path}`: {part!r} is not of the form key=value")
-        values[key.strip()] = yaml.safe_load(value)
-    return values
+    try:
+        pairs = internals.pairs_of(text)
+    except ValueError:
+        raise UsageError(f"`{place.path}`: {text!r} is not of the form key=value,...") from None
+    return {key.strip(): value for key, value in pairs.items()}
 
 
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
@@ -303,6 +302,8 @@ def _price(value: Any, place: OptionPlace) -> Price:
         value = ",".join(map(str, value))
     if isinstance(value, str):
         value = pairs_of(value, place)
+    if isinstance(value, Mapping):
+        value = {k: number_of(v) if isinstance(v, str) else v for k, v in value.items()}
     return value if isinstance(value, Price) else Price.parse(value, place.path)
 
 
@@ -415,7 +416,7 @@ def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
         if not all(isinstance(name, str) for name in names):
             raise place.refuse(must, value)
         parts = (name.partition("=") for name in names)
-        named = [(name, number_of(weight) if equals else 1.0) for name, equals, weight in parts]
+        named = [(name, weight if equals else 1.0) for name, equals, weight in parts]
     weights: dict[str, float] = {}
     for name, weight in named:
         if not isinstance(name, str) or not name:
@@ -433,7 +434,7 @@ def _weights(value: Any, place: OptionPlace) -> Weighting:
     if isinstance(value, str) and "=" in value:
         parts = [part.rpartition("=") for part in value.split(",") if part.strip()]
         if len({name.strip() for name, _, _ in parts}) == len(parts):
-            value = {name.strip(): number_of(weight) for name, _, weight in parts}
+            value = {name.strip(): weight for name, _, weight in parts}
     if value in (*WEIGHTINGS, ""):
         return str(value)
     if not isinstance(value, Mapping) or not value:
@@ -500,6 +501,8 @@ def _harness(value: Any, place: OptionPlace) -> Values:
     for key in (*TRACKERS, HUB, "gen_kwargs"):
         if settings.get(key) is not None:
             settings[key] = MAPPING.read(settings[key], place.at(key))
+    if settings.get("num_fewshot") is not None:
+        settings["num_fewshot"] = whole(0).read(settings["num_fewshot"], place.at("num_fewshot"))
     if settings.get("include_path") is not None:
         paths = _listed(settings["include_path"])
         if any(not isinstance(path, str) for path in paths):

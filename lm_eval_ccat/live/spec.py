@@ -170,6 +170,8 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
         long = model.name or f"{model.model}:{arguments}"
         names.append(name if short.count(name) == 1 else long)
     for name in names:
+        if not name.strip("."):
+            raise UsageError(f"`{place.path}:` a model cannot be called {name!r}, like a folder")
         if names.count(name) > 1:
             raise UsageError(
                 f"`{place.path}:` holds two models called {name!r}; give each its own `name:`"
@@ -378,7 +380,11 @@ class Spec:
             values = read_values(cls, in_todays_words(given, warn), place)
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
-        return cls(**{**values, **extra})
+        spec = cls(**{**values, **extra})
+        for key in () if recorded else spec.options:
+            if key in options_of(cls):
+                raise UsageError(f"`options.{key}` is no option of a method; write `{key}:` alone")
+        return spec
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Spec:
@@ -519,7 +525,9 @@ def in_todays_words(
             values[name] = values.pop(alias) or values.get(name)
     old = {key: values.pop(key) for key in OLD if key in values}
     goals = {key: old[key] for key in OLD_GOALS if old.get(key) is not None}
-    if goals and values.get("stop") is None:
+    if goals and values.get("stop") is not None:
+        raise UsageError(f"`stop:` and `{next(iter(goals))}:` say the same; give `stop:` alone")
+    if goals:
         values["stop"] = words_of(**goals)
     ahead = 1 if old.get("one_at_a_time") is True else old.get("adaptive_batch_size")
     if ahead not in (None, "auto"):
@@ -529,8 +537,9 @@ def in_todays_words(
     if old.get("information") not in (None, "first"):
         values["options"] = {**(values.get("options") or {}), "information": old["information"]}
     for key, value in old.items():
-        if warn is not None and value is not None:
-            warn(f"`{key}` is written `{OLD[key][0]}` now")
+        if warn is not None and (key in goals or value not in (None, False)):
+            now = f"stop: {values['stop']}" if key in goals else OLD[key][0]
+            warn(f"`{key}` is written `{now}` now")
     return values
 
 
@@ -540,10 +549,10 @@ OLD = {
     "one_at_a_time": ("ahead: 1", ("rank",)),
     "adaptive_batch_size": ("ahead: N", ("run",)),
     "information": ("options: {information: full}", ()),
-    "target_se": ("stop: se X", ("run",)),
-    "rank_width": ("stop: ranks W", ("rank", "run")),
-    "percentile": ("stop: percentile P", ("rank", "run")),
-    "stop_when_decided": ("stop: limits", ()),
+    "target_se": ("stop", ("run",)),
+    "rank_width": ("stop", ("rank", "run")),
+    "percentile": ("stop", ("rank", "run")),
+    "stop_when_decided": ("stop", ()),
 }
 
 

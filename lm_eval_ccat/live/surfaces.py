@@ -154,6 +154,13 @@ def add_flags(parser: Any, command: str) -> None:
         )
 
 
+def flags_given(args: argparse.Namespace, command: str) -> list[str]:
+    """Return the flags of a run's options that a command line has."""
+    of = vars(args)
+    return [f"--{names[0]}" for name, part, names, *_ in _flags(command)
+            if of[f"{_PREFIX}{name}.{part}"] is not None]  # fmt: skip
+
+
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:
     """Return the options that a command's flags give, and remove them from `args`.
 

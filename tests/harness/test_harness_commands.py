@@ -172,6 +172,8 @@ ADAPTIVE = "--adaptive --bank texts.bank.json "
     [
         ("--bank x.json", 2, "--bank needs --adaptive"),
         ("--leaderboard_name x", 2, "--leaderboard_name needs --adaptive"),
+        ("--budget_usd 3", 2, "--budget_usd needs --adaptive"),
+        ("--adaptive_seed 3", 2, "--adaptive_seed needs --adaptive"),
         ("--adaptive --bank absent.json", 1, "absent.json: no such item bank"),
         ("--adaptive --bank empty", 1, "no item bank in this folder"),
         ("--adaptive --bank texts=empty", 1, "no item bank in this folder"),

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from lm_eval._cli.utils import key_val_to_dict
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
@@ -109,6 +110,28 @@ def test_keys_of_earlier_versions_are_read_with_a_word(old: Any, now: Any) -> No
     spec = Spec.read(old, warn=said.append)
     assert {key: getattr(spec, key) for key in now} == now
     assert len(said) == (0 if "metric" in old else len(old))
+    if "stop" in now:
+        assert all(f"is written `stop: {now['stop']}` now" in one for one in said)
+
+
+def test_a_switch_of_an_earlier_version_that_was_off_changes_nothing() -> None:
+    said: list[str] = []
+    spec = Spec.read({"stop_when_decided": True, "one_at_a_time": False}, warn=said.append)
+    assert spec == Spec() and said == ["`stop_when_decided` is written `stop: decided` now"]
+
+
+def test_arguments_in_one_text_mean_what_they_mean_to_the_harness() -> None:
+    text = "revision=2024-05-13,trust_remote_code=True,peft=None,tp=2,top_p=1e-3,name=no"
+    [model] = Spec.read({"models": [{"model": "hf", "model_args": text}]}).models
+    assert model.model_args == key_val_to_dict(text)
+    assert model.model_args["revision"] == "2024-05-13" and model.model_args["top_p"] == 0.001
+
+
+def test_small_numbers_are_read_as_people_write_them(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("min_difference: 1e-3\nprice: {item: 5e-5}\nbudget: {usd: 1e2}\n")
+    spec = Spec.read(file)
+    assert (spec.min_difference, spec.price.item, spec.budget) == (1e-3, 5e-5, {"usd": 100.0})
 
 
 def test_what_a_journal_holds_is_read_back_by_any_later_version() -> None:

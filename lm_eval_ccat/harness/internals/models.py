@@ -181,6 +181,11 @@ def model_arguments(model_args: Any) -> dict[str, object]:
     return dict(model_args or {})
 
 
+def pairs_of(text: str) -> dict[str, object]:
+    """Return what ``a=b,c=d`` stands for on the harness's command line."""
+    return dict(resolve("lm_eval._cli.utils:key_val_to_dict")(text))
+
+
 def with_cache(lm: Any, path: str) -> Any:
     """Wrap a model in the harness's response cache; one file per model, never shared."""
     return resolve("lm_eval.api.model:CachingLM")(lm, path)
