@@ -238,7 +238,7 @@ class Channel:
             expected = self.plan.expected_usd(self.name, item) if usd is None else usd
             cost = (expected or 0.0) if self.plan.currency == "usd" else 0.0
             record |= {"column": column, "usd": expected, "cost": cost}
-        self.book.event("lost", **record)
+        self.line.lost(**record)
 
     def failed(self, sending: Sending, error: Exception, now: float) -> None:
         """Handle a failed call: retry now, retry later, or give up."""

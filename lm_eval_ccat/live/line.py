@@ -16,7 +16,9 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
+from ..ranker.ledger import SLACK
 from ..runs.book import OPEN, Ask, Book
 from ..runs.journal import Item, Record
 
@@ -131,6 +133,19 @@ class Line:
         """Write answers and failures to the journal, then process them in order."""
         self.book.write(records)
         self._advance()
+
+    def lost(self, **about: Any) -> None:
+        """Record an attempt without an answer; give back asks that the budget no longer covers.
+
+        Those that were sent stay: the last of those that were not are given back.
+        """
+        self.book.event("lost", **about)
+        ranker, unsent = self.book.ranker, (a for asks in self._waiting.values() for a in asks)
+        for ask in sorted(unsent, key=lambda one: -one.number) if self.over is None else ():
+            if ranker.committed <= ranker.budget * (1.0 + SLACK):
+                break
+            if ask.state == OPEN:
+                self.book.event("release", model=ask.model, item=ask.item)
 
     def set_aside(self, model: str, reason: str, back: bool = False) -> None:
         """Set a model aside: for now if it may come `back`, else for good.

@@ -17,7 +17,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import RunError
 from ..masking import mask_values
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
-from ..ranker import Ranker
+from ..ranker import Ranker, Ranking
 from .journal import COMPARED, NO_LIMIT, Differences, Item, Journal, Record
 
 Pair = tuple[str, Item]
@@ -305,7 +305,7 @@ class Book:
         self.interrupted, self.closed = False, True
         self.accepts_change = False
         self._barred: set[tuple[str, str]] = set()
-        self._lost = self._lowered = 0.0  # cost of lost attempts; reduction of the budget so far
+        self._lost, self._given = 0.0, ranker.budget  # cost of lost attempts; budget without them
         self._clock = clock
 
     # -- what a reader calls ---------------------------------------------------------------
@@ -345,6 +345,15 @@ class Book:
                 self.ranker.release(*ask.pair)
             if self.ended["reason"]:
                 self.ranker.stop(self.ended["reason"])
+
+    def ranking(self) -> Ranking:
+        """Return the Ranker's result, which states the budget as it was given."""
+        ranking, lowered = self.ranker.result(), self._given - self.ranker.budget
+        old = f" of {self.ranker.budget:.6g} left)"
+        if not lowered or old not in ranking.stopped_because:
+            return ranking
+        new = f" of {self._given:.6g} left; {lowered:.4g} of it paid for lost and second attempts)"
+        return replace(ranking, stopped_because=ranking.stopped_because.replace(old, new))
 
     @property
     def next_told(self) -> Ask | None:
@@ -590,17 +599,17 @@ class Book:
             del self._open[pair]
 
     def _lower_budget(self) -> None:
-        cost, self._lowered = self._lost - self._lowered, self._lost
-        if cost > 0.0 and math.isfinite(self.ranker.budget):
-            self.ranker.change(budget=max(self.ranker.budget - cost, 1e-12))
+        budget = max(self._given - self._lost, 1e-12)
+        if budget < self.ranker.budget:
+            self.ranker.change(budget=budget)
 
     def _change(self, arguments: Mapping[str, Any]) -> None:
         wanted = dict(arguments)
         if wanted.get("budget") == NO_LIMIT:
             wanted["budget"] = math.inf
-        elif "budget" in wanted:
-            wanted["budget"] = max(wanted["budget"] - self._lost, 1e-12)
-            self._lowered = self._lost
+        self._given = wanted.get("budget", self._given)
+        if "budget" in wanted:
+            wanted["budget"] = max(self._given - self._lost, 1e-12)
         if wanted.get("max_items") == NO_LIMIT:
             del wanted["max_items"]  # the separate stopping rule has none
         self.ranker.change(**wanted)

@@ -254,6 +254,27 @@ def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
     assert 50 * per_item < content["cost"] <= (60.5 + 12) * per_item
 
 
+def test_a_money_budget_holds_where_failures_cost_money_and_is_told_as_it_was_given(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    # Two in five documents fail twice, at the price of an answer.
+    server.mood = trouble("status", 500, when=lambda number, before: number % 5 < 2 and before < 2)
+    config = bench.config(
+        server.url, THREE, entry={"price": {"item": 0.01}}, budget={"usd": 0.6}, stop="limits",
+        failures={"backoff": 0.01, "in_a_row": 99},
+    )  # fmt: skip
+    assert main(["rank", str(config)]) == 0
+    content = content_of(config)
+    assumed = content["money"]["assumed"]
+    assert assumed > 0.1 and content["usd"] == pytest.approx(0.01 * sum(server.asked.values()))
+    assert 0.55 < content["usd"] <= 0.6 + 3 * 0.01 + 1e-9  # one of each model was in flight
+    says = f"(0 of 0.6 left; {assumed:.4g} of it paid for lost and second attempts)"
+    assert content["stopped_because"].endswith(says) and says in capsys.readouterr().out
+    assert main(["rank", str(config.with_suffix(".run"))]) == 0
+    assert says in capsys.readouterr().out
+    assert main(["verify", str(config.with_suffix(".run"))]) == 0
+
+
 def test_the_judge_is_paid_from_the_same_budget(bench: Bench, server: CompletionsServer) -> None:
     content = bench.ranked(
         server, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
