@@ -44,6 +44,9 @@ COMMANDS = {
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
     "a probe that is no forecast": ("rank good.yaml --probe", 2, "--probe needs --dry_run"),
     "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
+    "a live model by group": (
+        "compare t.csv --task t --model hf --filter f", 2, "--metric METRIC,FILTER",
+    ),
     "two models in a file": ("compare t.csv t.csv", 2, "--models BASELINE,CANDIDATE"),
     "another metric": ("compare t.csv t.csv --metric bleu", 2, "no metric 'bleu'; they hold acc"),
     "two files that differ": ("compare a.yaml b.yaml", 2, "different values of `tasks:`"),

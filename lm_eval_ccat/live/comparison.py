@@ -262,6 +262,11 @@ def compare(
     one_of(question, "question", (POPULATION, BENCHMARK))
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):
+        if by or cluster or filter or range:
+            raise UsageError(
+                "--by, --cluster, --filter and --range are for stored scores; the filter of a live "
+                "model follows its metric: --metric METRIC,FILTER"
+            )
         live = {**settings, "task": task, "metrics": list(weights), "confidence": confidence}
         comparison = _live((a, b), models, margin, live, run_dir, observer)
         return replace(comparison, warnings=warnings)
@@ -477,7 +482,9 @@ def _live(
     if any(isinstance(side, ScoreTable) for side in sides):
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if settings["task"] is None or len(settings["metrics"]) > 1:
-        raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
+        raise UsageError(
+            "a live model is compared on one task and by one metric; name the task (--task)"
+        )
     for key in ("models", "prior", "save_bank", "known"):
         if key in settings:
             raise UsageError(f"`{key}:` cannot be used in a comparison")

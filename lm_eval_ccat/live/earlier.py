@@ -19,11 +19,13 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScaleError, ScoreTableError, UsageError
 from ..methods.belief import POPULATION
+from ..plugins import did_you_mean
 from ..ranker.references import KnownMean, means_of_known
 from ..runs.journal import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import LoggedRun, every_run
+from ..shown import some
 from .fields import ANY, Values
 from .spec import Spec
 
@@ -68,8 +70,10 @@ def answers_at_hand(
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
             if not alone and not set(theirs) & set([model] if model else names):
                 raise UsageError(
-                    f"{path} holds answers of {', '.join(theirs[:8])}, none of which is ranked; "
-                    "name their model: NAME=PATH"
+                    f"{path} holds no answers of {model!r}{did_you_mean(model, theirs)}"
+                    if model
+                    else f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
+                    "their model: NAME=PATH"
                 )
             for task, a in answers:
                 whose = (model or names[0]) if alone else a.model

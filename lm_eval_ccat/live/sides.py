@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..content import RESULT
 from ..errors import ScoreTableError, UsageError
+from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
@@ -20,6 +21,7 @@ from ..scores.readers.lm_eval import find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged
 from ..scores.table import reader_of
+from ..shown import some
 from ..simulation.audit import Claims, all_claims
 from .fields import Values
 from .spec import Spec, content_of, in_todays_words
@@ -116,15 +118,13 @@ class Side:
         known = list(models)
         if name is None and len(known) == 1:
             return known[0]
-        listed = ", ".join(known[:8])
         if name is None:
             raise UsageError(
-                f"the {self.which} holds {len(known)} models ({listed}"
-                + (" ..." if len(known) > 8 else "")
-                + "); name the two with --models BASELINE,CANDIDATE"
+                f"the {self.which} holds {len(known)} models ({some(known, 8)}); name the two with "
+                "--models BASELINE,CANDIDATE"
             )
         if name not in known:
-            raise UsageError(f"the {self.which} has no model {name!r}; it has {listed}")
+            raise UsageError(f"the {self.which} has no model {name!r}{did_you_mean(name, known)}")
         return name
 
 

@@ -337,4 +337,4 @@ def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
     # Two models of one folder, by name; and a model that is not there.
     assert main(["compare", str(out), str(out), "--models", "m01,m11"]) == 0
     assert main(["compare", str(out), str(out), "--models", "m01,m12"]) == 2
-    assert "no model 'm12'; it has m01, m11" in capsys.readouterr().err
+    assert "no model 'm12'; did you mean m11 or m01?" in capsys.readouterr().err

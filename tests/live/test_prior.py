@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live import earlier
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.journal import JournalFile
 
@@ -106,3 +109,10 @@ def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path: Path) -> N
     for given, found in (("a", {"": ["a"]}), (["x=a"], {"x": ["a"]}), ({"x": "a"}, {"x": ["a"]})):
         prior = Spec.read({"prior": given}, folder=tmp_path).prior
         assert prior == {name: [str(tmp_path / path) for path in of] for name, of in found.items()}
+
+
+def test_a_model_that_logs_do_not_hold_is_named(monkeypatch) -> None:
+    logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0)) for n in (1, 2)]
+    monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
+    with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):
+        earlier.answers_at_hand({"m03": ["logs"]}, ["m03"], ["t"], print)
