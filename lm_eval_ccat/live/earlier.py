@@ -69,10 +69,11 @@ def answers_at_hand(
             theirs = sorted({a.model for _, a in answers})
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
             if not alone and not set(theirs) & set([model] if model else names):
+                if model:
+                    near = did_you_mean(model, theirs)
+                    raise UsageError(f"{path} holds no answers of {model!r}{near}")
                 raise UsageError(
-                    f"{path} holds no answers of {model!r}{did_you_mean(model, theirs)}"
-                    if model
-                    else f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
+                    f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
                     "their model: NAME=PATH"
                 )
             for task, a in answers:
