@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from io import StringIO
 
+import numpy as np
 import pytest
 from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.forecast import target_in_words
+from lm_eval_ccat.live.plan import Plan
+from lm_eval_ccat.live.spec import Spec
 
 
 def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, capsys):
@@ -81,3 +87,21 @@ def test_without_a_bank_it_says_what_differences_take(bench, server, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "Expected items of each model to decide a pair by share" in said
     assert "11 to 29 if they differ by 0.2" in said
+
+
+def test_the_forecast_of_a_standard_error_is_what_right_or_wrong_answers_take():
+    rng = np.random.default_rng(0)
+    chance = 1 / (1 + np.exp(-(rng.normal(0, 1, (12, 1)) - rng.normal(0, 1.2, 200))))
+    right = (rng.random(chance.shape) < chance).astype(float)
+    table = ScoreTable.from_arrays(right[:10], [f"m{i}" for i in range(10)], list(range(200)))
+    bank = calibrate(table, method="default")
+    taken = []
+    for new in right[10:]:
+        ranker = Ranker(bank, {"new": 1.0}, stop="se 0.04", seed=1)
+        while pairs := ranker.ask(1):
+            ranker.tell("new", pairs[0][1], new[pairs[0][1]])
+        taken.append(len(ranker.result().items["new"]))
+    plan = Plan(Spec(stop="se 0.04"), {"t": {"x": Outcome.of(bank, "t", "x")}}, {}, {"new": 1.0})
+    words = target_in_words(plan, by_default=False)
+    forecast = int(words.split(" about ")[1].split()[0])
+    assert 0.7 * min(taken) < forecast < 1.3 * max(taken), (forecast, taken)
