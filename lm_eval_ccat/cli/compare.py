@@ -46,7 +46,7 @@ OPTIONS: Options = {
     "options of the comparison": partial(add_flags, command="compare"),
     "live models, asked random documents of --task until the answer is known": {
         **MODELS,
-        "--run_dir DIR": "where the answers are kept",
+        "--run_dir DIR": "where the answers are kept; the same command goes on from them",
     },
 }
 

@@ -225,7 +225,8 @@ def compare(
     settings : mapping, optional
         For live models: further keys of a configuration of `rank` (``harness``, ``budget``, ...).
     run_dir : path, optional
-        For live models: directory that keeps their answers.
+        For live models: directory that keeps their answers; where it holds some already, the
+        comparison goes on from them.
     observer : Observer, optional
         For live models: receives warnings and progress.
 
@@ -490,16 +491,13 @@ def _live(
             raise UsageError(f"`{key}:` cannot be used in a comparison")
     if names[0] == names[1]:
         raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
-    if run_dir is not None and holds_answers(RunDirectory(run_dir)):
-        raise RunError(
-            f"{run_dir} already holds answers, and a comparison cannot be continued; choose "
-            "another --run_dir"
-        )
+    resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
     entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
     options = {key: value for key, value in settings.items() if value not in (None, [])}
     spec = Spec.read({**options, "models": entries})
-    with Run(spec, run_dir, observer, asked=[name for name in names if name not in logs]) as run:
+    asked = [name for name in names if name not in logs]
+    with Run(spec, run_dir, observer, resume=resume, retry=resume, asked=asked) as run:
         if run.plan.alone is None:
             raise UsageError("live models are compared on one task and one metric")
         run.plan = replace(run.plan, rule=MarginKnown(margin / run.plan.scale.span))
@@ -508,7 +506,8 @@ def _live(
         ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
         if tally.set_aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
-            raise RunError(f"the comparison did not finish ({why or 'interrupted'})")
+            kept = "" if run_dir is None else f"; the same command goes on with {run_dir}"
+            raise RunError(f"the comparison did not finish ({why or 'interrupted'}){kept}")
         for model in (model for model in stored if model.by_document):
             run.observer.warn(
                 f"{model.name} was asked with a chat template of its own: only its documents "

@@ -268,11 +268,13 @@ class Plan:
         ]
         return [item for item, k in zip(self.items(), np.concatenate(kept)) if k]
 
-    def new_ranker(self) -> Ranker:
-        """Return a Ranker in its initial state."""
+    def new_ranker(self, header: Record | None = None) -> Ranker:
+        """Return a Ranker in its initial state, of a run with this `header` if there is one."""
+        header = header or {
+            "task": {"name": self.outcome.task}, "ranker": self.ranker_arguments()
+        }  # fmt: skip
         rule = {} if self.rule is None else {"stop": self.rule}
-        header = {"task": {"name": self.outcome.task}}
-        return make_ranker(self.banks, {**header, "ranker": {**self.ranker_arguments(), **rule}})
+        return make_ranker(self.banks, {**header, "ranker": {**header["ranker"], **rule}})
 
     def facts(self) -> Record:
         """Return what a reader of the run needs to know about it, as JSON values."""

@@ -18,7 +18,7 @@ from ..harness.evaluation import NotPushed, save_model
 from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
-from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, make_ranker, save_banks
+from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..runs.journal import NO_LIMIT, Differences, Item, Journal, JournalFile, differences
 from .channel import clock
 from .earlier import answers_at_hand
@@ -302,7 +302,7 @@ class Run:
         plan, directory = self.plan, self.directory
         assert directory is not None
         changed, journal = self.require_same(), directory.journal
-        book = Book(make_ranker(plan.banks, directory.read_header()), journal)
+        book = Book(plan.new_ranker(directory.read_header()), journal)
         book.read()
         if journal.torn:
             self.observer.warn(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.sides import without_files
 from lm_eval_ccat.live.tasks import PlaceholderLM
+from lm_eval_ccat.ranker.contents import Task
 
 
 def live(server: CompletionsServer, name: str) -> dict:
@@ -74,8 +77,10 @@ def test_a_stored_run_and_a_live_model(bench, server, tmp_path, capsys):
     assert main(["compare", stored, new, "--metric", "share", "--json"]) in (0, 3)
     [again] = json.loads(capsys.readouterr().out)["outcomes"]
     assert again["documents"] <= 20 and again["baseline"] < again["candidate"]
-    assert main(command[:-1]) == 1
-    assert "a comparison cannot be continued; choose another --run_dir" in capsys.readouterr().err
+    paid = sum(server.asked.values())
+    assert main(command) == 0  # once more: all is known, and nothing is asked
+    assert json.loads(capsys.readouterr().out)["outcomes"] == content["outcomes"]
+    assert sum(server.asked.values()) == paid
     assert main(["compare", stored, str(config)]) == 2
     assert "a side of a comparison is one model" in capsys.readouterr().err
     # What was asked can be taken by the next run.
@@ -84,6 +89,31 @@ def test_a_stored_run_and_a_live_model(bench, server, tmp_path, capsys):
     assert main(["rank", str(again)]) in (0, 3)
     result = json.loads((tmp_path / "next.run" / "result.json").read_text())
     assert result["models"]["m09"]["from_prior"] > 0
+
+
+def test_an_interrupted_comparison_goes_on_and_ends_as_one_that_was_not(
+    bench, server, tmp_path, capsys, monkeypatch
+):
+    sides = [str(bench.config(server.url, [m], name=m, bank=None)) for m in ("m05", "m07")]
+    command = ["compare", *sides, "--margin", "0.03", "--json", "--run_dir", str(tmp_path / "one")]
+    code = main(command)
+    expected = json.loads(capsys.readouterr().out)["outcomes"]
+    assert expected[0]["documents"] > 30
+    taken_in, calls = Task.told, itertools.count()
+
+    def told(self: Task, *args: object) -> object:
+        if next(calls) == 40:
+            signal.raise_signal(signal.SIGINT)
+        return taken_in(self, *args)
+
+    monkeypatch.setattr(Task, "told", told)
+    server.asked.clear()
+    command[-1] = str(tmp_path / "two")
+    assert main(command) == 1
+    assert f"(interrupted); the same command goes on with {command[-1]}" in capsys.readouterr().err
+    assert main(command) == code
+    assert json.loads(capsys.readouterr().out)["outcomes"] == expected
+    assert set(server.asked.values()) == {1}
 
 
 def test_a_file_is_read_with_what_stands_beside_it(tmp_path: Path) -> None:
