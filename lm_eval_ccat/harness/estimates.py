@@ -149,8 +149,13 @@ def _why(run: TaskRun) -> str:
 
 
 def _estimated(run: TaskRun) -> dict[str, object]:
-    """Return the block of one estimated outcome, on the metric's own scale."""
+    """Return the block of one estimated outcome, on the metric's own scale.
+
+    Without a document there is no estimate: what was believed before is none.
+    """
     metric, scale = run.outcome.metric, run.outcome.scale
+    if not run.administered:
+        return {"estimand": estimand(run), "metric": metric.name, "filter": run.outcome.filter}
     estimate, se = run.estimate
     low, high = run.ranking.interval(run.name)
     if run.complete:
@@ -171,6 +176,8 @@ def _estimated(run: TaskRun) -> dict[str, object]:
 def estimand(run: TaskRun) -> str:
     """Say in words what the number estimates."""
     what, name = run.outcome.metric.in_words, run.session.name
+    if not run.administered:
+        return f"no estimate of the {what} of {name}: none of its documents was run"
     known, total = run.outcome.bank.n_items, len(run.session.doc_ids)
     if run.complete:
         return f"{what} over all {total} documents of {name}, every one of them run"
@@ -195,8 +202,8 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
             f"{task}: {shown}{block['items']} of {block['items_total']} documents of "
             f"{len(block['tasks'])} tasks\n  {block['estimand']}"
         )
-    estimates = []
-    for one in block.get("outcomes") or [block]:
+    estimates = [] if block["items"] else ["no estimate"]
+    for one in (block.get("outcomes") or [block]) if block["items"] else ():
         low, high = one["interval"]
         estimates.append(
             f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
@@ -223,13 +230,14 @@ def correct_task(everything: Any, name: str, run: TaskRun) -> None:
     """Put a task's estimates into the harness's accumulator, sized as a full run for its groups."""
     values, n, total = everything.metrics[name], len(run.administered), len(run.session.doc_ids)
     if not run.complete:
-        values["alias"] = f"{values['alias']} (adaptive estimate, {n} of {total} docs)"
+        what = "adaptive" if n else "no"
+        values["alias"] = f"{values['alias']} ({what} estimate, {n} of {total} docs)"
         values["sample_len"] = total
         everything.n_samples[name]["effective"] = n
         # Only this value tells loggers of plain numbers that the others are estimates.
         values[f"adaptive_items,{run.outcome.filter}"] = n
     directions = dict(everything.higher_is_better[name])
-    for one in (run, *run.further):
+    for one in (run, *run.further) if run.administered else ():
         if not run.complete or one.key not in values:
             label = one.outcome.metric.label
             values[one.key], values[f"{label}_stderr,{one.outcome.filter}"] = one.estimate
@@ -280,7 +288,8 @@ def correct_group(
             scores[key] = {
                 "estimate": values[key], "standard_error": values[stderr], "weights": weights,
             }  # fmt: skip
-    values["alias"] = f"{values['alias']} (adaptive estimate, {run_in_all} docs run)"
+    what = "adaptive" if scores else "no"
+    values["alias"] = f"{values['alias']} ({what} estimate, {run_in_all} docs run)"
     values["sample_len"] = run_in_all
     if "sample_count" in values:
         values["sample_count"] = {key: run_in_all for key in values["sample_count"]}
@@ -289,6 +298,9 @@ def correct_group(
             f"estimate of the score of group {group.name} over all documents of its "
             f"{len(tasks)} tasks, of which {len(estimated)} were run in part; its standard error "
             "is that of the estimates alone"
+            if scores
+            else f"no estimate of a score of group {group.name}: its tasks have no estimate of one "
+            "metric that it averages"
         ),
         "estimated": list(scores),
         "scores": scores,

@@ -14,6 +14,7 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import open_session
+from lm_eval_ccat.harness.estimates import in_words
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.report import write_report
 from lm_eval_ccat.report.run import course, read_run
@@ -99,6 +100,22 @@ def test_one_budget_for_a_group(suite, weighted, tmp_path):
     if weighted == "true":  # three quarters of the weight is on the long one
         assert counts["long"] > counts["short"]
     assert all("budget" in blocks[t]["stopped_because"] for t in SIZES)
+
+
+def test_a_task_of_which_no_document_was_run_has_no_estimate(suite):
+    lm = Copyist(0.7, "new")
+    found = run(suite, lm, "false", budget={"usd": 0.5}, price={"item": 0.5})
+    [(task, asked)] = [(t, found["adaptive"][t]) for t in SIZES if found["adaptive"][t]["items"]]
+    [other] = set(SIZES) - {task}
+    block = found["adaptive"][other]
+    assert len(lm.seen) == asked["items"] == 1 and "estimate" in asked
+    assert "estimate" not in block and block["estimand"].startswith("no estimate of the mean")
+    assert not any("chrf" in key for key in found["results"][other])
+    whole = found["adaptive"]["both_false"]
+    assert whole["estimand"].startswith("no estimate of a score of group both_false")
+    assert whole["scores"] == {} and "sentence_chrf,none" not in found["results"]["both_false"]
+    says = in_words(block, other)
+    assert f"{other}: no estimate, 0 of {SIZES[other]} documents; the budget is used up" in says
 
 
 @pytest.mark.parametrize("lines", [2, 15])
