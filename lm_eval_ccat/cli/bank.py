@@ -21,6 +21,7 @@ from ..bank import ItemBank, SuiteBank
 from ..bank.file import located
 from ..content import Facts
 from ..errors import UsageError
+from ..shown import plural
 from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
@@ -287,7 +288,8 @@ def show(args: argparse.Namespace) -> int:
     if several:
         banks = [(f"{task} {outcome}", bank) for task, outcome, bank in suite.banks()]
         kept = sum(int(bank.kept.sum()) for _, bank in banks)
-        lines = [f"{args.bank}: {len(banks)} banks of {len(suite)} tasks, {kept} items"]
+        size = f"{plural(len(banks), 'bank')} of {plural(len(suite), 'task')}"
+        lines = [f"{args.bank}: {size}, {kept} items"]
         width = max(len(name) for name, _ in banks)
         lines += [f"  {name:<{width}}  {words.in_one_line(bank)}" for name, bank in banks]
         tasks = {t: {o: words.facts_of(b) for o, b in of.items()} for t, of in suite.items()}
@@ -312,8 +314,9 @@ def push(args: argparse.Namespace) -> int:
     """
     from ..integrations import hub
 
+    place = f"hub:{hub.repository_of(args.name)}"
     print(words.page_of(SuiteBank.load(args.bank), args.license))
-    print(f"{args.bank} goes to {args.name} under licence {args.license}, as this page says")
+    print(f"{args.bank} goes to {place} under licence {args.license}, as this page says")
     try:
         answer = "y" if args.yes else input("Push it? [y/N] ")
     except EOFError:
@@ -321,7 +324,7 @@ def push(args: argparse.Namespace) -> int:
     if answer.strip().lower() not in ("y", "yes"):
         print("not pushed (--yes pushes without asking)")
         return 3
-    name = hub.push(args.bank, args.name, args.license, private=args.private)
+    name = hub.push(args.bank, place, args.license, private=args.private)
     print(f"pushed; others use it with --bank {name}")
     return 0
 

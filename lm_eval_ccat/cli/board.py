@@ -13,7 +13,7 @@ examples:
   lm-eval-ccat board check my_board
 
 exit codes: 0 done, and every row verified; 1 `check` refuses a row, or an
-error; 2 usage; 4 a model was left out
+error; 2 usage; 4 a model was left out (not one that is in the ledger already)
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from .. import board as boards
 from ..board.adding import Added
 from ..live.result import PARTIAL, Result
+from ..shown import plural
 from .live import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
 
@@ -91,8 +92,8 @@ def check(args: argparse.Namespace) -> int:
     counts = Counter(one.verdict for one in checked)
     lines = [str(one) for one in checked if one.reason]
     lines.append(
-        f"{len(checked)} rows: {counts['sound']} sound, {counts['older']} computed differently "
-        f"by another version, {counts['refused']} refused. The ledger ends with "
+        f"{plural(len(checked), 'row')}: {counts['sound']} sound, {counts['older']} computed "
+        f"differently by another version, {counts['refused']} refused. The ledger ends with "
         f"{head[:12] or 'nothing'}."
     )
     emit(args.json, {"rows": [asdict(one) for one in checked], "head": head}, lines)

@@ -127,7 +127,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))
     suite.save(args.output)
-    banks = f"{plural(len(list(suite.banks())), 'bank')} of {len(suite)} tasks"
+    banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"
     content = {"tasks": facts, "without_bank": lacking}
     emit(args.json, content, [f"{args.output}: {banks}"])
     return 3 if lacking else 0

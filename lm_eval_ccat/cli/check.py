@@ -11,7 +11,7 @@ from typing import Any
 
 from ..harness.check import TaskCheck, check_tasks, write_variants
 from ..harness.opening import with_shipped_tasks
-from ..shown import plural
+from ..shown import first_of, plural
 from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
 
 OPTIONS: Options = {
@@ -98,9 +98,8 @@ def _title(members: list[TaskCheck]) -> str:
     count = f"{sum(known)} documents" if len(known) == len(members) else "documents not downloaded"
     if len(members) == 1:
         return f"{members[0].task} ({count})"
-    names = ", ".join(check.task for check in members[:3])
-    more = f" and {len(members) - 3} more" if len(members) > 3 else ""
-    return f"{names}{more} ({len(members)} tasks, {count})"
+    names = first_of([check.task for check in members], 3)
+    return f"{names} ({len(members)} tasks, {count})"
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CcatError, HarnessError
+from ..shown import some
 from . import internals
 from .session import TaskSession
 
@@ -30,8 +31,8 @@ def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
     """
     sessions, _ = open_sessions([task], lm, **how)
     if len(sessions) != 1:
-        some = ", ".join(list(sessions)[:6])
-        raise HarnessError(f"{task} is {len(sessions)} tasks ({some}, ...); name one of them")
+        named = some(list(sessions), 6)
+        raise HarnessError(f"{task} is {len(sessions)} tasks ({named}); name one of them")
     return next(iter(sessions.values()))
 
 

@@ -116,9 +116,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     BankError
         If the file is not a bank, or the hub refuses it.
     """
-    repo, revision = _parts(name)
-    if revision is not None:
-        raise UsageError(f"{name}: a bank is pushed to a repository, not to a revision")
+    repo = repository_of(name)
     suite, source = SuiteBank.load(path), Path(path)
     uploads = {"README.md": page_of(suite, licence).encode()}
     if source.is_dir():
@@ -142,8 +140,25 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
         return f"hub:{repo}@{commit.oid}"
 
 
+def repository_of(name: str) -> str:
+    """Return the ``owner/name`` to which a bank is pushed.
+
+    Raises
+    ------
+    BankError
+        If the name is none of a repository.
+    UsageError
+        If it names a revision.
+    """
+    repo, revision = _parts(name)
+    if revision is not None:
+        raise UsageError(f"{name}: a bank is pushed to a repository, not to a revision")
+    return repo
+
+
 def _parts(name: str) -> tuple[str, str | None]:
-    match = _NAME.fullmatch(name.removeprefix("hub:"))
+    name = name.removeprefix("hub:")
+    match = _NAME.fullmatch(name)
     if match is None:
         raise BankError(f"hub:{name}: a bank on the hub is named owner/name or owner/name@revision")
     return match["repo"], match["revision"]

@@ -265,6 +265,6 @@ def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[An
         known = sorted({str(k) for doc in fields.values() for k in doc})
         raise UsageError(
             f"no document has a field {name!r}"
-            + (f"; there are {', '.join(known[:20])}" if known else "; give items=")
+            + (f"; there are {some(known, 20)}" if known else "; give items=")
         )
     return np.array(["(none)" if v is None else str(v) for v in values])

@@ -366,12 +366,6 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
 
 
-def listed(names: list[str]) -> str:
-    """List the first names, and the number of the others."""
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
-
-
 def date(when: float | None) -> str | None:
     """Format a time, in seconds of the epoch, in UTC."""
     if when is None:

@@ -21,10 +21,9 @@ from ..harness.scorers import in_words
 from ..live.result import Observer, result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
-from ..shown import to_draw, visible, visible_line, visible_name, visible_values
+from ..shown import first_of, to_draw, visible, visible_line, visible_name, visible_values
 from .tables import (
     ModelCells,
-    listed,
     model_cells,
     one_look,
     outlook,
@@ -251,7 +250,7 @@ def _open(content: RankingContent) -> Iterator[str]:
     """Yield lines on what is open: ties, the cheapest pair to decide, and all pairs together."""
     tied = [group for group in content["ties"] if len(group) < len(content["order"])]
     for group in tied[:2]:
-        yield f"Not separated: {listed(group)}."
+        yield f"Not separated: {first_of(group, 4)}."
     apart = content["separated_within_ties"]
     if len(apart) == 1:
         [(a, b)] = apart

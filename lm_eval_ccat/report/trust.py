@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from ..content import AuditContent, RankingContent
 from ..runs.directory import banks_at
-from ..shown import plural
+from ..shown import first_of, plural
 from ..upkeep.words import origin, reach, tried
 from .run import StoredRun
-from .tables import listed, numbers, pairs_decided
+from .tables import numbers, pairs_decided
 
 #: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
@@ -44,7 +44,7 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
             figures = f"{number(s['estimate'])} ± {number(s['standard_error'])}"
             each.append(f"{name} {figures} (from {s['n']})")
     if each:
-        yield "Sample", f"By the random documents alone, without the bank: {listed(each)}."
+        yield "Sample", f"By the random documents alone, without the bank: {first_of(each, 4)}."
 
 
 def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
@@ -107,7 +107,7 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
     yield from (("Doubt", f"{text}.") for text in run.result.get("warnings", ()))
     models = run.result["models"]
     estimated = [m for m in run.models if models[m].get("tokens", {}).get("estimated")]
-    if names := listed(estimated):
+    if names := first_of(estimated, 4):
         yield ("Cost", f"Tokens of {names} are estimated from the length of the texts.")
     if run.torn:
         yield "Journal", "The journal ends in a line torn by a crash; that line is left out."

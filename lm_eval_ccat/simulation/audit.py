@@ -21,7 +21,7 @@ from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import results_files
-from ..shown import Shown, ShownTable
+from ..shown import Shown, ShownTable, some
 from .folds import mean_of_seen
 from .judging import (
     Claim,
@@ -343,7 +343,7 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
     missing = [name for name in called.values() if name not in table.models]
     if missing:
         raise UsageError(
-            f"no full results of {', '.join(missing)}; there are {', '.join(table.models[:12])}; "
+            f"no full results of {', '.join(missing)}; there are {some(table.models, 12)}; "
             "say which is which: audit(..., names=) in Python"
         )
     full = table.select(called.values())

@@ -16,7 +16,7 @@ from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import MIN_MODELS
 from ..ranker.arguments import sure
 from ..scores import ScoreTable
-from ..shown import Shown, ShownTable
+from ..shown import Shown, ShownTable, plural
 from .folds import (
     HIGHEST_PRICE,
     LOWEST_PRICE,
@@ -95,7 +95,8 @@ class Simulation(Shown):
         notes = [
             f"{s['metric']}: {s['models']} models x "
             f"{s['items_of_benchmark']} items, {s['holdout']} held out in each of "
-            f"{s['folds']} folds, {s['seeds']} seed(s), {spent}, confidence {s['confidence']:g}"
+            f"{plural(s['folds'], 'fold')}, {plural(s['seeds'], 'seed')}, {spent}, "
+            f"confidence {s['confidence']:g}"
         ]
         if "weights" in s:
             shares = ", ".join(f"{t} {w:.3g}" for t, w in s["weights"].items())
@@ -227,6 +228,8 @@ def simulate(
     chosen = chosen_methods(methods)
     if seeds < 1:
         raise UsageError(f"seeds {seeds}: at least 1 is needed")
+    if seed < 0:
+        raise UsageError(f"seed {seed} is below 0")
     sure(confidence)
     if isinstance(table, (str, Path)):
         table = ScoreTable.read(table, metric=metric, **reading)

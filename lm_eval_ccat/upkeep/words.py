@@ -308,6 +308,8 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     >>> bank = dated(ItemBank.blank([1]), date(2025, 1, 1))
     >>> age_in_words(bank, date(2025, 1, 31))
     'made on 2025-01-01, 30 days ago'
+    >>> age_in_words(bank, date(2025, 1, 1))
+    'made on 2025-01-01, today'
     >>> age_in_words(bank, date(2026, 6, 1)).split("; ")[1]
     'renew it with `bank update` or a new calibration'
     """
@@ -316,7 +318,7 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     except ValueError:
         return "made on an unrecorded date"
     days = ((today or date.today()) - day_made).days
-    text = f"made on {day_made.isoformat()}, {days} day{'' if days == 1 else 's'} ago"
+    text = f"made on {day_made.isoformat()}, " + (f"{plural(days, 'day')} ago" if days else "today")
     if days <= RENEW_AFTER:
         return text
     return (

@@ -29,7 +29,7 @@ def test_table_advice_and_json(scores, tmp_path, capsys):
     )
     assert code == 0
     printed = capsys.readouterr().out
-    assert "12 models x 120 items, 3 held out in each of 2 folds, 1 seed(s)" in printed
+    assert "12 models x 120 items, 3 held out in each of 2 folds, 1 seed" in printed
     assert [line.split()[0] for line in printed.splitlines()[3:6]] == ["paper", "common", "limit"]
     assert "for a mean tau of 0.9" in printed and "of the pairs decided at 95% with" in printed
     written = json.loads(out.read_text())
