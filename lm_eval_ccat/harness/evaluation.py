@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import HarnessError
@@ -165,35 +166,48 @@ def save_results(
 ) -> None:
     """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does.
 
-    The harness's tracker pushes them if ``hub`` (its ``hf_hub_log_args``) asks for that.
+    The harness's tracker pushes them if ``hub`` (its ``hf_hub_log_args``) asks for that. Files take
+    their names once all are whole, which the tracker itself does not check.
 
     Raises
     ------
+    OSError
+        If the files could not be written; none is left then.
     NotPushed
         If the files were written but could not be pushed.
     """
     make = internals.resolve("lm_eval.loggers:EvaluationTracker")
     token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
     trouble: Exception | None = None
-    try:
-        tracker = make(**{**(hub or {}), "output_path": folder, **token})
-    except (OSError, ValueError, TypeError) as error:  # no network, no token, no such argument
-        tracker, trouble = make(output_path=folder), error
-    tracker.general_config_tracker.log_experiment_args(
-        model_source=str(results.get("config", {}).get("model", "")),
-        model_args={"model": name},
-        system_instruction=options.get("system_instruction"),
-        chat_template=None,
-        fewshot_as_multiturn=bool(options.get("fewshot_as_multiturn")),
-    )
-    tracker.save_results_aggregated(results=results, samples=dict(samples))
-    for task, rows in samples.items():
-        tracker.save_results_samples(task_name=task, samples=rows)
-    try:
-        if tracker.push_results_to_hub or tracker.push_samples_to_hub:
-            tracker.recreate_metadata_card()
-    except Exception as error:
-        trouble = error
+    with TemporaryDirectory(dir=folder, prefix=".") as part:
+        try:
+            tracker = make(**{**(hub or {}), "output_path": part, **token})
+        except (OSError, ValueError, TypeError) as error:  # no network, no token, no such argument
+            tracker, trouble = make(output_path=part), error
+        tracker.general_config_tracker.log_experiment_args(
+            model_source=str(results.get("config", {}).get("model", "")),
+            model_args={"model": name},
+            system_instruction=options.get("system_instruction"),
+            chat_template=None,
+            fewshot_as_multiturn=bool(options.get("fewshot_as_multiturn")),
+        )
+        tracker.save_results_aggregated(results=results, samples=dict(samples))
+        for task, rows in samples.items():
+            tracker.save_results_samples(task_name=task, samples=rows)
+        try:
+            if tracker.push_results_to_hub or tracker.push_samples_to_hub:
+                tracker.recreate_metadata_card()
+        except Exception as error:
+            trouble = error
+        texts = {file: file.read_bytes() for file in Path(part).glob("*/*")}
+        rows_written = sorted(t.count(b"\n") for f, t in texts.items() if f.suffix == ".jsonl")
+        ends = [text[-1:] for file, text in texts.items() if file.suffix == ".json"]
+        if ends != [b"}"] or rows_written != sorted(map(len, samples.values())):
+            raise OSError(f"{folder} does not take them whole; see whether the disk is full")
+        for file in texts:
+            place = Path(folder) / file.relative_to(part)
+            place.parent.mkdir(exist_ok=True)
+            file.replace(place)
     if trouble is not None:
         raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble
 

@@ -8,7 +8,8 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.complete import complete
+from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.sender import Interrupts
 from lm_eval_ccat.ranker.contents import Task
 
@@ -210,19 +212,49 @@ def test_ctrl_c_during_garbage_collection_is_not_lost() -> None:
             interrupts.heed()
 
 
+@contextmanager
+def full_disk(at: int) -> Iterator[None]:
+    """Refuse to let a file grow beyond so many bytes, as on a disk that is full."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (at, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_on_a_full_disk_a_models_files_are_whole_or_not_there(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write = Run.write_model_files
+
+    def on_a_full_disk(run: Run) -> None:
+        with full_disk(8_000):
+            write(run)
+
+    monkeypatch.setattr(Run, "write_model_files", on_a_full_disk)
+    config = bench.config(server.url, ["m01", "m11"], stop="limits", max_items=40)
+    assert main(["rank", str(config)]) == 0
+    said = capsys.readouterr()
+    assert all(f"no results files for {m}:" in said.err for m in ("m01", "m11"))
+    assert not [*config.with_suffix(".run").rglob("*m01*"), *bench.folder.rglob("samples_*")]
+    monkeypatch.undo()
+    assert main(["rank", str(config), "--resume"]) == 0
+    [samples] = config.with_suffix(".run").glob("m01/samples_*.jsonl")
+    assert len(samples.read_text().splitlines()) == 40
+
+
 def test_a_full_disk_stops_cleanly_and_keeps_everything(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
-    import resource
-
     config = bench.config(server.url, THREE, stop="limits", max_items=40)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # No file may grow beyond this: the system refuses the write as on a disk that is full.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
-    try:
+    with full_disk(30_000):
         assert main(["rank", str(config)]) == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     error = capsys.readouterr().err
     assert "File too large" in error and "everything recorded before is kept" in error
     journal = config.with_suffix(".run") / "journal.jsonl"
