@@ -140,14 +140,19 @@ def is_suite(path: str | Path) -> bool:
     return (Path(path) / NAME).is_file()
 
 
-def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, ItemBank]]:
-    """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
-    banks = []
+def bank_files(folder: Path) -> list[Path]:
+    """Return the files in a folder that hold a bank, whatever their names."""
+    files = []
     for file in sorted(folder.glob("*.json")):
         with file.open("rb") as stream:
-            is_bank = BANK_FORMAT.encode() in stream.read(256)
-        if is_bank:
-            banks.append(ItemBank.load(file))
+            if BANK_FORMAT.encode() in stream.read(256):
+                files.append(file)
+    return files
+
+
+def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, ItemBank]]:
+    """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
+    banks = [ItemBank.load(file) for file in bank_files(folder)]
     banks = [bank for bank in banks if only is None or bank.task in only]
     if not banks:
         raise BankError(f"{folder}: no item bank in this folder")

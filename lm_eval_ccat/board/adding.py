@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import __version__
 from ..bank import SuiteBank, is_suite
+from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text
 from ..scores import ScoreTable
@@ -270,7 +271,7 @@ def init(
     path, source = Path(folder), Path(source)
     exists = (path / RULES).is_file()
     settled = ruled(read_rules(path / RULES) if exists else Rules(), rules)
-    known = is_suite(source) or source.suffix == ".json" or any(source.glob("*.bank.json"))
+    known = is_suite(source) or source.suffix == ".json" or bool(bank_files(source))
     suite = SuiteBank.load(source) if known else _calibrated(source, task, metric)
     one_bank_each(suite, source)
     try:

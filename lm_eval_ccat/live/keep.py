@@ -19,7 +19,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.bank import Observation
 from ..bank.outcome import Outcome
-from ..bank.suite import SuiteBank
+from ..bank.suite import SuiteBank, bank_files, is_suite
 from ..errors import BankError, CcatError, MetricError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.task_metrics import blank_outcome, leading
@@ -142,10 +142,8 @@ def keep(
 
 
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
-    """Return the banks of a folder by task and outcome; none if it is empty or no folder."""
-    if not place.is_dir() or not any(place.glob("*.json")):
-        return {}
-    return SuiteBank.load(place)
+    """Return the banks of a folder by task and outcome; none if it holds none or is no folder."""
+    return SuiteBank.load(place) if is_suite(place) or bank_files(place) else {}
 
 
 def _observed(

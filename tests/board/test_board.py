@@ -251,6 +251,13 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     assert verdicts(board)["m03"] == "sound"
 
 
+def test_a_folder_of_banks_begins_a_board_whatever_their_names(tmp_path):
+    source = tmp_path / "banks"
+    ItemBank.blank(range(9), task="t", metric="acc").save(source / "mine.json")
+    (source / "notes.json").write_text("{}")
+    assert list(init(tmp_path / "board", source).banks) == ["t"]
+
+
 def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     bank = board.banks[TASK]
     more = ScoreTable.read(world.scores(tmp_path / "more.parquet", ["m09", "m11"]))

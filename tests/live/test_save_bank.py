@@ -10,6 +10,7 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 
 
@@ -40,6 +41,14 @@ def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
     assert after["m05"] == before["m05"] and after["m07"] >= before["m07"]
     # A run goes on with what it began with, though the file has grown since.
     assert main(["rank", str(second), "--resume"]) in (0, 3)
+
+
+def test_a_folder_with_other_files_takes_the_bank_of_a_first_run(bench, server, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "notes.json").write_text("{}")
+    config = bench.config(server.url, ["m05", "m07"], bank=None, max_items=10)
+    main(["rank", str(config), "--save_bank", str(tmp_path / "kept")])
+    assert [bank.metric for _, _, bank in SuiteBank.load(tmp_path / "kept").banks()] == ["share"]
 
 
 def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
