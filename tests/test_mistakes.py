@@ -70,6 +70,9 @@ COMMANDS = {
     "another metric replayed": (
         "simulate --scores t.csv --metric other", 1, "no scores of metric 'other'",
     ),
+    "an encoder where none is named": (
+        "score bertscore . --model x -o t.csv", 2, "--model is for comet, not for bertscore",
+    ),
     "no scores to calibrate": ("calibrate nowhere -o b.json", 2, "no such file or directory"),
     "another metric calibrated": ("calibrate t.csv --metric bleu -o b.json", 1, "bleu"),
     "a range of no width": ("calibrate t.csv --range 5,5 -o b.json", 2, "numbers that differ"),

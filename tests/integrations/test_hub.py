@@ -107,12 +107,12 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     push = ["bank", "push", str(tmp_path / "b.bank.json"), "hub:o/n", "--license", "cc0-1.0"]
     monkeypatch.setattr("builtins.input", lambda prompt: "n")
     assert main(push) == 3 and not hub.sets
-    assert "goes to hub:o/n under" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "the names of 12 models" in shown and "goes to hub:o/n under" in shown
     for wrong, why in (("hub:o", "is named owner/name"), ("o/n@main", "not to a revision")):
         assert main([*push[:3], wrong, *push[4:]]) in (1, 2)
         said = capsys.readouterr()
         assert why in said.err and not said.out, "said before the page and the question"
-    assert "the names of 12 models" in capsys.readouterr().out
     assert main([*push, "--yes"]) == 0
     assert f"--bank hub:o/n@{COMMIT}" in capsys.readouterr().out
     assert "license: cc0-1.0" in hub.sets["o/n"]["README.md"].decode()
