@@ -29,6 +29,7 @@ from ..money import Price
 from ..plugins import did_you_mean
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from ..ranker.turns import WARMUP
+from ..scores.readers.lm_eval import model_name_of
 from .fields import (
     BANK,
     BATCH,
@@ -161,9 +162,10 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
     for n, model in enumerate(models):
         if not (model.name or model.model):
             raise UsageError(f"`{place.path}[{n}]` has neither a name: nor a model:")
-        stated = (str(model.model_args.get(key, "")) for key in ("pretrained", "model", "path"))
-        last = (Path(text).name for text in stated)
-        short.append(model.name or next(filter(None, last), str(model.model)))
+        kind = str(model.model)
+        stated = model_name_of(kind, model.model_args)
+        last = "" if stated.startswith(f"{kind}:") else Path(stated).name
+        short.append(model.name or last or kind)
     names = []
     for name, model in zip(short, models):
         arguments = ",".join(f"{k}={v}" for k, v in model.model_args.items())

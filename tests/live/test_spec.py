@@ -208,6 +208,14 @@ def test_no_entry_of_a_model_makes_more_than_a_usage_error(entry: dict[str, Any]
         assert "models[0]" in str(error)
 
 
+def test_a_model_is_named_as_the_harness_names_it_in_logs() -> None:
+    arguments = ("pretrained=org/base", "pretrained=org/base,peft=out/a", "path=x/y", "seed=3")
+    models = [{"model": "hf", "model_args": text} for text in arguments]
+    assert [m.name for m in Spec.read({"task": "t", "models": models}).models] == [
+        "base", "a", "y", "hf"
+    ]  # fmt: skip
+
+
 def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(
     tmp_path: Path,
 ) -> None:
