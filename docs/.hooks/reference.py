@@ -288,7 +288,7 @@ def _small_run() -> list[dict[str, Any]]:
         about = {"why": "timeout", "column": "unknown", "usd": 0.002}
         book.event("lost", model="m9", item=("", 4), **about)
         line.set_aside("m1", "3 documents failed in a row; last: HTTP 500")
-        line.end("the time budget of 600 seconds is used up")
+        line.end("the budget of 600 seconds is used up")
         book.note("interrupted")
         _RESULT.update(book.ranker.result().to_dict())
         directory.journal.close()

@@ -15,7 +15,8 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_text
 from ..masking import mask_text
-from ..report.page import asset, environment, own_files
+from ..report.chart import asset
+from ..report.page import environment, own_files
 from ..report.tables import script_json
 from ..shown import visible_line
 from .checking import broken_evidence

@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def budget(self) -> float | None:
-        """The Ranker's budget, in `currency`; a time budget is not among its arguments."""
+        """The Ranker's budget, in `currency`; a budget in seconds is not among its arguments."""
         return self.spec.budget.get("usd", self.spec.budget.get("items"))
 
     @property
@@ -171,7 +171,7 @@ class Plan:
 
     @property
     def seconds(self) -> float | None:
-        """The time budget in seconds, or None."""
+        """The budget in seconds, or None."""
         return self.spec.budget.get("seconds")
 
     def expected_usd(self, model: str, item: Item) -> float | None:

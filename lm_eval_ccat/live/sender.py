@@ -103,7 +103,7 @@ class Sender:
         self.line.start()
 
     def late(self) -> bool:
-        """Whether the time budget is used up."""
+        """Whether the budget in seconds is used up."""
         seconds = self.plan.seconds
         return seconds is not None and self.book.elapsed() >= seconds
 
@@ -119,7 +119,7 @@ class Sender:
         self._collect_for(GRACE if late else rest)
         self._abandon("deadline" if late else "behind the deciding answer")
         if late:
-            self.line.end(f"the time budget of {self.plan.seconds:g} seconds is used up")
+            self.line.end(f"the budget of {self.plan.seconds:g} seconds is used up")
 
     def leave(self) -> None:
         """Wait a moment for requests in flight, keep their answers, and ask nothing more."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,18 @@ from ..files import replace_bytes
 from ..masking import mask_text
 from ..shown import visible_line
 
-INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#ad4e0b"
-COLOURS = (
-    "#1f5fbf", "#ad4e0b", "#1b7f5c", "#a3317f", "#6a4fb3", "#8a6d00", "#0b7d8e", "#8c3b2e",
-)  # fmt: skip
-TIE_FILL = "#fff1cc"
+
+def asset(name: str, package: str = __package__) -> str:
+    """Return the text of a template file."""
+    return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
+
+
+#: The colours of the page by daylight, as its style sheet states them for old browsers.
+_OF_PAGE = dict(re.findall(r"--(\w+):(#\w+)", asset("style.css")))
+INK, SOFT, LINE, ACCENT, BAD, TIE_FILL = (
+    _OF_PAGE[name] for name in ("ink", "soft", "line", "accent", "bad", "tie")
+)
+COLOURS = tuple(_OF_PAGE[f"c{n}"] for n in range(8))
 FORMATS = ("svg", "png", "pdf")
 #: Width in pixels of a letter at 11 px; below it, the largest number of letters in a label.
 LETTER = 6.3

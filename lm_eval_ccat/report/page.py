@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from ..plugins import Plugins
 from ..ranker.headline import headline, held, question
 from ..shown import visible, visible_line
 from . import tables
-from .chart import axis
+from .chart import asset, axis
 from .plots import COLOURED, information_chart, plot_ranking, progress
 from .run import History, StoredAnswer, StoredRun, course, read_run
 from .trust import command, configuration, sentences, warnings
@@ -457,11 +456,6 @@ def own_files(**texts: str) -> dict[str, str]:
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
     hashes = {f"{n}_hash": f"sha256-{base64.b64encode(d).decode()}" for n, d in digests.items()}
     return {**texts, **hashes}
-
-
-def asset(name: str, package: str = __package__) -> str:
-    """Return the text of a template file."""
-    return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -14,8 +14,8 @@ from ..masking import mask_text
 from ..methods.belief import BENCHMARK, POPULATION
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
 from ..shown import in_markdown, plural
-from .chart import axis
-from .page import asset, environment, own_files
+from .chart import asset, axis
+from .page import environment, own_files
 from .tables import difference, probability
 
 if TYPE_CHECKING:

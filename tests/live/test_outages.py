@@ -64,7 +64,7 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
         )  # fmt: skip
         result = rank(config)
     content = result.content
-    assert content["stopped_because"] == "the time budget of 1.5 seconds is used up"
+    assert content["stopped_because"] == "the budget of 1.5 seconds is used up"
     assert content["seconds"] < 1.5 + 4.0  # the run's own clock; hanging it would be 30 or more
     assert content["money"]["unknown"] >= 0.5  # what hung may be billed
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()

@@ -8,6 +8,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from lm_eval_ccat.report import chart
+
 STYLE = (resources.files("lm_eval_ccat.report") / "templates" / "style.css").read_text("utf-8")
 #: What is written or drawn, and what it stands on.
 TEXTS = [
@@ -16,6 +18,7 @@ TEXTS = [
     ("ink", "mark"),
     *((f"c{number}", "bg") for number in range(8)),
 ]
+PAIR = r"--(\w+):light-dark\((#\w+),(#\w+)\)"
 MIXED = set(
     re.findall(r"color-mix\(in oklab,var\(--(good|bad)\) (\d+)%,var\(--bg\)\)", STYLE),
 )
@@ -23,7 +26,7 @@ MIXED = set(
 
 def colours(dark: bool) -> dict[str, np.ndarray]:
     """Colours by name, linear RGB."""
-    pairs = re.findall(r"--(\w+):light-dark\((#\w+),(#\w+)\)", STYLE)
+    pairs = re.findall(PAIR, STYLE)
     assert len(pairs) > 15
     return {name: linear((light, night)[dark]) for name, light, night in pairs}
 
@@ -32,6 +35,14 @@ def linear(code: str) -> np.ndarray:
     digits = code[1:] if len(code) == 7 else "".join(2 * c for c in code[1:])
     v = np.array([int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)])
     return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+
+
+def test_charts_in_files_have_the_colours_of_the_page_by_daylight() -> None:
+    light = {name: code for name, code, _ in re.findall(PAIR, STYLE)}
+    named = {"ink": chart.INK, "soft": chart.SOFT, "line": chart.LINE, "tie": chart.TIE_FILL}
+    named |= {"accent": chart.ACCENT, "bad": chart.BAD}
+    named |= {f"c{n}": code for n, code in enumerate(chart.COLOURS)}
+    assert named.items() <= light.items() and len(chart.COLOURS) == 8
 
 
 def contrast(a: np.ndarray, b: np.ndarray) -> float:

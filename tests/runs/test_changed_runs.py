@@ -137,7 +137,7 @@ def test_a_url_and_a_version_may_change() -> None:
 
 def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
     ranker = Teller.of(run)
-    ranker.stop("the time budget of 5 seconds is used up")
+    ranker.stop("the budget of 5 seconds is used up")
     ranker.journal.close()
     assert work(run) == []
     now = identity()

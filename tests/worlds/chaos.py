@@ -294,7 +294,7 @@ class Night:
                 )  # fmt: skip
             reason = result.content["stopped_because"] or ""
             self.fired["interrupt"] += result.content["interrupted"]
-            self.fired["deadline"] += ending == "deadline" and "time budget" in reason
+            self.fired["deadline"] += ending == "deadline" and "seconds is used up" in reason
         except _PowerCut:
             self.fired["torn write"] += 1
         except RunError as error:
