@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
 from ..bank import ItemBank
 from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
 from ..live.verify import CLOSE
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..ranker import Ranking
 from ..runs.directory import book_of, read_journal
 from ..scores import ScoreTable
@@ -110,7 +109,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     sound = [one.row for one, why in zip(lines, damaged) if one.row and not (one.damage or why)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
-    read: dict[str, tuple[Scale, dict[str, NDArray[np.float64]]]] = {}
+    read: dict[str, tuple[Scale, dict[str, Floats]]] = {}
     checked = []
     for line, why in zip(lines, damaged):
         row, reason, verdict = line.row, line.damage or why, REFUSED

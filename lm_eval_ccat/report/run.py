@@ -12,14 +12,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
 from ..live.result import state
 from ..methods.method import method_of
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker
 from ..runs.journal import Item, Journal, Record
@@ -342,7 +341,7 @@ class History:
     ranks: dict[str, list[int]] = field(default_factory=dict)
     undecided: list[int] = field(default_factory=list)
     half_width: list[float] = field(default_factory=list)
-    expected: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    expected: dict[str, Floats] = field(default_factory=dict)
     ties: list[list[str]] = field(default_factory=list)
 
 

@@ -216,7 +216,7 @@ def item_units(items: Sequence[Any], units: Mapping[Any, float] | ArrayLike | No
 def hold_outs(
     kind: str,
     models: Sequence[str],
-    means: NDArray[np.float64],
+    means: Floats,
     size: int,
     folds: int,
     seed: int,

@@ -381,13 +381,13 @@ def coverage(outcomes: Sequence[Replay]) -> float | None:
     return float(np.mean(np.concatenate(stated))) if stated else None
 
 
-def _z_scores(replays: Sequence[Replay], errors: str, stated: str) -> list[NDArray[np.float64]]:
+def _z_scores(replays: Sequence[Replay], errors: str, stated: str) -> list[Floats]:
     """Return errors in standard errors, for the runs that state standard errors."""
     both = [(getattr(o, errors), getattr(o, stated)) for o in replays]
     return [z_scores(error, se) for error, se in both if se is not None]
 
 
-def _rms(parts: Sequence[NDArray[np.float64]]) -> float | None:
+def _rms(parts: Sequence[Floats]) -> float | None:
     return float(np.sqrt(np.mean(np.concatenate(parts) ** 2))) if parts else None
 
 

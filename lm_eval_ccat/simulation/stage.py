@@ -50,7 +50,7 @@ class Protocol:
 
     methods: tuple[Strategy, ...]
     levels: tuple[float | None, ...]
-    units: NDArray[np.float64]
+    units: Floats
     confidence: float = 0.95
     item_scaling: bool = False
     spend: str = "budget"

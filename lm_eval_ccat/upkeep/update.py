@@ -26,6 +26,7 @@ from ..bank.settings import compare_settings
 from ..errors import BankError, BankMismatchError, CcatError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate
 from ..methods.method import method_of
+from ..metrics.scale import Floats
 from ..scores.item_scaling import CONSTANT
 from ..scores.table import ScoreTable, sorted_ids
 from ..shown import plural, some
@@ -186,7 +187,7 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
         hashes[d] = h if h is not None else hashes.get(d)
     ids, _ = sorted_ids(list(hashes))
     column = {d: i for i, d in enumerate(ids)}
-    rows: dict[tuple[str, str], tuple[str, NDArray[np.float64]]] = {}
+    rows: dict[tuple[str, str], tuple[str, Floats]] = {}
     for table in (old, new):
         at, ways = [column[d] for d in table.doc_ids], table.chosen or ("",) * len(table.raw)
         for *key, how, scores in zip(table.row_model, table.row_config, ways, table.raw):
