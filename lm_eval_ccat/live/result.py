@@ -239,9 +239,12 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated)
+    if tally.by_clock:
+        again = "another run with the same seed may ask other items"
+        warnings.append(f"{tally.by_clock}, so {again}")
     task, lm_eval = facts["task"]["name"], facts["versions"]["lm_eval"]
     signature = signed(ranking.signature, task, scorer, lm_eval)
-    if tally.ever_set_aside:  # such a run cannot be reproduced
+    if tally.ever_set_aside or tally.by_clock:  # such a run cannot be reproduced
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
         ranking,

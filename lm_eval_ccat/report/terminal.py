@@ -21,7 +21,7 @@ from ..harness.scorers import in_words
 from ..live.result import Observer, result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
-from ..shown import first_of, to_draw, visible, visible_line, visible_name, visible_values
+from ..shown import first_of, plural, to_draw, visible, visible_line, visible_name, visible_values
 from .tables import (
     ModelCells,
     model_cells,
@@ -258,17 +258,18 @@ def _open(content: RankingContent) -> Iterator[str]:
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
         first, n = plan.pairs[0], len(plan.pairs)
-        more = " and ".join(f"{n:,} of {m}" for m, n in first["items"].items())
-        numbers = [*first["items"].values()]
-        if len(set(numbers)) == 1 < len(numbers):
-            more = f"{numbers[0]:,} of each"
+        (model, number), *others = first["items"].items()
+        more = f"{plural(number, 'more answer')} of {model}"
+        more += "".join(f" and {n:,} of {m}" for m, n in others)
+        if others and {n for _, n in others} == {number}:
+            more = f"{plural(number, 'more answer')} of each"
         close = ", nearly all that remain," if first["all_items"] else ""
         at, price = "", ""
         if plan.cost is not None:
             at, price = f" ({dollars(first['cost'])})", f" ({dollars(plan.cost)})"
         yield (
-            f"{first['a']} over {first['b']} ({probability(first['p'])}): about {more} more "
-            f"answers{at}{close} would decide."
+            f"{first['a']} over {first['b']} ({probability(first['p'])}): about {more}{at}{close} "
+            "would decide."
         )
         if n > 1:
             yield (

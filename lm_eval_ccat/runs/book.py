@@ -115,6 +115,8 @@ class Tally:
         Most items that a model could have in flight at once in the last session.
     ever_set_aside : bool
         Whether a model was ever set aside, so that no other run asks exactly the same.
+    by_clock : str
+        How time decided what was asked, so that no other run does; "" if it did not.
     changes : list of dict
         Records of changes during the run.
     elapsed : float
@@ -140,6 +142,7 @@ class Tally:
     away: set[str] = field(default_factory=set)
     wire: dict[str, int] = field(default_factory=dict)
     ever_set_aside: bool = False
+    by_clock: str = ""
     changes: list[Record] = field(default_factory=list)
     elapsed: float = 0.0
     _last: float | None = None
@@ -172,6 +175,8 @@ class Tally:
             case "restore":
                 self.set_aside.pop(model, None)
                 self.away.discard(model)
+            case "end" if record.get("gaps"):
+                self.by_clock = "the run ended at a deadline"
             case "change":
                 self.changes.append(record)
 
@@ -245,6 +250,8 @@ class Tally:
     def _note(self, record: Record, model: str) -> None:
         if record["event"] == WINDOWS:
             self.wire = record["wire"]
+            if record.get("arrival"):
+                self.by_clock = "answers took effect as they arrived"
         elif record["event"] == BEYOND:
             self._pay(model, record, BILLED)
         elif record["event"] in (LOST, CUT_OFF) or record["event"].startswith("late "):

@@ -65,6 +65,17 @@ def printed(found: dict, width: int) -> str:
 TWELVE = ["claude", *(f"org/model-{n}-instruct" for n in range(2, 13))]
 
 
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [({"a": 9, "b": 9}, "9 more answers of each"), ({"a": 1, "b": 1}, "1 more answer of each"),
+     ({"a": 1_200}, "1,200 more answers of a")],
+)  # fmt: skip
+def test_what_would_decide_a_pair_is_one_sentence(items, words) -> None:
+    pair = {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": 0.2, "all_items": True}
+    text = " ".join(printed(content(("a", "b"), may=2, open_pairs=[pair]), 200).split())
+    assert f"a over b (80%): about {words} ($0.200), nearly all that remain, would decide." in text
+
+
 @pytest.mark.parametrize("width", [48, 60, 80, 120])
 def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width) -> None:
     lines = [line.rstrip() for line in printed(content(TWELVE, may=5), width).splitlines()]
@@ -74,6 +85,7 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width) -
     assert max(map(len, lines[:-1])) <= width and lines[-1] == "task:s|" * 20
     assert sum(bool(line.strip()) for line in lines) <= (30 if width >= 60 else 42)
     text = " ".join(" ".join(lines).split())
+    assert "(80%): about 30 more answers of claude and 40 of org/model-2-instruct ($0.200)" in text
     assert "About 190 more answers ($0.380) would decide all 4 open neighbours" in text
     assert all(f" {n}{'=' if n <= 5 else ' '} " in "\n".join(lines) for n in range(1, 13))
 

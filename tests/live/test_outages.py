@@ -65,6 +65,8 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
         result = rank(config)
     content = result.content
     assert content["stopped_because"] == "the budget of 1.5 seconds is used up"
+    assert any("ended at a deadline, so another run" in one for one in content["warnings"])
+    assert "|journal:" in content["signature"]
     assert content["seconds"] < 1.5 + 4.0  # the run's own clock; hanging it would be 30 or more
     assert content["money"]["unknown"] >= 0.5  # what hung may be billed
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()
@@ -207,3 +209,14 @@ def test_models_that_cannot_be_loaded_cost_the_last_one_nothing(
     printed = capsys.readouterr()
     assert "No ranking: 2 of 3 models could not be loaded" in printed.out
     assert printed.err.count("m01 is set aside") == 1
+
+
+def test_a_run_on_arrival_says_that_it_cannot_be_repeated(bench: Bench) -> None:
+    with CompletionsServer(bench.outputs) as server:
+        [now, before] = (
+            rank(bench.config(server.url, THREE, max_items=10, order=order)).content
+            for order in ("arrival", "asked")
+        )
+    assert any("took effect as they arrived, so another run" in one for one in now["warnings"])
+    assert "|journal:" in now["signature"] and "|journal:" not in before["signature"]
+    assert not before["warnings"]
