@@ -97,7 +97,7 @@ class Sender:
             self._seat = next((channel for channel in self._turns if channel.opened), None)
             self.line.windows = self._windows()
             wire = {model.name: model.slots * model.batch for model in self.models}
-            arrival = {"arrival": True} if self.line.arrival else {}
+            arrival: Record = {"arrival": True} if self.line.arrival else {}
             self.book.note(WINDOWS, windows=dict(self.line.windows), wire=wire, **arrival)
             self._began = clock()
         self.interrupts.wait = True
