@@ -254,7 +254,10 @@ class Channel:
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
         elsewhere = [one for one in (*self.wire, *(s for _, s in self.again)) if one is not sending]
-        asks = [a for a in sending.asks if not any(a in one.asks for one in elsewhere)]
+        others = [one for one in elsewhere if any(ask in one.asks for ask in sending.asks)]
+        for one in others:  # else two requests that take turns would be the first attempt for ever
+            one.attempt = max(one.attempt, sending.attempt + 1)
+        asks = [a for a in sending.asks if not any(a in one.asks for one in others)]
         asks = [a for a in asks if a.state in (OPEN, LEFT)]
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:

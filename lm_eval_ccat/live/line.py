@@ -95,12 +95,12 @@ class Line:
 
     # -- what a sender calls ---------------------------------------------------------------
 
-    def next(self, model: str, n: int = 1) -> list[Ask]:
-        """Take at most `n` asks of a model to send now, oldest first."""
+    def next(self, model: str, n: int = 1, last: bool = False) -> list[Ask]:
+        """Take at most `n` asks of a model to send now, oldest first; with `last`, youngest."""
         asks: list[Ask] = []
         waiting = self._waiting[model]
         while waiting and len(asks) < n:
-            ask = waiting.popleft()
+            ask = waiting.pop() if last else waiting.popleft()
             if ask.state == OPEN:
                 asks.append(ask)
         return asks

@@ -248,13 +248,15 @@ class Sender:
         probing = gate.state is State.PROBING
         if not probing and channel.free <= len(channel.again):
             return None  # waiting attempts keep their slots
-        asks = self.line.next(channel.name, 1 if probing else channel.model.batch)
+        # A probe after a failure tries another item: perhaps the server fails on that one alone.
+        again = probing and gate.outage(now) > 0.0
+        asks = self.line.next(channel.name, 1 if probing else channel.model.batch, last=again)
         if len(asks) > 1:  # the harness evaluates one task per call
             task, _ = asks[0].item
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
         if not asks and probing and channel.left:
-            channel.left.append(channel.left.pop(0))  # perhaps the server fails on this item alone
+            channel.left.append(channel.left.pop(0))
             asks = [channel.left[-1]]
         if not asks and probing:
             gate.give_up_probe(now)
@@ -291,8 +293,10 @@ class Sender:
             return
         channel = self.channels[head.model]
         under_way = [one for one in channel.wire if head in one.asks]
-        waits = channel.gate.state is State.WAITING
-        if len(under_way) == 1 and not waits and now >= channel.second_at(under_way[0]):
+        waits, most = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
+        if len(under_way) != 1 or waits or under_way[0].attempt >= most:
+            return
+        if now >= channel.second_at(under_way[0]):
             what = "%s, item %r holds up the others and is sent again"
             logger.info(what, channel.name, self.book.journal.filed(head.item))
             self.feed(channel, Sending([head], under_way[0].attempt, second=True))

@@ -72,6 +72,25 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()
 
 
+def test_a_document_that_always_hangs_is_given_up_and_its_model_is_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lm_eval_ccat.live.channel.AT_LEAST", 0.2)
+    mood = trouble("hang", 9.0, of="m01", when=lambda number, before: number == 4)
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], bank=None, max_items=20, stop="limits",
+            model_args={"timeout": 1, "num_concurrent": 4},
+            failures={"attempts": 3, "backoff": 0.01},
+        )  # fmt: skip
+        content = rank(config).content
+        hung = server.asked["m01", "Repeat the numbers of document 4."]
+    model = content["models"]["m01"]
+    assert not model["set_aside"] and model["n_items"] == 20
+    assert [one["doc_id"] for one in model["failed"]] == [4]
+    assert 3 <= hung <= 4  # a second request is an attempt
+
+
 def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
     mood = trouble("hang", 3.0, when=lambda number, before: before == 0 and number == 7)
     with CompletionsServer(bench.outputs, mood=mood) as server:
