@@ -179,6 +179,7 @@ def save_results(
     make = internals.resolve("lm_eval.loggers:EvaluationTracker")
     token = {"token": os.environ["HF_TOKEN"]} if os.environ.get("HF_TOKEN") else {}
     trouble: Exception | None = None
+    Path(folder).mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".") as part:
         try:
             tracker = make(**{**(hub or {}), "output_path": part, **token})
