@@ -203,7 +203,8 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     spending = {
         "said": spent_in_words(result),
         "asked": sum(one["n_items"] for one in asked.values()),
-        "cost": sum(one["cost"] for one in asked.values()),
+        "costs": (costs := {m: tables.paid(one) for m, one in asked.items()}),
+        "cost": sum(costs.values()),
         # The cost of asking each model everything, at the mean cost of its answers.
         "full_costs": {m: a["cost"] / a["n_items"] * n for m, a in asked.items() if a["n_items"]},
         "tokens": any(one.get("tokens") for one in asked.values()),
@@ -258,7 +259,7 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     yield (f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
         whole = dollars(sum(spending["full_costs"].values()))
-        yield (dollars(result["cost"]), f"spent; a full evaluation about {whole}")
+        yield (dollars(spending["cost"]), f"spent; a full evaluation about {whole}")
     elif usd := result.get("usd"):
         yield (dollars(usd), "spent, where the price is known")
     pairs = tables.pairs_decided(result)

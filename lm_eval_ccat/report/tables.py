@@ -116,6 +116,12 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
     return cells
 
 
+def paid(model: ModelContent) -> float:
+    """Return what a model cost in dollars: all its attempts, not only the answers that count."""
+    usd = model.get("usd")
+    return model["cost"] if usd is None else usd
+
+
 def numbers(content: RankingContent) -> Callable[[float], str]:
     """Return a function that formats values with decimals to match the median standard error."""
     asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()

@@ -27,6 +27,7 @@ from .tables import (
     model_cells,
     one_look,
     outlook,
+    paid,
     parts,
     probability,
     stands_beyond,
@@ -119,7 +120,7 @@ def models_table(
     if waiting is not None:
         columns.append(("asked", 2, [str(waiting.get(r.name, "")) for r in shown]))
     if content["cost_unit"] == "usd":
-        columns.append(("cost", 4, [dollars(r.row["cost"]) + "~" * r.guessed for r in shown]))
+        columns.append(("cost", 4, [dollars(paid(r.row)) + "~" * r.guessed for r in shown]))
     columns.append(("vs next", 5, [r.over_next for r in shown]))
     name_width = max((cell_len(r.name) for r in shown), default=0)
     while True:

@@ -141,6 +141,11 @@ def test_each_column_of_the_money_stands_on_every_surface(
     assert main(["rank", str(run)]) in (0, 3)
     terminal, page = capsys.readouterr().out, bench.folder / "page.html"
     write_report(read_run(run), page)
+    of_m01 = dollars(result.content["models"]["m01"]["usd"])  # with the error that was billed
+    assert of_m01 != dollars(result.content["models"]["m01"]["cost"])
+    [row] = [line for line in terminal.splitlines() if line.strip(" 12=").startswith("m01 ")]
+    assert f" {of_m01} " in row and f">{of_m01}</td>" in page.read_text()
+    assert f"<dd>{dollars(result.content['usd'])}</dd>" in page.read_text()
     of_python = (result.to_markdown(), state(run).to_markdown())
     for surface in (terminal, *of_python, page.read_text()):
         text = " ".join(surface.replace("\\", "").split())
