@@ -24,7 +24,7 @@ from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import COMPARED
 from ..shown import Shown, ShownTable, plural
-from ..simulation.audit import Claims
+from ..simulation.audit import Claims, terms_of
 from .earlier import answers_at_hand
 from .fields import METRICS, OptionPlace
 from .models import StoredModel
@@ -79,7 +79,9 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """Task and metric as a single name."""
+        """Task and metric as a single name; of a weighted mean, its terms."""
+        if " x " in (self.task or ""):
+            return " + ".join(terms_of(str(self.task)))
         key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
         return f"{self.task}/{key}" if self.task else key
 

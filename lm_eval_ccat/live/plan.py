@@ -22,6 +22,7 @@ from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_no
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..money import Tokens, estimate_tokens
+from ..plugins import did_you_mean
 from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
@@ -627,8 +628,8 @@ def task_weights(
     shares: dict[str, float] = {}
     for name, weight in weighting.items():
         if name not in sizes and name not in inner:
-            choices = ", ".join([*sizes, *inner])
-            raise UsageError(f"`weights.{name}`: no such task or group; choose from: {choices}")
+            near = did_you_mean(name, [*sizes, *inner])
+            raise UsageError(f"`weights.{name}`: no such task or group{near}")
         parts = {name: 1.0} if name in sizes else inner[name]
         for task, part in parts.items():
             if task in shares:

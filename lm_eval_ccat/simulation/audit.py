@@ -196,7 +196,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     if weighted:
         # "0.8 x task/metric/bank + ...": keep what is weighted, and drop the hashes of the banks.
         task = re.sub(r"/[0-9a-f]+(?=\+|$)", "", parts["tasks"])
-        terms = [t for t in re.split(r"\+(?=[\d.e-]+ x )", task) if not t.startswith("0 x ")]
+        terms = [term for term in terms_of(task) if not term.startswith("0 x ")]
         task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
         metric = measured.pop() if len(measured) == 1 else WEIGHTED_MEAN
         filter = "" if str(content["key"]).startswith(WEIGHTED_MEAN) else filter
@@ -223,6 +223,17 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         replace(c, steers=not several and terms[0].endswith(f" x {c.task}/{c.metric}"))
         for c in parts_of
     ]
+
+
+def terms_of(mean: str) -> list[str]:
+    """Return the terms of a weighted mean, as `Claims.task` and signatures list them.
+
+    Examples
+    --------
+    >>> terms_of("0.5 x one/acc+1e-05 x two/f1")
+    ['0.5 x one/acc', '1e-05 x two/f1']
+    """
+    return re.split(r"\+(?=[\d.e-]+ x )", mean)
 
 
 def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:

@@ -21,6 +21,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.comparison import Compared
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.report.plain import markdown
@@ -338,3 +339,13 @@ def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
     assert main(["compare", str(out), str(out), "--models", "m01,m11"]) == 0
     assert main(["compare", str(out), str(out), "--models", "m01,m12"]) == 2
     assert "no model 'm12'; did you mean m11 or m01?" in capsys.readouterr().err
+
+
+def test_a_weighted_mean_is_called_by_its_terms() -> None:
+    overall = compare_scores(np.zeros(2), np.ones(2))
+    task = "0.6667 x one/acc+0.3333 x two/acc"
+    [name, plain] = (
+        Compared(task, metric, None, "", overall, {}).name
+        for task, metric in ((task, "acc"), ("one", "acc"))
+    )
+    assert name == "0.6667 x one/acc + 0.3333 x two/acc" and plain == "one/acc"

@@ -194,7 +194,7 @@ def test_actors_of_ray_are_asked_for_several_tasks(suite, server, monkeypatch):
         ({"tasks": ["first", "first"]}, "names 'first' twice"),
         ({"task": "all_three", "weights": {"pair": 1}}, "gives task third no weight"),
         ({"task": "all_three", "weights": {"pair": 1, "first": 2, "third": 1}}, "weight twice"),
-        ({"task": "all_three", "weights": {"pear": 1}}, "no such task or group"),
+        ({"task": "all_three", "weights": {"pear": 1}}, "no such task or group; did you mean pair"),
         ({"task": "first", "weights": "equal"}, "`weights:` is for several tasks"),
         ({"task": "all_three", "bank": "default.bank.json"}, "name a folder"),
         ({"task": "all_three", "bank": {"first": "default.bank.json"}}, "no bank of task second"),
