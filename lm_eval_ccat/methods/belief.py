@@ -284,7 +284,8 @@ class Belief:
     def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Gap, variance, degrees of freedom and items of tested models (rows) against all rows.
 
-        The variance of a model against itself is 0. Shapes (n, n + n_references).
+        The variance of a model against itself is 0, against a reference model that of `_if_equal`.
+        Shapes (n, n + n_references).
         """
         m = len(self.location)
         gap = self.location[:, None] - self.location
@@ -293,6 +294,7 @@ class Belief:
         if (r := self.references) is None:
             return gap, variance, self.df, self.n
         alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
+        alone = alone * self._if_equal(r)
         v = alone + r.variance
         with np.errstate(divide="ignore", invalid="ignore"):
             welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)
@@ -302,6 +304,19 @@ class Belief:
             np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), more)
         )
         return a, b, c, d
+
+    def _if_equal(self, r: References) -> Floats:
+        """Return the factor on each model's variance if its mean were that of each reference model.
+
+        The variance of scores of mean p is in proportion to ``p (1 - p)``. A model whose few low
+        scores are still to come shows too little of it, so a known mean is tested with the variance
+        that it implies itself, as Wilson's interval does, where that is the larger one.
+        """
+        if self.score is not None:  # locations are not scores
+            return np.ones((len(self.location), len(r.names)))
+        least = 0.5 / np.maximum(self.n.diagonal(), 1.0)
+        p, q = np.clip(self.location, least, 1.0 - least)[:, None], r.location
+        return np.asarray(np.maximum(q * (1.0 - q) / (p * (1.0 - p)), 1.0))
 
     def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
         """Return `pairs` at some places only, which saves time with hundreds of models."""

@@ -1,4 +1,7 @@
-"""Rounding errors decide nothing, though scores of 0 and 1 leave many items equally informative."""
+"""Neither rounding errors nor the order of a table's models decide anything.
+
+Scores of 0 and 1 leave many items equally informative, and many models with equal means.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +40,17 @@ def test_the_seed_tells_equal_items_apart_and_scores_moved_by_a_few_ulps_change_
             assert found_of_moved[key] == pytest.approx(found[key], rel=1e-7, abs=1e-12), key
     # Five items of each model: no draw falls so early.
     assert asked(method, y, seed=1)[0][:20] != items[:20]
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+def test_a_bank_does_not_depend_on_the_order_of_its_models(method):
+    rng = np.random.default_rng(4)
+    y = (np.linspace(-2.0, 2.0, 12).round()[:, None] > rng.logistic(size=(12, 60))).astype(float)
+    names = np.array([f"m{j:02d}" for j in range(12)])
+    assert len(np.unique(y.mean(axis=1))) < 12
+    order = rng.permutation(12)
+    tables = (ScoreTable.from_arrays(y[rows], names[rows]) for rows in (np.arange(12), order))
+    one, other = (calibrate(table, method).constants for table in tables)
+    measured = "departures" if method == "default" else "misfit"
+    for key, value in one[measured].items():
+        assert other[measured][key] == pytest.approx(value, rel=1e-9), key

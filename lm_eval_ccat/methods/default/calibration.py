@@ -90,14 +90,14 @@ def fit(
     departures, judged = VAGUE, None
     left_out: LeftOut = {}
     if n_models >= MIN_MODELS_TO_CHECK:
-        some = table.model_scores(items=some_items(table.n_items))
-        of = families or [family_of(m) for m in table.models]
-        sets = groups(np.nanmean(some, axis=1), of, bool(families), table.models)
+        by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
+        names = [table.models[i] for i in by_name]
+        some = table.model_scores(items=some_items(table.n_items))[by_name]
+        of = [families[i] if families else family_of(table.models[i]) for i in by_name]
+        sets = groups(np.nanmean(some, axis=1), of, bool(families), names)
         stops, known = replay(some, sets, factors, extra, draws)
         if stops:
-            departures, judged, left_out = departures_of(
-                stops, known, n_models >= MANY, table.models
-            )
+            departures, judged, left_out = departures_of(stops, known, n_models >= MANY, names)
     departures = replace(departures, centre=fitted.mean)
     facts, warnings = summary(table, judged, departures, fitted.report)
     abilities = (items.abilities + fitted.report["centre"]).tolist()

@@ -104,10 +104,11 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     """
     n_models = len(table.models)
     k, rng = min(GROUPS, n_models // 2), np.random.default_rng(0)
+    by_name = np.argsort(np.array(table.models))  # a bank does not depend on the order of its rows
     single: dict[int, list[float]] = defaultdict(list)
     pair: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(-(-REPLAYS // n_models) if k > 1 else 0):
-        order = rng.permutation(n_models)
+        order = by_name[rng.permutation(n_models)]
         for left_out in (order[g::k] for g in range(k)):
             try:
                 fitted = fit(table.without([table.models[i] for i in left_out]), rescale=rescale)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -184,6 +187,32 @@ def test_intervals_hold_at_every_look_together(kind):
     assert ever_missed(y, 800) <= 0.12
     label = ["x" if e else "y" for e in rng.random(400) < 0.3]
     assert ever_missed(y, 800, strata=label) <= 0.12
+
+
+@pytest.mark.parametrize("right", [50, 80, 90])
+def test_a_model_is_told_from_a_known_one_that_it_equals_in_one_of_20_runs_at_most(right):
+    """By enumeration: whether a pair is decided depends on the numbers of items and of errors."""
+    n_items, least = 100, math.log(20.0)
+    known = policy(n_items, 1).references(("k",), *np.array([[right], [right], [0]]) / n_items)
+    chance, different = {0: 1.0}, {1: 0.0, -1: 0.0}
+    for n in range(1, 51):
+        before, chance = chance, {}
+        for wrong, p in before.items():
+            left = n_items - right - wrong
+            for more, ways in ((1, left), (0, n_items - n + 1 - left)):
+                if p * ways > 1e-9:
+                    at = wrong + more
+                    chance[at] = chance.get(at, 0.0) + p * ways / (n_items - n + 1)
+        for wrong in list(chance):
+            one = policy(n_items, 1)
+            for k, item in enumerate(one.sequence.order[:n].tolist()):
+                one.placed(0, item)
+                one.told(0, item, float(k >= wrong))
+            belief = replace(one.belief(), references=known)
+            better, worse, _ = Looks(horizons=(50,)).after(belief, 0.05).seen[:, 0, 1]
+            if max(better, worse) >= least:
+                different[1 if better > worse else -1] += chance.pop(wrong)
+    assert 0.0 < sum(different.values()) <= 0.05
 
 
 def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
