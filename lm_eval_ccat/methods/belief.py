@@ -284,8 +284,8 @@ class Belief:
     def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Gap, variance, degrees of freedom and items of tested models (rows) against all rows.
 
-        The variance of a model against itself is 0, against a reference model that of `_if_equal`.
-        Shapes (n, n + n_references).
+        The variance of a model against itself is 0, against a reference model that of the two
+        if they were equal. Shapes (n, n + n_references).
         """
         m = len(self.location)
         gap = self.location[:, None] - self.location
@@ -306,17 +306,11 @@ class Belief:
         return a, b, c, d
 
     def _if_equal(self, r: References) -> Floats:
-        """Return the factor on each model's variance if its mean were that of each reference model.
-
-        The variance of scores of mean p is in proportion to ``p (1 - p)``. A model whose few low
-        scores are still to come shows too little of it, so a known mean is tested with the variance
-        that it implies itself, as Wilson's interval does, where that is the larger one.
-        """
+        """Return the factor on each model's variance if it equalled each reference model."""
         if self.score is not None:  # locations are not scores
             return np.ones((len(self.location), len(r.names)))
-        least = 0.5 / np.maximum(self.n.diagonal(), 1.0)
-        p, q = np.clip(self.location, least, 1.0 - least)[:, None], r.location
-        return np.asarray(np.maximum(q * (1.0 - q) / (p * (1.0 - p)), 1.0))
+        own = spread_of_mean(self.location, self.n.diagonal())[:, None]
+        return np.asarray(np.maximum(r.location * (1.0 - r.location) / own, 1.0))
 
     def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
         """Return `pairs` at some places only, which saves time with hundreds of models."""
@@ -357,6 +351,46 @@ class Belief:
         """P(reverse order) of every pair, as if looked at once; at most 1/2."""
         gap, variance, df, _ = self.pairs
         return tail(np.abs(gap), variance, df)
+
+
+# -- scores of mean p have a variance in proportion to p (1 - p) ----------------------------------
+
+# A model whose few low scores are still to come shows too little variance: 20 right answers of 20
+# show none. So a model is compared with a known mean by the variance that the known mean implies,
+# where that is the larger one, and its interval holds every mean that it could equal by that: that
+# of E. B. Wilson (Journal of the American Statistical Association 22, 1927), and of Wald outwards.
+
+
+def spread_of_mean(mean: Floats, n: Floats) -> Floats:
+    """Return ``p (1 - p)`` of observed means of `n` items, no closer than half an item to 0 or 1."""
+    least = 0.5 / np.clip(n, 1.0, 1e9)
+    p = np.clip(mean, least, 1.0 - least)
+    return np.asarray(p * (1.0 - p))
+
+
+def interval_of_mean(mean: float, half: float, n: float) -> tuple[float, float]:
+    """Return every mean that a model could have, by the variance that this mean implies.
+
+    Parameters
+    ----------
+    mean : float
+        Observed, on [0, 1].
+    half : float
+        Half the width of the interval by the observed variance.
+    n : float
+        Items behind the observed mean.
+
+    Examples
+    --------
+    >>> [round(x, 3) for x in interval_of_mean(0.95, 0.04, 100)]
+    [0.893, 0.99]
+    >>> [round(x, 3) for x in interval_of_mean(0.5, 0.04, 100)]
+    [0.46, 0.54]
+    """
+    c = half * half / float(spread_of_mean(np.array(mean), np.array(n)))
+    middle = (2.0 * mean + c) / (2.0 + 2.0 * c)
+    arm = max(c * (4.0 * mean * (1.0 - mean) + c), 0.0) ** 0.5 / (2.0 + 2.0 * c)
+    return min(mean - half, middle - arm), max(mean + half, middle + arm)
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:

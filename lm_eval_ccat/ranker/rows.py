@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..content import PairContent, PlaceContent
+from ..methods.belief import interval_of_mean
 from ..methods.policy import Drawn
 from .audit import AuditResult
 from .looks import Looks
@@ -55,7 +56,7 @@ class Estimate:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             at = np.array([self.df]), np.array([n]), self.n_items
             half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
-            low, high = self.mean - half, self.mean + half
+            low, high = interval_of_mean(self.mean, half, self.n)
         return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
 
 

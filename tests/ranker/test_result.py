@@ -67,8 +67,12 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
         at = np.array([row.df]), np.array([row.n])
         half = row.error * float(looks.reach(1.0 - c, *at, row.n_items)[0])
         assert half > row.error * stdtrit(row.df, 0.5 + 0.5 * c)  # wider than of one look
-        ends = max(row.mean - half, 0.0), min(row.mean + half, 1.0)
-        assert found.interval("a", c) == pytest.approx(ends)
+        # It holds every mean that the model could have by the larger of two variances: that of its
+        # own scores, and what that is multiplied by if scores have this mean.
+        mean, own = np.linspace(0.0, 1.0, 100_001), row.mean
+        wider = np.maximum(np.sqrt(mean * (1.0 - mean) / (own * (1.0 - own))), 1.0)
+        held = mean[np.abs(mean - row.mean) <= half * wider]
+        assert found.interval("a", c) == pytest.approx((held[0], held[-1]), abs=1e-5)
     assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]
     assert replace(row, mean=0.99, error=0.05).interval(0.95)[1] == 1.0
     assert replace(row, mean=0.01, error=0.05).interval(0.95)[0] == 0.0
