@@ -312,6 +312,21 @@ class Belief:
         own = spread_of_mean(self.location, self.n.diagonal())[:, None]
         return np.asarray(np.maximum(r.location * (1.0 - r.location) / own, 1.0))
 
+    def beside_known(self, models: Places, error: Floats) -> Floats:
+        """Return locations of some models with these errors, as they compare with known means.
+
+        Parameters
+        ----------
+        models : ndarray of int, shape (k,)
+        error : ndarray of shape (n_draws, k)
+            Drawn with the models' own variances.
+        """
+        at = self.location[models]
+        if self.score is not None:
+            return at + error
+        low, high = interval_of_mean(at, np.abs(error), self.n.diagonal()[models])
+        return np.where(error < 0.0, low, high)
+
     def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
         """Return `pairs` at some places only, which saves time with hundreds of models."""
         if self.references is not None:
@@ -362,35 +377,36 @@ class Belief:
 
 
 def spread_of_mean(mean: Floats, n: Floats) -> Floats:
-    """Return ``p (1 - p)`` of observed means of `n` items, no closer than half an item to 0 or 1."""
+    """Return ``p (1 - p)`` of means of `n` items, at least half an item from 0 and 1."""
     least = 0.5 / np.clip(n, 1.0, 1e9)
     p = np.clip(mean, least, 1.0 - least)
     return np.asarray(p * (1.0 - p))
 
 
-def interval_of_mean(mean: float, half: float, n: float) -> tuple[float, float]:
-    """Return every mean that a model could have, by the variance that this mean implies.
+def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Return the lowest and highest mean that a model could have, by the variance each implies.
 
     Parameters
     ----------
-    mean : float
+    mean : ndarray
         Observed, on [0, 1].
-    half : float
+    half : ndarray
         Half the width of the interval by the observed variance.
-    n : float
+    n : ndarray
         Items behind the observed mean.
 
     Examples
     --------
-    >>> [round(x, 3) for x in interval_of_mean(0.95, 0.04, 100)]
-    [0.893, 0.99]
-    >>> [round(x, 3) for x in interval_of_mean(0.5, 0.04, 100)]
-    [0.46, 0.54]
+    >>> mean, half, n = np.array([[0.5, 0.95], [0.04, 0.04], [99.0, 99.0]])
+    >>> low, high = interval_of_mean(mean, half, n)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.46, 0.893], [0.54, 0.99])
     """
-    c = half * half / float(spread_of_mean(np.array(mean), np.array(n)))
-    middle = (2.0 * mean + c) / (2.0 + 2.0 * c)
-    arm = max(c * (4.0 * mean * (1.0 - mean) + c), 0.0) ** 0.5 / (2.0 + 2.0 * c)
-    return min(mean - half, middle - arm), max(mean + half, middle + arm)
+    c = half * half / spread_of_mean(mean, n)
+    with np.errstate(invalid="ignore"):  # an infinite half stays infinite
+        middle = (2.0 * mean + c) / (2.0 + 2.0 * c)
+        arm = np.sqrt(np.maximum(c * (4.0 * mean * (1.0 - mean) + c), 0.0)) / (2.0 + 2.0 * c)
+    return np.fmin(mean - half, middle - arm), np.fmax(mean + half, middle + arm)
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:

@@ -56,7 +56,8 @@ class Estimate:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
             at = np.array([self.df]), np.array([n]), self.n_items
             half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
-            low, high = interval_of_mean(self.mean, half, self.n)
+            ends = interval_of_mean(*map(np.array, (self.mean, half, self.n)))
+            low, high = map(float, ends)
         return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
 
 

@@ -351,10 +351,12 @@ class Verdicts:
         value, vector = np.linalg.eigh(covariance)
         rng = np.random.default_rng(_SEED)
         noise = rng.standard_normal((_DRAWS // 2, m)) @ (vector * np.sqrt(np.maximum(value, 0.0))).T
-        df = float(b.df[np.ix_(o, o)][~np.eye(m, dtype=bool)].min(initial=np.inf))
+        of = np.ones((m, m), dtype=bool) if r is not None else ~np.eye(m, dtype=bool)
+        df = float(b.df[np.ix_(o, o)][of].min(initial=np.inf))
         if np.isfinite(df):
             noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
-        scores = b.location[o] + np.concatenate([noise, -noise])
+        noise = np.concatenate([noise, -noise])
+        rank = _ranks(b.location[o] + noise)
         if r is not None:
             # Only the best of exact references can be among the best k.
             keep, n = np.arange(len(r.names)), _DRAWS // 8
@@ -362,9 +364,11 @@ class Verdicts:
                 keep, n = np.argsort(-r.location, kind="stable")[: max(tops)], _DRAWS
             error = np.random.default_rng(_SEED + 1).standard_normal((n, len(keep)))
             theirs = r.location[keep] + error * np.sqrt(r.variance[keep])
-            scores = np.concatenate([scores[:n], theirs], axis=1)
-            names += [r.names[k] for k in keep]
-        rank = 1 + np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+            # Beside known means a model has the variance that these imply, as in its pairs.
+            beside = b.beside_known(o, noise[:n])
+            among = _ranks(np.concatenate([beside, theirs], axis=1))
+            among[:, :m] += rank[:n] - _ranks(beside)
+            rank, names = among, names + [r.names[k] for k in keep]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
     @property
@@ -417,6 +421,11 @@ class Verdicts:
             }  # fmt: skip
             out.append(pair)
         return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))
+
+
+def _ranks(scores: Floats) -> Ints:
+    """Return the rank of each score within its row; 1 is the highest."""
+    return 1 + np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
 
 
 def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:

@@ -50,6 +50,19 @@ def test_a_new_model_finds_its_place(method, known):
     assert result.decided == (not place["tied_with"])
 
 
+@pytest.mark.parametrize("method", ["sample", "default"])
+@pytest.mark.parametrize("right", [0, 7, 10])
+def test_beside_one_known_model_the_chance_of_being_best_is_that_of_being_better(method, right):
+    bank = ItemBank.blank(range(60)) if method == "sample" else bank_of(method)
+    ranker = Ranker(bank, {"new": 1.0}, known={"k": 0.8}, max_items=10)
+    for at in range(10):
+        [(model, item)] = ranker.ask()
+        ranker.tell(model, item, float(at < right))
+    found = ranker.result()
+    better = found.pairwise.get(("new", "k")) or 1.0 - found.pairwise["k", "new"]
+    assert found.p_best["new"] == pytest.approx(better, abs=0.02)
+
+
 def test_places_in_words():
     known = {**MEANS, "twin of k14": MEANS["k14"]}  # known pairs that are equal keep nothing open
     far = drive(
