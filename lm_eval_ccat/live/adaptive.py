@@ -143,7 +143,7 @@ class Adaptive:
                     if source is not None:
                         read_known(source, next(iter(of.values())), self.model)
 
-    def of_tasks(self, names: Sequence[str], budget: Mapping[str, float]) -> Spec:
+    def of_tasks(self, names: Sequence[str], budget: Mapping[str, float], method: str) -> Spec:
         """Return the options for a ranking of this one model on tasks that run together.
 
         Parameters
@@ -151,16 +151,20 @@ class Adaptive:
         names : sequence of str
         budget : mapping
             Share of the budget for this ranking.
+        method : str
+            Method of their banks.
         """
         spec, n = self.spec, len(names)
         limits = [spec.warmup]
         if spec.max_items is not None:
             limits.append(spec.max_items)
         if "items" in budget:
-            # A first look at every task; with several, on at most half the budget.
-            limits.append(int(budget["items"]) // (1 if n == 1 else 2 * n))
-        elif "usd" in budget:
-            limits.append(0)  # a warm-up in items could exceed a budget in dollars
+            # A first look at every task; with several, on at most half the budget if it can be.
+            limits.append(
+                int(budget["items"]) if n == 1 else max(1, int(budget["items"]) // (2 * n))
+            )
+        elif "usd" in budget:  # the warm-up of `paper` does not heed it
+            limits.append(0 if n == 1 or method == "paper" else 1)
         return replace(
             spec,
             tasks=tuple(names),
@@ -288,7 +292,7 @@ def _run(
     outcomes = {task: of for one in tasks for task, of in one.measured.items()}
     sessions = {task: session for one in tasks for task, session in one.sessions.items()}
     plan = plan_of(
-        options.of_tasks(list(outcomes), budget),
+        options.of_tasks(list(outcomes), budget, tasks[0].outcome.bank.method),
         outcomes, sessions, tasks[0].known, weights,
     )  # fmt: skip
     [entry] = plan.spec.models

@@ -118,6 +118,13 @@ def test_a_task_of_which_no_document_was_run_has_no_estimate(suite):
     assert f"{other}: no estimate, 0 of {SIZES[other]} documents; the budget is used up" in says
 
 
+@pytest.mark.parametrize("budget", [{"items": 2}, {"usd": 1.0}])
+def test_the_first_look_is_at_every_task(suite, budget):
+    lm = Copyist(0.7, "new")
+    found = run(suite, lm, bank=None, budget=budget, price={"item": 0.5})
+    assert [found["adaptive"][task]["items"] for task in SIZES] == [1, 1]
+
+
 @pytest.mark.parametrize("lines", [2, 15])
 def test_a_group_that_was_killed_goes_on_and_asks_nothing_twice(suite, tmp_path, lines):
     whole, killed, lm = tmp_path / "whole", tmp_path / "killed", Copyist(0.7, "new")
