@@ -281,8 +281,8 @@ class ShownTable:
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers, which are aligned at the right."""
         columns = ([v for v in column if v is not None] for column in zip(*self.rows))
-        found = [bool(c) and all(isinstance(v, int | float) for v in c) for c in columns]
-        return found or [False] * len(self.columns)
+        kinds = [bool(c) and all(isinstance(v, int | float) for v in c) for c in columns]
+        return kinds or [False] * len(self.columns)
 
 
 class Shown:

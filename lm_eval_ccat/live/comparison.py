@@ -416,8 +416,8 @@ def _of_estimates(
         error = one.error_of_difference(names[1], names[0])
         variance = variance if error is None else error**2
         # The ranking looked after every answer: one look must not decide a pair that it left open.
-        said = (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
-        undecided = WORDS[OPEN] in said
+        decisions = (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
+        undecided = WORDS[OPEN] in decisions
         usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
         reach = max(usual, one.reach(names[1], names[0]))
     up = claims.higher_is_better if table is None else table.scale.higher_is_better
@@ -438,7 +438,9 @@ def _estimate(side: ScoreTable | Claims, name: str, claims: Claims) -> tuple[flo
     """Return the mean over the full benchmark, its standard error and the number of documents."""
     if isinstance(side, Claims):
         of = side.models[name]
-        return of["estimate"], of["standard_error"], of["n_items"]
+        # A reference model has full results, and was asked nothing.
+        documents = of["n_items"] or side.items_of_benchmark or 0
+        return of["estimate"], of["standard_error"], documents
     unit = side.select([name]).model_scores()[0]
     y = np.asarray(side.scale.restore(unit[np.isfinite(unit)]))
     n, size = len(y), max(claims.items_of_benchmark or 0, len(y))

@@ -390,7 +390,7 @@ class Donors:
     """Scores to borrow a bank from, and those of full runs of the task itself, if any."""
 
     paths: tuple[str, ...]
-    own: str | None = None
+    full: str | None = None
 
 
 def _bank(value: Any, place: OptionPlace) -> Any:

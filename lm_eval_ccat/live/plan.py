@@ -384,7 +384,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
         )
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
     wanted = Wanted(name or None, tasks[0], filtered or None)
-    full = donors.own and ScoreTable.read(donors.own, wanted.metric, wanted.task, wanted.filter)
+    full = donors.full and ScoreTable.read(donors.full, wanted.metric, wanted.task, wanted.filter)
     _, bank = borrow_from(donors.paths, full or None, wanted)
     # Drop the date: a run is identified by its bank, so equal scores must give equal banks.
     return replace(bank, made=None)

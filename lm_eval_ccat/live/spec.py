@@ -338,7 +338,7 @@ class Spec:
     @classmethod
     def read(
         cls,
-        given: Mapping[str, Any] | str | Path | Spec,
+        source: Mapping[str, Any] | str | Path | Spec,
         over: Mapping[str, Any] | None = None,
         *,
         warn: Callable[[str], None] | None = None,
@@ -351,7 +351,7 @@ class Spec:
 
         Parameters
         ----------
-        given : mapping, path or Spec
+        source : mapping, path or Spec
         over : mapping, optional
             Options that replace those given (flags, keyword arguments); ``harness`` is merged
             setting by setting.
@@ -368,10 +368,10 @@ class Spec:
             A value is invalid; the message names the key and what it may hold.
         """
         extra = read_values(cls, in_todays_words(over or {}, warn), OptionPlace())
-        if isinstance(given, Spec):
-            values = {f.name: getattr(given, f.name) for f in fields(cls)}
-        elif isinstance(given, str | Path):
-            file = Path(given)
+        if isinstance(source, Spec):
+            values = {f.name: getattr(source, f.name) for f in fields(cls)}
+        elif isinstance(source, str | Path):
+            file = Path(source)
             try:
                 stated = in_todays_words(content_of(file), warn)
                 values = read_values(cls, stated, OptionPlace("", file.parent))
@@ -379,7 +379,7 @@ class Spec:
                 raise UsageError(f"{file}: {error}") from None
         else:
             place = OptionPlace("", folder, recorded)
-            values = read_values(cls, in_todays_words(given, warn), place)
+            values = read_values(cls, in_todays_words(source, warn), place)
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         spec = cls(**{**values, **extra})

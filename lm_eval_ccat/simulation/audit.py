@@ -347,8 +347,8 @@ def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = N
         A model of the run is not in the table.
     """
     called = {name: (names or {}).get(name, name) for name in (*claims.order, *claims.models)}
-    given = [m for m, one in claims.models.items() if not one["n_items"]]  # reference models
-    for name in [name for name in given if called[name] not in table.models]:
+    references = [m for m, one in claims.models.items() if not one["n_items"]]
+    for name in [name for name in references if called[name] not in table.models]:
         del called[name]
     ranked, order = list(called), [name for name in claims.order if name in called]
     missing = [name for name in called.values() if name not in table.models]

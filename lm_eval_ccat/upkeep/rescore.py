@@ -67,11 +67,11 @@ def rescore(
     """
     if parts_of(metric)[0] not in METRICS:
         raise UsageError(f"cannot score answers by {metric!r}{did_you_mean(metric, METRICS)}")
-    for flag, given, whose in (
+    for flag, value, whose in (
         ("source_field", source_field, "comet"), ("model", model, "comet"),
         ("judge", judge, "judge"),
     ):  # fmt: skip
-        if given is not None and metric != whose:
+        if value is not None and metric != whose:
             raise UsageError(f"--{flag} is for {whose}, not for {metric}")
     answers = read_answers(logs, task, filter)
     name = "judge_score" if metric == "judge" else metric

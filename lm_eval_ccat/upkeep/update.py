@@ -500,10 +500,10 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
             else:
                 others = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
                 others = replace(others, settings=dict(bank.settings), made=bank.made)
-            return others, f"{what}: its scores of them are left out of this ranking"
+            return others, f"{what}, whose scores are left out of this ranking"
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"
     return bank, (
-        f"{what}: its estimates of them are too certain; calibrate with --exclude, or with "
+        f"{what}, so estimates of that are too certain; calibrate with --exclude, or with "
         "--keep_scores, which lets rankings leave them out"
     )

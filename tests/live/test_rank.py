@@ -15,7 +15,7 @@ import yaml
 from worlds.bench import TASK, Bench, content_of
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.directory import rebuild
 from lm_eval_ccat.runs.journal import JournalFile
@@ -261,7 +261,11 @@ def test_new_models_find_their_place_among_known_ones(
     assert "known" in out
     used = content["items_administered"] / (2 * bench.n_docs)
     assert f"using {100 * used:.0f}% of the items" in content["headline"]
-    assert main(["rank", str(config.with_suffix(".run")), "--json"]) in (0, 3)
+    run = config.with_suffix(".run")
+    assert main(["rank", str(run), "--json"]) in (0, 3)
+    for one, documents in (("m03", content["models"]["m03"]["n_items"]), ("m00", bench.n_docs)):
+        compared = compare(run, run, models=(one, "m02")).outcomes[0].overall
+        assert compared.documents == documents  # of a known model all
 
 
 def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(

@@ -93,7 +93,7 @@ def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, hashed, 
         bank = calibrate(table, method, keep_scores=True, hash_names=hashed)
     bank.save(tmp_path / "b.json")
     left, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
-    assert "calibrated on m3 too: its scores of them are left out" in warning
+    assert "calibrated on m3 too, whose scores are left out" in warning
     rest = calibrate(table.without(["m3"]), bank.method)
     assert len(left.models) == 11 and len(left.observations) == 11 and left.method == bank.method
     assert set(left.parameters) == set(rest.parameters)
@@ -108,7 +108,7 @@ def test_what_cannot_be_left_out_stays_and_is_told():
         for keep in (False, True)
     )
     for bank, models, words in (
-        (bare, names[:5], "of t was calibrated on m0, m1, m2, ... too: its estimates of them are"),
+        (bare, names[:5], "of t was calibrated on m0, m1, m2, ... too, so estimates of that are"),
         (kept, names[1:], "cannot do without them"),
         (kept, ["new"], ""),
     ):

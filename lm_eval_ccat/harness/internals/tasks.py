@@ -70,8 +70,8 @@ def task_manager(
     return manager
 
 
-def _stock_entries(names: Iterable[Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the harness's entries of names that are not in `own`, and of all that these need.
+def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the harness's entries of names that are not in `ours`, and of all that these need.
 
     They are those of its whole index, as every file counts that mentions one of the names.
     """
@@ -79,11 +79,11 @@ def _stock_entries(names: Iterable[Any], own: Mapping[str, Any]) -> dict[str, An
     searched: set[str] = set()
     texts: dict[str, str] = {}
     configs: dict[str, dict[str, object]] = {}
-    while new := _needed(names, {**stock, **own}) - own.keys() - searched:
+    while new := _needed(names, {**stock, **ours}) - ours.keys() - searched:
         texts = texts or _texts()
-        said = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
+        mentions = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
         for file, text in texts.items():  # finding a part of the name first is ten times as fast
-            if file not in configs and any(part in text and m.search(text) for part, m in said):
+            if file not in configs and any(part in text and m.search(text) for part, m in mentions):
                 with suppress(Exception):  # what it cannot read, the harness skips
                     configs[file] = _plain_yaml(Path(file))
         searched, stock = searched | new, {}

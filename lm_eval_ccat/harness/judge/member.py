@@ -114,7 +114,7 @@ class _Refusal(HarnessError):
     """The judge's server refused one question (too long, filtered); others may succeed."""
 
 
-class Member:
+class PanelMember:
     """One judge of a panel: fills in its prompt, asks its model, reads and caches its replies."""
 
     def __init__(
@@ -226,7 +226,7 @@ class Member:
         # A mark that the answer cannot know, so that no answer can forge the end of its block.
         mark, filled = secrets.token_hex(8), dict(fields)
         names = self._prompt.pattern.findall(self._prompt.template)
-        if "answer" in filled and not any("mark" in found for found in names):
+        if "answer" in filled and not any("mark" in groups for groups in names):
             filled["answer"] = f"[begin {mark}]\n{filled['answer']}\n[end {mark}]"
         try:
             content = self._prompt.substitute(filled, mark=mark)

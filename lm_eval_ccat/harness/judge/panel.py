@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import HarnessError, UsageError
 from ..internals.names import log
 from ..served import unscored
-from .member import Member, Rating, Usage
+from .member import PanelMember, Rating, Usage
 from .settings import JudgeSettings, kin
 
 
@@ -40,7 +40,7 @@ class Judge:
     ) -> None:
         self.settings = settings
         self.usage = Usage()
-        self._members = [Member(member, self.usage, sleep) for member in settings.members]
+        self._members = [PanelMember(member, self.usage, sleep) for member in settings.members]
         self._rated: list[tuple[float, ...]] = []
         self._known: set[str] = set()
         self.judges(settings.judged)
