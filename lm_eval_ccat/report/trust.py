@@ -33,8 +33,9 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
             first = failed[0]
             yield (
                 "Failed",
-                f"{name} failed on {plural(len(failed), 'document')}; they count as not "
-                f"seen, not as 0. The first: {first['doc_id']}: {first['reason']}",
+                f"{name} failed on {plural(len(failed), 'document')}; "
+                f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
+                f"The first: {first['doc_id']}: {first['reason']}",
             )
         warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
         if one.get("empty_outputs") and not warned:

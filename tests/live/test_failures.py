@@ -125,7 +125,8 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     assert "away for more than 0.01 minutes" in lost["set_aside"]
     assert "HTTP 500: on purpose" in lost["set_aside"]  # the server's own words
     assert all(content["models"][m]["n_items"] == 30 for m in ("m01", "m11"))
-    assert "m05 was set aside" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "m05 was set aside" in out and "--resume --retry, which asks m05 again" in out
 
 
 def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None:
