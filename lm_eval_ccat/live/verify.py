@@ -19,7 +19,7 @@ from ..content import RESULT
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
-from ..runs.journal import FORMAT, JournalFile
+from ..runs.journal import FORMAT, JournalFile, NewerJournal
 from ..shown import short
 from .result import state
 
@@ -247,6 +247,8 @@ def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
         raise RunError(f"cannot read {journal}: {error.strerror or error}") from error
     try:
         journal.read_new()
+    except NewerJournal:
+        raise
     except RunError as error:
         damage = str(error).partition(";")[0]
     size, version = journal.size, journal.header.get("version")

@@ -22,7 +22,6 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from .. import __version__
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
@@ -175,7 +174,7 @@ def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
         raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
     header = journal.header
     if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
-        raise RunError(f"{path} is not a journal that lm-eval-ccat {__version__} reads")
+        raise RunError(f"{path} is not a journal of lm-eval-ccat")
     return journal, records
 
 

@@ -47,6 +47,10 @@ _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 _CHECKSUM = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 
 
+class NewerJournal(RunError):
+    """A journal that a later version of this package began; it is not damaged."""
+
+
 class Journal:
     """A journal in memory, for a run without a run directory.
 
@@ -137,6 +141,12 @@ class Journal:
             sequence = record.pop("seq")
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
+        version = record.get("version") if record.get("op") == "header" else None
+        if isinstance(version, int) and version > VERSION:  # its lines may be sealed otherwise
+            raise NewerJournal(
+                f"{self}: a journal of format version {version}; this package reads versions 1 to "
+                f"{VERSION}: update lm-eval-ccat"
+            )
         trouble = self._trouble(line, record)
         if sequence != self.count:
             trouble = f"carries the number {sequence}: lines are missing or repeated"

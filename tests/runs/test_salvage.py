@@ -151,3 +151,15 @@ def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_p
         RunDirectory(run).write_json("result.json", {})
     with pytest.raises(RunError, match="choose another with --run_dir"):
         RunDirectory(tmp_path / "new").write_json("config.json", {})
+
+
+@pytest.mark.parametrize("command", [("verify",), ("verify", "--repair"), ("rank",)])
+def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, capsys) -> None:
+    journal = run / "journal.jsonl"
+    name, *flags = command
+    for newer in (b'"version": 3', b'"version": 3, "seals": "other"'):
+        text = journal.read_bytes().replace(b'"version": 1', newer, 1)
+        journal.write_bytes(text)
+        assert main([name, str(run), *flags]) == 1
+        assert "reads versions 1 to 2: update lm-eval-ccat" in capsys.readouterr().err
+        assert journal.read_bytes() == text and not list(run.glob("*damaged*"))
