@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import UsageError
 
-#: A command, an action, a command's flag or (after ``key``) a key of a configuration, as typed,
+#: A command, an action, a command's flag or (before a colon) a key of a configuration, as typed,
 #: and its successor.
 REMOVED: dict[str, str] = {
     "audit": "verify RUN --full LOGS",
@@ -40,9 +40,10 @@ REMOVED: dict[str, str] = {
     "demo --quiet": "demo",
     "experiments": "python benchmarks/paper/run, in the source distribution",
     "journal": "verify RUN, with --repair to keep what is sound",
-    "key lease": "rank CONFIG --executor ray",
+    "lease:": "rank CONFIG --executor ray",
     "ls": "lm_eval ls",
     "rank --gen_kwargs": "harness: {gen_kwargs: ...} in the YAML file",
+    "rank --leaderboard": "known: in the YAML file",
     "rank --prepare": "rank CONFIG --executor ray",
     "rank --quiet": "rank, whose lines are plain in a file or a pipe",
     "rank --ray_address": "--executor ray:ADDRESS",
@@ -84,9 +85,7 @@ REMOVED: dict[str, str] = {
     },
     **{
         f"rank --{key}": f"{key}: in the YAML file"
-        for key in (
-            *("ahead", "fail_on_empty", "familywise", "leaderboard", "looks", "order", "weights"),
-        )
+        for key in ("ahead", "fail_on_empty", "familywise", "looks", "order", "weights")
     },
     **{
         f"simulate --{name}": f"simulate(..., {name}=) in Python"
@@ -155,7 +154,7 @@ def refuse_removed_keys(keys: Iterable[str]) -> None:
         If a key is in the table; the message names what to use.
     """
     for key in keys:
-        _refuse(f"key {key}")
+        _refuse(f"{key}:")
 
 
 def _refuse(typed: str) -> None:
