@@ -159,7 +159,8 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     Returns
     -------
     dict of str to int or None
-        Items by gap on the metric's own scale; None if all allowed items are not enough.
+        Items by gap on the metric's own scale; None if a bank says that all allowed items are not
+        enough.
     """
     if plan.outcome.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}

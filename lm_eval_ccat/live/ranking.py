@@ -129,6 +129,7 @@ def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = F
     watcher = observer or Observer()
     spec = Spec.read(config, warn=watcher.warn).require_ranking()
     with Run(spec, observer=watcher) as run:
+        _require_warmup(run.plan, watcher)
         content = forecast(run.plan)
         if probe:
             content["probe"] = probe_models(run.plan, run.models)

@@ -407,7 +407,7 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
         f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}",
     ]
     for name, m in models.items():
-        items = f"{m['least_items']} to {m['most_items']}"
+        items = _items(m)
         mark = "~" if m["cost_estimated"] else ""
         lines.append(
             f"{name[:24]:<24} {items:>12} {_usd(m['cost_per_item'], mark):>12} "
@@ -415,8 +415,7 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
             f"{_usd(m['full_evaluation_cost'], mark):>12}"
         )
     lines += [
-        f"Together {content['least_items']} to {content['most_items']} items, "
-        f"{_range(content['least_cost'], content['most_cost'])}.",
+        f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}.",
         "Items per model, by how far apart two neighbours are:",
     ]
     for gap, number in content["items_per_model_by_gap"].items():
@@ -441,6 +440,11 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
         text = visible_line(probe["answer"] if probe["ok"] else probe["error"])[:120]
         lines.append(f"  {visible_line(name)} {'answers' if probe['ok'] else 'fails'}: {text}")
     return lines
+
+
+def _items(block: Mapping[str, Any]) -> str:
+    least, most = block["least_items"], block["most_items"]
+    return f"{least} to {most}" if least != most else str(most)
 
 
 def _usd(amount: float | None, mark: str = "") -> str:

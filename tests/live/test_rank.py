@@ -175,6 +175,9 @@ def test_what_cannot_be_run_is_refused_before_anything_is_asked(
     config = bench.config(server.url, ["m01", "m11"], **change)
     assert main(["rank", str(config)]) == code
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    if "budget" in change:
+        assert main(["rank", str(config), "--dry_run"]) == code
+        assert message in capsys.readouterr().err
     begun = "memory" in change  # the one refusal that needs the models
     assert not server.asked and config.with_suffix(".run").exists() == begun
     mine.mkdir()  # somebody's own folder stays
