@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
+from ..money import dollars
 from ..ranker.ledger import SLACK
 from ..runs.directory import banks_at, is_stored, stored
 from ..runs.journal import Record
@@ -153,7 +155,7 @@ def _before(plan: Plan, observer: Observer) -> None:
     costs = [plan.forecasts[entry.name] for entry in spec.models]
     usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     most = f"at most {cap * len(costs)} answers ({cap} of each model)"
-    most += "" if usd is None else f", about ${usd:.4g}"
+    most += "" if usd is None else f", about {dollars(usd)}"
     goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
         spec.stop, f"when `stop: {spec.stop}` is met, or "
     )
@@ -164,7 +166,7 @@ def _before(plan: Plan, observer: Observer) -> None:
     if spec.max_items is not None or usd is None or usd < ASKED_FROM:
         return
     # It may cost a dollar or more, and nothing but the documents limits it.
-    question = f"This may cost up to about ${usd:.4g}, if models are equal. Start?"
+    question = f"This may cost up to about {dollars(usd)}, if models are equal. Start?"
     if not observer.confirm(question):
         raise UsageError("not started; give a limit: budget: {usd: x}, {items: n} or max_items:")
 
@@ -184,15 +186,16 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     if plan.budget >= least * (1.0 - SLACK):
         return
     usd = plan.currency == "usd"
-    amount = f"${least:.4g}" if usd else f"{least:g} items"
+    amount = dollars(least) if usd else f"{least:,.0f} items"
     if plan.outcome.bank.method == "paper":
         observer.warn(
             f"the method paper gives every model its first {first} items whatever the budget is: "
             f"they are expected to take {amount}"
         )
         return
+    enough = math.ceil(least * 1e4 - 1e-6) / 1e4  # never less than it takes
     raise UsageError(
         f"the budget is too small for the first {first} items of each of {len(plan.prices)} "
-        f"models: give at least {{{'usd' if usd else 'items'}: {least:.4g}}}, or a smaller "
-        "warmup:"
+        f"models: give at least {{{f'usd: {enough:.12g}' if usd else f'items: {least:.0f}'}}}, or "
+        "a smaller warmup:"
     )

@@ -18,6 +18,7 @@ from .. import __version__
 from ..content import RESULT
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
+from ..money import COLUMNS, dollars
 from ..runs.directory import RunDirectory
 from ..runs.journal import FORMAT, JournalFile, NewerJournal
 from ..shown import short
@@ -145,8 +146,8 @@ def verify(run: str | Path) -> Verification:
     words = f"Sound: {condition.records} records of format {condition.version}{chained}"
     words += f" {now['items_administered']} answers"
     if money:
-        words += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
-        words += f" and ${money['unknown']:.4g} unknown"
+        billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
+        words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
     words += "; no result yet." if recorded is None else "; they give the recorded result."
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."

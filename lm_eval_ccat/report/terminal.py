@@ -375,7 +375,7 @@ class Progress(Observer):
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
         parts, left = [], ""
         if plan.currency == "usd":
-            parts.append(f"${spent:.4g}" + (f" of ${plan.budget:.4g}" if plan.budget else ""))
+            parts.append(dollars(spent) + (f" of {dollars(plan.budget)}" if plan.budget else ""))
         elif plan.budget:
             parts.append(f"budget {spent:g} of {plan.budget:g} items")
         if plan.seconds is not None:

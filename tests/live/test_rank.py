@@ -23,6 +23,7 @@ from lm_eval_ccat.runs.journal import JournalFile
 FOUR = ["m01", "m05", "m07", "m11"]
 #: Ten first items of each of two models cost 20 items, or 10 dollars.
 FIRST = {"bank": "default.bank.json", "entry": {"price": {"item": 0.5}}}
+DEAR = {"bank": "default.bank.json", "entry": {"price": {"item": 1234.51234}}}
 BY_TOKENS = {"input": 1.0, "output": 4.0}
 
 
@@ -160,6 +161,7 @@ def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
         ({"metrics": ["bleu"]}, 2, "there is no bank of metric bleu"),
         ({"budget": {"items": 19}, **FIRST}, 2, "give at least {items: 20}"),
         ({"budget": {"usd": 9.0}, **FIRST}, 2, "give at least {usd: 10}"),
+        ({"budget": {"usd": 9.0}, **DEAR}, 2, "give at least {usd: 24690.2468}"),
         ({"without": "aiohttp"}, 1, "pip install 'lm-eval-ccat[api]'"),
     ],
 )  # fmt: skip
