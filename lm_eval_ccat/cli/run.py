@@ -69,11 +69,11 @@ def run(args: argparse.Namespace) -> int:
     CcatError
         If flags cannot be combined, or a bank cannot be used.
     """
-    from ..demo import register_models
     from ..harness import internals
     from ..harness.scorers import record_scorers
+    from ..live.spec import ModelSpec
+    from ..live.tasks import require_model_types
 
-    register_models()
     # The harness's command must see none of our flags.
     typed, flags = flags_given(args, "run"), given_by_flags(args, "run")
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
@@ -83,7 +83,11 @@ def run(args: argparse.Namespace) -> int:
     folders = stated.get("include_path") or []
     args.include_path = with_shipped_tasks(folders if isinstance(folders, list) else [folders])
 
+    kind = str(stated.get("model") or "hf")  # the harness's own default
+    arguments = internals.model_arguments(stated.get("model_args"))
+
     def command() -> None:
+        require_model_types([ModelSpec(kind, kind, arguments)])
         names = stated.get("tasks") or []
         parts = [names] if isinstance(names, str) else names
         tasks = [task for part in parts for task in str(part).split(",") if task]
@@ -105,8 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = Adaptive.read(flags, warn=warn)
     if options.spec.known is not None:
-        arguments = internals.model_arguments(stated.get("model_args"))
-        name = name or model_name_of(str(stated.get("model") or "model"), arguments)
+        name = name or model_name_of(kind, arguments)
         options = replace(options, model=name)
     elif name:
         raise UsageError("--leaderboard_name needs --leaderboard")

@@ -304,3 +304,10 @@ def test_a_name_that_moved_is_found_under_either_name():
     assert names.resolve("lm_eval.utils:absent?") is None
     with pytest.raises(AttributeError, match="no lm_eval"):
         names.resolve("lm_eval.utils:absent|gone")
+
+
+def test_the_proposal_to_the_harness_states_how_much_is_used():
+    attributes, stock = (sum(len(v.split()) for v in of.values()) for of in (ATTRIBUTES, STOCK))
+    stated = " ".join((ROOT.parent / "docs/upstream.md").read_text().split())
+    assert f"lists {attributes} attributes and methods, {stock} more" in stated
+    assert f"and {len(PATCHED)} places" in stated

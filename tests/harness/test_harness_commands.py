@@ -174,6 +174,7 @@ ADAPTIVE = "--adaptive --bank texts.bank.json "
         ("--leaderboard_name x", 2, "--leaderboard_name needs --adaptive"),
         ("--budget_usd 3", 2, "--budget_usd needs --adaptive"),
         ("--adaptive_seed 3", 2, "--adaptive_seed needs --adaptive"),
+        ("--model ccat-dmo", 2, "lm_eval has no model type 'ccat-dmo'; did you mean ccat-demo?"),
         ("--adaptive --bank absent.json", 1, "absent.json: no such item bank"),
         ("--adaptive --bank empty", 1, "no item bank in this folder"),
         ("--adaptive --bank texts=empty", 1, "no item bank in this folder"),
