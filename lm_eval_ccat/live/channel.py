@@ -263,11 +263,13 @@ class Channel:
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
             remedy = Remedy.RETRY  # it has answered before
         probing = gate.state is not State.OPEN and failure.on_the_way
+        # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
+        paced = (failure.wait or 0.0) <= SILENCE and self.name not in self.book.tally.set_aside
         last = sending.attempt >= failure.attempts(rule)
         if remedy is Remedy.MODEL:
             self._refuse_beyond(asks, failure)
             self.set_aside(failure.text)
-        elif failure.status == 429:
+        elif failure.status == 429 and paced:
             if self.refused is None:
                 self.refused = sending.sent
             limit = 60.0 * rule.outage_minutes

@@ -72,6 +72,47 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()
 
 
+def test_a_rate_limit_of_an_hour_holds_up_nobody_and_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 0.5)
+    mood = trouble("say", 429, '{"error": "quota of the day"}', {"Retry-After": "3600"}, of="m05")
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, THREE, bank=None, max_items=20, stop="limits",
+            failures={"outage_minutes": 0.05},
+        )  # fmt: skip
+        assert main(["rank", str(config)]) == 4
+        assert server.answered["m01", "Repeat the numbers of document 4."] == 1
+        assert sum(n for (m, _), n in server.asked.items() if m == "m05") <= 4
+    shown = capsys.readouterr()
+    assert "asked for 3600 s of waiting, longer than the outage limit" in shown.err
+    content = content_of(config)
+    assert all(content["models"][m]["n_items"] == 20 for m in ("m01", "m11"))
+
+
+def test_a_server_that_comes_back_by_a_rate_limit_is_taken_up_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 0.4)
+    trouble_of_m05: list[float] = []
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        if model != "m05" or sum(n for (m, _), n in server.answered.items() if m == model) < 4:
+            return None
+        trouble_of_m05.append(time.monotonic())
+        seconds = trouble_of_m05[-1] - trouble_of_m05[0]
+        return ("status", 503) if seconds < 1.0 else ("status", 429) if seconds < 2.0 else None
+
+    with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
+        config = bench.config(
+            server.url, THREE, bank=None, max_items=20, stop="limits",
+            failures={"backoff": 0.05, "max_backoff": 0.2, "outage_minutes": 0.2},
+        )  # fmt: skip
+        content = rank(config).content
+    assert all(b["n_items"] == 20 and not b["set_aside"] for b in content["models"].values())
+
+
 def test_a_document_that_always_hangs_is_given_up_and_its_model_is_not(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
