@@ -73,6 +73,8 @@ class Result(Shown):
         Number of journal lines that the result is based on.
     further : dict of str to dict
         Other scores of the same answers, as JSON, once the run has ended.
+    held_up : str
+        How many answers do not count yet, and why.
 
     Examples
     --------
@@ -100,6 +102,7 @@ class Result(Shown):
     signature: str = ""
     last_line: int = 0
     further: Mapping[str, RankingContent] = field(default_factory=dict)
+    held_up: str = ""
 
     @property
     def models(self) -> tuple[ModelRow, ...]:
@@ -142,7 +145,9 @@ class Result(Shown):
             }
         content: RankingContent = {
             "schema": SCHEMA,
-            "headline": headline(ranking),
+            "headline": f"nothing is ranked yet: {self.held_up}"
+            if self.held_up and not any(one["n_items"] for one in ranking["models"].values())
+            else headline(ranking),
             "metric": report.get("metric", ""),
             "key": report.get("key", ""),
             "estimand": report.get("estimand", ""),
@@ -239,6 +244,9 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated)
+    held_up = book.held_up()
+    if book.interrupted and held_up:
+        warnings.insert(0, f"{held_up}, and count once it is there")
     if tally.by_clock:
         again = "another run with the same seed may ask other items"
         warnings.append(f"{tally.by_clock}, so {again}")
@@ -259,6 +267,7 @@ def result_of(
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=signature,
         last_line=book.journal.count,
+        held_up=held_up,
     )
 
 

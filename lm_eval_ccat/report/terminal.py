@@ -19,7 +19,7 @@ from rich.text import Text
 from ..content import RankingContent
 from ..harness.scorers import in_words
 from ..live.result import Observer, result_of
-from ..money import dollars, spent_in_words
+from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
 from ..ranker.headline import held, question
 from ..shown import first_of, plural, to_draw, visible, visible_line, visible_name, visible_values
 from .tables import (
@@ -361,7 +361,7 @@ class Progress(Observer):
             self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
 
     def _now(self) -> tuple[RankingContent, dict[str, int]]:
-        waiting = Counter(visible_name(ask.model) for ask in self.book.pending)
+        waiting = Counter(visible_name(ask.model) for ask in self.book.unanswered)
         return result_of(self._facts, None, self.book, None).content, waiting
 
     def line(self) -> str:
@@ -369,12 +369,15 @@ class Progress(Observer):
         content, waiting = self._now()
         items = f"{content['items_administered']} items"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
-        return "; ".join([content["ranking"], items, *self._spending(), *unanswered])
+        held_up = filter(None, [self.book.held_up()])
+        return "; ".join([content["ranking"], items, *self._spending(), *unanswered, *held_up])
 
     def _spending(self) -> list[str]:
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
         parts, left = [], ""
         if plan.currency == "usd":
+            paid = sum_of(self.book.tally.paid.values()) or no_money()
+            spent = paid[BILLED] + paid[ASSUMED]
             parts.append(dollars(spent) + (f" of {dollars(plan.budget)}" if plan.budget else ""))
         elif plan.budget:
             parts.append(f"budget {spent:g} of {plan.budget:g} items")

@@ -380,6 +380,12 @@ class Book:
         """The asks without an answer, by number."""
         return [ask for ask in self._open.values() if ask.state == OPEN]
 
+    def held_up(self) -> str:
+        """Say how many answers wait for an earlier one, and whose; "" if none do."""
+        if not self.waiting or not (ahead := self.unanswered) or self.ended is not None:
+            return ""
+        return f"{len(self.waiting)} answers wait for one of {ahead[0].model}"
+
     def has(self, pair: Pair) -> bool:
         """Whether a pair has an answer or was given up, told or not."""
         return pair in self._ended or pair in self.waiting

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -89,6 +91,29 @@ def test_a_rate_limit_of_an_hour_holds_up_nobody_and_is_told(
     assert "asked for 3600 s of waiting, longer than the outage limit" in shown.err
     content = content_of(config)
     assert all(content["models"][m]["n_items"] == 20 for m in ("m01", "m11"))
+
+
+def test_answers_that_wait_for_another_are_told_of(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("lm_eval_ccat.report.terminal.PLAIN_SECONDS", 0.5)
+    monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.2)
+    mood = trouble("hang", 30.0, of="m05")
+    threading.Timer(2.5, signal.raise_signal, [signal.SIGINT]).start()
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m05", "m11"], bank=None, entry={"price": {"item": 0.01}},
+            budget={"usd": 0.5}, model_args={"timeout": 60},
+        )  # fmt: skip
+        assert main(["rank", str(config)]) == 4
+    waiting = sum(server.answered.values())
+    held_up = f"{waiting} answers wait for one of m05"
+    shown = capsys.readouterr()
+    assert waiting > 8 and f"nothing is ranked yet: {held_up}" in shown.out
+    assert f"Warning: {held_up}, and count once it is there." in shown.out
+    [*_, line] = (text for text in shown.err.splitlines() if "unanswered" in text)
+    assert f"0 items; ${0.01 * waiting:.4g} of $0.5" in line and held_up in line
+    assert "; 16 unanswered" in line
 
 
 def test_a_server_that_comes_back_by_a_rate_limit_is_taken_up_again(
