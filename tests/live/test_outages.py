@@ -112,7 +112,7 @@ def test_answers_that_wait_for_another_are_told_of(
     assert waiting > 8 and f"nothing is ranked yet: {held_up}" in shown.out
     assert f"Warning: {held_up}, and count once it is there." in shown.out
     [*_, line] = (text for text in shown.err.splitlines() if "unanswered" in text)
-    assert f"0 items; ${0.01 * waiting:.4g} of $0.5" in line and held_up in line
+    assert f"0 items; {dollars(0.01 * waiting)} of {dollars(0.5)}" in line and held_up in line
     assert "; 16 unanswered" in line
 
 
