@@ -20,7 +20,7 @@ from ..metrics import known_scale
 from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import results_files
+from ..scores.readers.lm_eval import model_of, results_files
 from ..shown import Shown, ShownTable, some
 from .folds import mean_of_seen
 from .judging import (
@@ -237,7 +237,7 @@ def terms_of(mean: str) -> list[str]:
 
 
 def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
-    model = str(content.get("model_name") or file.parent.name)
+    model = model_of(content, file.parent)
     claims = [
         Claims(
             source=str(file),

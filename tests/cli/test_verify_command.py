@@ -11,6 +11,7 @@ from lm_eval_ccat import Ranker, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.simulation.audit import all_claims
 
 SCALE = Scale(0, 25, higher_is_better=False)
 
@@ -110,11 +111,24 @@ def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, capsys):
         "standard_error": 0.5, "interval": [8.02, 9.98], "confidence": 0.95, "items": 30,
         "items_total": 200,
     }  # fmt: skip
-    (tmp_path / f"{name}_2026-01-01T00-00-00.json").write_text(
-        json.dumps({"model_name": "m07", "results": {"t": {}}, "adaptive": {"t": block}})
-    )
+    file = tmp_path / f"{name}_2026-01-01T00-00-00.json"
+    content = {"model_name": "m07", "results": {"t": {}}, "adaptive": {"t": block}}
+    file.write_text(json.dumps(content))
+    [claims] = all_claims(file)
+    assert list(claims.models) == ["m07"]
     assert main(["verify", str(tmp_path), "--full", str(tmp_path / "full.parquet")]) == 0
     assert f"{(9.0 - table.raw[7].mean()) / 0.5:+.2f}" in capsys.readouterr().out
+
+
+def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path) -> None:
+    block = {"metric": "acc", "filter": "none", "estimate": 0.5, "standard_error": 0.1,
+             "interval": [0.3, 0.7], "confidence": 0.95, "items": 3, "items_total": 9}  # fmt: skip
+    made_up = {"model_name": "qdpv68r5", "model_source": "echo", "results": {"t": {}},
+               "config": {"model_args": {"system": 3}}, "adaptive": {"t": block}}  # fmt: skip
+    file = tmp_path / "results_2026-01-01T00-00-00.json"
+    file.write_text(json.dumps(made_up))
+    [claims] = all_claims(file)
+    assert list(claims.models) == ["echo:system=3"]
 
 
 @pytest.mark.parametrize(

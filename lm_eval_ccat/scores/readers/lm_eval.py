@@ -299,7 +299,7 @@ def _runs_of(
         known = results.get("configs") or ()
         if task is None and name not in known:
             name = next((one for one in known if _in_file_names(one) == name), name)
-        model = _model_name(results, samples.parent)
+        model = model_of(results, samples.parent)
         runs.append(LoggedRun(samples, task or name, date, model, results))
     if alone:
         warnings.append(
@@ -331,8 +331,8 @@ def model_name_of(model: str, arguments: Any) -> str:
     return named or (f"{model}:{text}" if text else model)
 
 
-def _model_name(results: dict[str, Any], folder: Path) -> str:
-    """Name the model of a run.
+def model_of(results: Mapping[str, Any], folder: Path) -> str:
+    """Return the name of a run's model, from its results file and the folder that holds it.
 
     Where the model's arguments name nothing (a registered system without weights), the harness
     makes up a new random name for every run; there the model type and its arguments name it, so
