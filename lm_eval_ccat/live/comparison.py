@@ -425,8 +425,11 @@ def _of_estimates(
         means, variance, documents=min(documents), undecided=undecided, reach=reach,
         higher_is_better=up, **judged,
     )  # fmt: skip
+    more, size = overall.more_documents, claims.items_of_benchmark
     if reach is not None:  # the ranking itself states what would decide
         overall = replace(overall, more_documents=None)
+    elif more and size and claims.question == BENCHMARK:  # all of them leave no error
+        overall = replace(overall, more_documents=min(more, size - min(documents)) or None)
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(
         claims.task, claims.metric or "score", claims.filter, scale, overall, {},
