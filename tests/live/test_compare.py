@@ -353,8 +353,10 @@ def test_a_weighted_mean_is_called_by_its_terms() -> None:
 
 def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path: Path) -> None:
     for name, estimate in (("a", 0.5), ("b", 0.51)):
-        block = {"metric": "acc", "filter": "none", "estimate": estimate, "standard_error": 0.1,
-                 "interval": [0.3, 0.7], "confidence": 0.95, "items": 3, "items_total": 9}  # fmt: skip
+        block = {
+            "metric": "acc", "filter": "none", "estimate": estimate, "standard_error": 0.1,
+            "interval": [0.3, 0.7], "confidence": 0.95, "items": 3, "items_total": 9,
+        }  # fmt: skip
         content = {"model_name": name, "results": {"t": {}}, "adaptive": {"t": block}}
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     [one] = compare(tmp_path / "a.json", tmp_path / "b.json").outcomes
