@@ -151,6 +151,8 @@ class Sender:
                     self.feed(channel)
                     self.collect(self.pause(clock()))
         except BaseException:
+            with suppress(RunError):  # further documents without an answer
+                self._collect_for(FAREWELL)
             self._abandon("interrupted")
             raise
 

@@ -65,6 +65,24 @@ def test_the_same_answers_give_what_stock_lm_eval_gives(bench, server, tmp_path,
     assert main(["verify", str(run)]) == 0
 
 
+def test_what_is_in_flight_when_a_document_is_refused_is_kept(bench, server, capsys):
+    config = bench.config(server.url, ["m05", "m07"], bank=None, max_items=10,
+                          model_args={"num_concurrent": 8})  # fmt: skip
+    main(["rank", str(config)])
+    run, refused = str(config.with_suffix(".run")), [True]
+    server.latency = 0.3
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 400) if refused[0] and sum(server.answered.values()) > 40 else None
+
+    server.mood = mood
+    assert main(["complete", run, "--name", "m07"]) == 1
+    assert "which a full run needs: HTTP 400" in capsys.readouterr().err
+    refused[0] = False
+    assert main(["complete", run, "--name", "m07"]) == 0
+    assert max(server.answered.values()) == 1
+
+
 def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, capsys):
     config = bench.config(server.url, ["m05", "m07"], budget={"items": 40},
                           model_args={"auth_token": "sk-s3cret/0123+y"})  # fmt: skip
