@@ -112,7 +112,6 @@ def check_tasks(
     names: Sequence[str],
     *,
     include_path: Any = None,
-    metadata: Mapping[str, Any] | None = None,
     metric: str | None = None,
 ) -> list[TaskCheck]:
     """Check tasks, groups, tags or task files.
@@ -121,7 +120,7 @@ def check_tasks(
     ----------
     names : sequence of str
         Names or patterns, as for `lm_eval --tasks`.
-    include_path, metadata
+    include_path
         As in the harness.
     metric : str, optional
         Check only this metric.
@@ -131,7 +130,7 @@ def check_tasks(
     UsageError
         If there is no such task.
     """
-    manager = internals.task_manager(names, include_path, metadata)
+    manager = internals.task_manager(names, include_path)
     configs: dict[str, dict[str, object]] = {}
     loaded: dict[str, object] = {}
     troubles: dict[str, str] = {}

@@ -476,8 +476,7 @@ def advice(
         loose = max(p["tau_se"] or 0.0 for p in sweep[method])
         if loose > UNSURE:
             sentences.append(
-                f"a mean tau is known to about +-{loose:.2f} only; use more folds to compare "
-                "methods"
+                f"mean taus are known only to about ±{loose:.2f}; use more folds to compare methods"
             )
     else:
         sentences.append(
