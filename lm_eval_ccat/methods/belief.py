@@ -88,6 +88,9 @@ class Belief:
     references : References, optional
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
+    with_zero : ndarray of shape (n,), optional
+        Variance of each location as if further items scored 0, by which a model has to be better
+        than a reference model.
     counts : ndarray of shape (n, n + n_references), optional
         Factor on a gap in `loss`: the gap that a single look would need, divided by the one that
         the current looks need; 0 where they cannot decide yet.
@@ -114,6 +117,7 @@ class Belief:
     lean: Floats | None = None
     counts: Floats | None = None
     against: Floats | None = None
+    with_zero: Floats | None = None
 
     @classmethod
     def independent(
@@ -197,7 +201,8 @@ class Belief:
         if list(models) == list(range(len(self.location))):
             return self
         at = np.asarray(models, dtype=np.intp)
-        places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), at)
+        of_models = ("location", "score", "slope", "lean", "with_zero")
+        places: dict[str, Any] = dict.fromkeys(of_models, at)
         of_pairs = ("variance", "df", "n", "evidence", "closeness")
         places |= dict.fromkeys(of_pairs, np.ix_(at, at))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
@@ -295,6 +300,9 @@ class Belief:
             return gap, variance, self.df, self.n
         alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
         alone = alone * self._if_equal(r)
+        if self.with_zero is not None:
+            above = self.location[:, None] > r.location
+            alone = np.where(above, np.maximum(alone, self.with_zero[:, None]), alone)
         v = alone + r.variance
         with np.errstate(divide="ignore", invalid="ignore"):
             welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)

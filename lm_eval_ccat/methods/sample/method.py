@@ -30,7 +30,7 @@ from ...metrics.scale import Floats
 from ..belief import BENCHMARK, Belief, Places, References, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
-from .pairs import LEAST, Pairs, SharedSequence, betting_interval
+from .pairs import BESIDE_KNOWN, IMAGINED, LEAST, Pairs, SharedSequence, betting_interval
 
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are merged, because each needs a variance of its own.
@@ -311,15 +311,23 @@ class SamplePolicy(Policy):
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - len(self.sequence.sizes), 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
-        belief = Belief(mean, variance, df, n, size, question, evidence=pairs[_EVIDENCE].copy())
+        with_zero = self.pairs.single.variances(
+            np.arange(len(mean)), BESIDE_KNOWN * self.pairs.levels() ** 2, whole
+        )[0]
+        belief = Belief(
+            mean, variance, df, n, size, question,
+            evidence=pairs[_EVIDENCE].copy(), with_zero=with_zero,
+        )  # fmt: skip
         return self._with_bets(belief) if self._finite and whole else belief
 
     def _of_pairs(self, whole: bool) -> Floats:
         """Return variance, evidence, loss and items of all pairs, after updating the stale ones."""
         p, known, n_models = self.pairs, self._known[whole], len(self._asked)
+        level = p.levels()
         for model in self._stale[whole]:
             at = model * n_models + np.arange(n_models)
-            plain, of_one = p.sums.variances(at, whole=whole)
+            better = np.maximum(level, level[model])
+            plain, of_one = p.sums.variances(at, better**2, whole)
             mean, items = p.sums.means(at), p.sums.items(at)  # of the model to the others
             spread = np.sqrt(np.clip(plain, 1e-30, 1.0))
             usable = np.isfinite(plain) & (plain > 0.0) & (items >= LEAST)
@@ -367,7 +375,7 @@ class SamplePolicy(Policy):
         means, rest = self.effects.solve()
         every, single = np.arange(len(means)), self.pairs.single
         n, seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
-        one = single.variances(every, self.pairs.largest_departures(every))[1]
+        one = single.variances(every, IMAGINED * self.pairs.largest_departures(every))[1]
         # The imagined item departs from the other models, too.
         apart = rest + one - single.variances(every)[1]
         full = n == size

@@ -35,6 +35,10 @@ GRADED, RIGHT_OR_WRONG = 0.2, 0.4
 #: The same of one model's scores: its median was 0.06 to 0.23 on the graded sets, 0.28 and 0.43 on
 #: two of right-or-wrong ones, where it is 0.5 at most.
 GRADED_SCORE, RIGHT_OR_WRONG_SCORE = 0.2, 0.5
+#: Items imagined on which a model scores 0 before it is called better than a known one.
+BESIDE_KNOWN = 1.5
+#: Mean score of the better of two models, of which nothing is known yet.
+LEVEL = 0.5
 #: Largest share of the capital to stake.
 MOST = 0.7
 #: Items imagined at the middle of the scale before the first, for the mean and the variance that
@@ -92,7 +96,7 @@ class Sums:
         ----------
         series : ndarray of int
         imagined : ndarray of shape (len(series),), optional
-            Least size of the value that is imagined once more.
+            Sum of squares that is added at least, for values still to come.
         whole : bool, optional
             Whether the benchmark's items are all there are, not a sample of a population.
 
@@ -105,8 +109,8 @@ class Sums:
         least = np.maximum(n, 1.0)
         within = self.square[:, series] - self.total[:, series] ** 2 / least
         largest = self.largest[series]
-        one_more = IMAGINED * np.maximum(np.where(largest > 0.0, largest, 1.0), imagined) ** 2
-        within = (np.maximum(within, 0.0) + weight * one_more) / np.maximum(n - 1.0, 1.0)
+        more = np.maximum(IMAGINED * np.where(largest > 0.0, largest, 1.0) ** 2, imagined)
+        within = (np.maximum(within, 0.0) + weight * more) / np.maximum(n - 1.0, 1.0)
         unseen = np.maximum(1.0 - n / self.sizes, 0.0) if whole else np.ones_like(n)
         of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, weight**2 * within * unseen / least)
         return of_mean.sum(axis=0), (weight * within).sum(axis=0)
@@ -341,10 +345,25 @@ class Pairs:
         item: two models that were equal on all items so far may differ on the next one.
         """
         models = np.arange(len(self.scores))
-        of_one = self.single.variances(models, self.largest_departures(models))[1]
+        of_one = self.single.variances(models, IMAGINED * self.largest_departures(models))[1]
         one, other = np.divmod(pairs, len(models))
         apart = np.minimum(of_one[one] + of_one[other], 1.0)
-        return self.sums.variances(pairs, np.sqrt(apart), whole)[0]
+        return self.sums.variances(pairs, IMAGINED * apart, whole)[0]
+
+    # -- errors that decide -------------------------------------------------------------------
+
+    # The better model may score 0 on items that are still to come, as a model that now and then
+    # refuses does. If it does on a share q of them, and thereby only equals the other, no such item
+    # is among n with probability exp(-n q). With w items imagined on which the better model scores
+    # 0, the gap of q times its mean score m exceeds c standard errors, of at least m sqrt(w) / n,
+    # only if n q > c sqrt(w): equals are told apart too early with probability exp(-c sqrt(w)). The
+    # boundary of two tested models is 3 or more, so w = 1 makes that 5%; that of a known model ends
+    # at 2.5, which takes `BESIDE_KNOWN` items.
+
+    def levels(self) -> Floats:
+        """Return the mean score of every model on its items; 0 before the first."""
+        mean = self.single.means(np.arange(len(self.shift))) + self.shift
+        return np.asarray(np.nan_to_num(mean))
 
 
 def betting_interval(
@@ -411,7 +430,7 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
     Examples
     --------
     >>> [items_needed(d, 0.2, 1000) for d in (0.1, 0.05, 0.02)]
-    [37, 132, 526]
+    [42, 138, 529]
     >>> items_needed(0.001, 0.4, 1000) is None
     True
     """
@@ -419,7 +438,8 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
     if not len(n):
         return None
     unseen = 1.0 / n - 1.0 / n_items
-    enough = spread * np.sqrt(unseen) * boundary(alpha, 1.0 / unseen) <= difference
+    error = np.sqrt((spread**2 + LEVEL**2 / n) * unseen)
+    enough = error * boundary(alpha, 1.0 / unseen) <= difference
     return int(n[int(np.argmax(enough))]) if enough.any() else None
 
 
