@@ -134,8 +134,16 @@ class Failure:
 
     def pause(self, rule: FailureRule, attempt: int) -> float:
         """Return the seconds to wait after failed attempt number `attempt` (from 1)."""
-        backoff = rule.backoff * 2.0 ** (attempt - 1)
-        return max(min(backoff, rule.max_backoff), self.wait or 0.0)
+        return max(doubled(rule.backoff, attempt - 1, rule.max_backoff), self.wait or 0.0)
+
+
+def doubled(pause: float, times: int, longest: float) -> float:
+    """Return a pause that was doubled so many times, at most the longest.
+
+    >>> doubled(0.5, 3, 30.0), doubled(0.5, 5000, 30.0)
+    (4.0, 30.0)
+    """
+    return min(pause * 2.0 ** min(times, 99), longest)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -267,7 +275,7 @@ class Availability:
         if self.state is State.PROBING and now >= end:
             self.state = State.CLOSED
             return
-        pause = min(self.backoff * 2.0**self._probes, self.max_backoff)
+        pause = doubled(self.backoff, self._probes, self.max_backoff)
         until = now + max(pause, retry_after or 0.0)
         if until > end:
             if retry_after is not None and now + retry_after > end:
@@ -382,6 +390,6 @@ class Pace:
             self._refusal, self._accepted, self._paused = now, 0, pause or 0.0
             self._growth = -math.log(BELOW) / max(WORTH * self.rate * self._paused, STEADY)
         if pause is None:
-            pause = min(2.0**self._in_vain / self.rate, LONGEST)
+            pause = doubled(1.0 / self.rate, self._in_vain, LONGEST)
         self._pause = max(self._pause, now + pause)
         self._next = max(self._next, now)

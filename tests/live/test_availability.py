@@ -122,6 +122,17 @@ def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
     assert 90 < Failure(Answered(429, {"Retry-After": soon})).pause(rule, 1) <= 100
 
 
+def test_a_server_may_be_away_for_any_number_of_probes() -> None:
+    model, now = Availability(limit=1e6, backoff=0.01, max_backoff=0.02), 0.0
+    model.failed(now, sent=now, reason="HTTP 503")
+    for _ in range(3000):
+        now += model.wait(now)
+        assert model.may_ask(now)
+        model.failed(now, sent=now, reason="HTTP 503")
+        assert model.wait(now) == pytest.approx(0.02)
+    assert Failure(TimeoutError()).pause(FailureRule(attempts=5000), 5000) == 30.0
+
+
 def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
     rule = FailureRule(attempts=6)
     assert Failure(KeyError("choices")).attempts(rule) == 2
