@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from ..bank.settings import compare_scorers
 from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION
+from ..metrics.scale import Scale
 from ..money import columns_in_words, sum_of
 from ..ranker import StoppingRule
 from ..ranker.arguments import number, one_of, sure
@@ -355,18 +356,24 @@ def _paired(
         for label in sorted(set(of.tolist())):
             rows = of == label
             within = None if labels is None else labels[rows]
-            groups[label] = compare_scores(x[rows], y[rows], clusters=within, **how)
+            found = compare_scores(x[rows], y[rows], clusters=within, **how)
+            groups[label] = _possible(found, scale)
     return Compared(
         task=one.task or other.task,
         metric=one.metric,
         filter=one.filter or other.filter,
         scale=scale.describe(),
-        overall=compare_scores(x, y, clusters=labels, **how),
+        overall=_possible(compare_scores(x, y, clusters=labels, **how), scale),
         groups=groups,
         question=POPULATION,
         other_question=compare_scores(x, y, exact=True, **how),
         higher_is_better=scale.higher_is_better,
     )
+
+
+def _possible(found: Difference, scale: Scale) -> Difference:
+    """Cut the interval of a difference to what the metric's scale allows."""
+    return replace(found, low=max(found.low, -scale.span), high=min(found.high, scale.span))
 
 
 def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
@@ -430,6 +437,8 @@ def _of_estimates(
         overall = replace(overall, more_documents=None)
     elif more and size and claims.question == BENCHMARK:  # all of them leave no error
         overall = replace(overall, more_documents=min(more, size - min(documents)) or None)
+    if table is not None:
+        overall = _possible(overall, table.scale)
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(
         claims.task, claims.metric or "score", claims.filter, scale, overall, {},
@@ -524,8 +533,11 @@ def _live(
         near, wider = (run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION))
         looks = verdicts.looks.anew.after(wider, 1.0 - verdicts.confidence)  # nobody has looked
         overall, other = (
-            Difference.of(
-                one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
+            _possible(
+                Difference.of(
+                    one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
+                ),
+                scale,
             )
             for one in (
                 replace(verdicts, belief=near), replace(verdicts, belief=wider, looks=looks)

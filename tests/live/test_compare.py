@@ -98,6 +98,16 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert one_way.low < 0.1 < one_way.high  # nothing varies in three documents
 
 
+@pytest.mark.parametrize("scale", [Scale(), Scale(0, 100), Scale(cap=3.0)])
+def test_an_interval_of_a_difference_has_no_value_that_the_metric_cannot_have(scale):
+    sides = [ScoreTable.from_arrays([x], ["m"], metric="x", scale=scale)
+             for x in (scale.restore([0.0, 1.0, 0.0]), scale.restore([1.0, 0.0, 1.0]))]  # fmt: skip
+    found = compare(*sides, models=("m", "m"))
+    one = found.outcomes[0].overall
+    assert found.verdict == "not known" and (one.low, one.high) == (-scale.span, scale.span)
+    assert one.more_documents > 3  # by the width of the interval before it was cut
+
+
 def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
     found = compare(*pair(TWO))
     y, n = np.random.default_rng(1).random(40), np.arange(40)
