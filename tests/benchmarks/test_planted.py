@@ -1,0 +1,16 @@
+"""Bugs to be planted keep up with the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.planted.bugs import BUGS
+from benchmarks.planted.run import located
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_planted_bug_has_its_place_and_its_tests():
+    for bug in BUGS:
+        assert located(bug).is_file()
+        assert all((ROOT / test).is_file() for test in bug.tests), bug.name
