@@ -221,8 +221,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "Retry-After is cut to the back-off of the rule",
         "lm_eval_ccat/live/failures",
-        "return max(min(backoff, rule.max_backoff), self.wait or 0.0)",
-        "return min(backoff, rule.max_backoff)",
+        "return max(doubled(rule.backoff, attempt - 1, rule.max_backoff), self.wait or 0.0)",
+        "return doubled(rule.backoff, attempt - 1, rule.max_backoff)",
         ("tests/live/test_availability.py",),
     ),
     Bug(
