@@ -182,7 +182,7 @@ def main() -> None:
         for n in levels:
             form = make_form(x, table.doc_ids, n)
             told = [form.estimate(dict(zip(table.doc_ids, row))) for row in mine]
-            ends = [form.interval(e, se, 0.95) for e, se in told]
+            ends = [form.interval(e, se) for e, se in told]
             items = np.random.default_rng(n).choice(mine.shape[1], n, replace=False)
             rows = {
                 "adaptive": found[n],

@@ -29,6 +29,7 @@ from ..methods.method import method as registered
 from ..methods.method import method_of
 from ..methods.method import names as registered_names
 from ..methods.policy import rounded
+from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Floats
 from ..plugins import did_you_mean
 from ..ranker.ledger import SLACK
@@ -220,10 +221,6 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
 
 # -- paired t-tests ----------------------------------------------------------------------------
 
-#: Part of an item at the end of the scale to imagine if all values are equal; otherwise the stated
-#: error would be 0.
-_IMAGINED = 0.5
-
 
 def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: float) -> Claim:
     """Compare models by paired t-tests on the items that both have had.
@@ -253,7 +250,8 @@ def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: f
         n = np.maximum(seen.sum(axis=-1), 1)
         mean, df = np.where(seen, apart, 0.0).sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
         spread = (np.where(seen, apart - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
-        spread = np.where(spread > 0.0, spread, _IMAGINED / n)
+        # Values that are all equal do not prove that there is no error.
+        spread = np.where(spread > 0.0, spread, IMAGINED / n)
         variance = spread * (1.0 - n / size) / n
         gaps.append(mean + shift)
         beliefs.append(Belief((mean + shift).diagonal(), variance, df, n.astype(float), size))

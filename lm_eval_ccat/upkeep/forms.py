@@ -143,9 +143,9 @@ class Form:
         least = max(self.variance - float(self.with_mean @ of_all), _LEAST_VARIANCE)
         return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, least) / least))
 
-    def interval(self, estimate: float, error: float, confidence: float) -> tuple[float, float]:
-        """Interval of the mean score, cut to [0, 1]."""
-        reach = float(stdtrit(max(self.models - 1, 1), 0.5 + 0.5 * confidence)) * error
+    def interval(self, estimate: float, error: float) -> tuple[float, float]:
+        """Interval of the mean score at `CONFIDENCE`, cut to [0, 1]."""
+        reach = float(stdtrit(max(self.models - 1, 1), 0.5 + 0.5 * CONFIDENCE)) * error
         return max(0.0, estimate - reach), min(1.0, estimate + reach)
 
     def save(self, folder: str | Path) -> Path:
@@ -424,9 +424,7 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     replace_text(folder / f"{module}.py", code)
 
 
-def score_form(
-    form: Form, logs: str | Path, confidence: float = CONFIDENCE
-) -> dict[str, list[Facts]]:
+def score_form(form: Form, logs: str | Path) -> dict[str, list[Facts]]:
     """Estimate the whole benchmark's score from the logs of a form.
 
     Parameters
@@ -434,8 +432,6 @@ def score_form(
     form : Form
     logs : path
         Logs of the form's task, or of the original one, by any number of models.
-    confidence : float, optional
-        Of the intervals, two-sided.
 
     Returns
     -------
@@ -463,7 +459,7 @@ def score_form(
             if not n:
                 continue
             estimate, error = form.estimate(scores)
-            ends = form.scale.restore(np.array(form.interval(estimate, error, confidence)))
+            ends = form.scale.restore(np.array(form.interval(estimate, error)))
             estimates[model] = [{
                 "form": 1,
                 "estimate": float(form.scale.restore(estimate)),
