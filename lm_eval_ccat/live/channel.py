@@ -7,6 +7,7 @@ After a failed call, the channel retries, gives up the document or sets the mode
 from __future__ import annotations
 
 import logging
+import math
 import statistics
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..errors import RunError
+from ..harness.transport import ServerError
 from ..money import ASSUMED, BILLED
 from ..runs.book import BEYOND, LEFT, OPEN, Ask
 from ..runs.journal import Item, Record
@@ -108,6 +110,7 @@ class Channel:
     waited: int = 0
     _unscored: bool = False
     _heard: float | None = None
+    _proof: float = -math.inf  # when the youngest request was sent that was answered
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
 
@@ -144,6 +147,7 @@ class Channel:
     def answered(self, sending: Sending, now: float) -> None:
         """Note that a call has returned answers."""
         self._heard, self.refused, self.hangs = now, None, False
+        self._proof = max(self._proof, sending.sent)
         self._latencies.append(now - sending.sent)
         self._median = None
         self.pace.answered()
@@ -167,6 +171,18 @@ class Channel:
         if self._heard is None or not any(one.second for one in self.wire):
             return False
         return now - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
+
+    def give_up_if_alone(self, ask: Ask, now: float) -> bool:
+        """Give up an ask that is not answered while younger ones are: its model is not away."""
+        stuck = [one for one in self.wire if ask in one.asks]
+        if not stuck or stuck[0].sent >= self._proof:
+            return False
+        for one in stuck:
+            one.second = True  # it takes no slot any more; if it is answered yet, that is paid
+        self._heard = now
+        error = ServerError("timeout", f"no answer within {now - stuck[0].sent:.0f} s")
+        self._give_up(ask, Failure(error), stuck[0], False, now)
+        return True
 
     def gone(self, now: float, longer: float = 0.0) -> bool:
         """Whether the server has been away for longer than `SILENCE` plus `longer`."""

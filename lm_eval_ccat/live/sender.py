@@ -285,6 +285,9 @@ class Sender:
             elif name in self.book.tally.set_aside:
                 continue
             elif channel.silent(now):
+                head = self.line.head
+                if head and head.model == name and channel.give_up_if_alone(head, now):
+                    continue
                 gate.failed(now, now, "no answer, not even to a second request")
                 channel.hangs = True
                 channel.set_aside(gate.reason, back=True)

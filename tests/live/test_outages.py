@@ -157,6 +157,25 @@ def test_a_document_that_always_hangs_is_given_up_and_its_model_is_not(
     assert 3 <= hung <= 4  # a second request is an attempt
 
 
+def test_a_document_that_hangs_for_ever_is_given_up_after_a_silence(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lm_eval_ccat.live.channel.AT_LEAST", 0.2)
+    monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 1.0)
+    mood = trouble("hang", 60.0, of="m01", when=lambda number, before: number == 59)
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], bank=None, max_items=20, stop="limits",
+            model_args={"timeout": 300, "num_concurrent": 2}, entry={"price": {"item": 0.01}},
+        )  # fmt: skip
+        content = rank(config).content
+        assert server.asked["m01", "Repeat the numbers of document 59."] == 2
+    model = content["models"]["m01"]
+    assert not model["set_aside"] and model["n_items"] == 20
+    assert [one["doc_id"] for one in model["failed"]] == [59]
+    assert content["money"]["unknown"] == pytest.approx(0.02)  # both requests may be billed
+
+
 def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
     mood = trouble("hang", 3.0, when=lambda number, before: before == 0 and number == 7)
     with CompletionsServer(bench.outputs, mood=mood) as server:
