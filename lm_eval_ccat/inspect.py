@@ -4,8 +4,8 @@ Inspect's ``EarlyStopping`` protocol lets a task skip samples that have not star
 reorder them. So `AdaptiveStopping.ordered` sets the order beforehand. While the task runs,
 `AdaptiveStopping` follows the scores and skips the remaining samples once its stopping rule holds.
 It does not choose the next sample by the scores so far. With a bank, the order is the one in which
-an unknown model would be asked; without a bank, it is random. The interval holds for one look, where
-the rule ends the evaluation; with known models it holds at every look.
+an unknown model would be asked; without a bank, it is random. The interval holds for one look,
+where the rule ends the evaluation; with known models it holds at every look.
 """
 
 from __future__ import annotations
