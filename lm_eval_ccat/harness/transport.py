@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
+from ..errors import HarnessError
 from ..shown import short
 from . import internals
 from .served import Served, note_served, pause_of, seconds_to_wait
@@ -154,6 +155,11 @@ class Transport:
     in_flight : int, optional
         Largest number of requests at once; by default the model's ``num_concurrent``.
 
+    Raises
+    ------
+    HarnessError
+        The model has no address.
+
     Examples
     --------
     >>> transport = Transport(lm)                     # doctest: +SKIP
@@ -163,6 +169,11 @@ class Transport:
 
     def __init__(self, lm: Any, in_flight: int | None = None) -> None:
         self._lm = lm = internals.unwrapped(lm)
+        if not lm.base_url:
+            raise HarnessError(
+                f"model {internals.model_name(lm)} has no server to ask: give base_url in its "
+                "model_args"
+            )
         self._limit = in_flight or max(1, int(lm._concurrent))
         self._waiting: set[Any] = set()
         self._session: Any = None

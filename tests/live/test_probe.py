@@ -6,6 +6,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
+import yaml
 from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
@@ -87,6 +88,16 @@ def test_without_a_bank_it_says_what_differences_take(bench, server, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "Expected items of each model to decide a pair by share" in said
     assert "11 to 29 if they differ by 0.2" in said
+
+
+def test_a_model_without_an_address_is_refused_before_another_is_asked(bench, server, capsys):
+    config = bench.config(server.url, ["m01", "m05", "m11"], max_items=10)
+    content = yaml.safe_load(config.read_text())
+    del content["models"][1]["model_args"]["base_url"]
+    config.write_text(yaml.safe_dump(content))
+    assert main(["rank", str(config)]) == 1
+    assert "model m05 has no server to ask: give base_url" in capsys.readouterr().err
+    assert not server.asked
 
 
 def test_the_forecast_of_a_standard_error_is_what_right_or_wrong_answers_take():
