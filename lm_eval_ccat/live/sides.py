@@ -17,7 +17,7 @@ from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import find_runs, results_files
+from ..scores.readers.lm_eval import can_read, find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged
 from ..scores.table import reader_of
@@ -244,7 +244,8 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
     if items is not None or task is None:
         return items or {}
     fields: dict[Any, Mapping[str, Any]] = {}
-    for path in (Path(side) for side in sides if isinstance(side, (str, Path))):
+    paths = (Path(side) for side in sides if isinstance(side, (str, Path)))
+    for path in filter(can_read, paths):
         for run in find_runs(path, task)[0]:
             for row in sound_rows(run.samples):  # the reader of the scores reports damage
                 if isinstance(row.get("doc"), dict):
@@ -265,6 +266,6 @@ def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[An
         known = sorted({str(k) for doc in fields.values() for k in doc})
         raise UsageError(
             f"no document has a field {name!r}"
-            + (f"; there are {some(known, 20)}" if known else "; give items=")
+            + (f"; there are {some(known, 20)}" if known else "; give items= in Python")
         )
     return np.array(["(none)" if v is None else str(v) for v in values])

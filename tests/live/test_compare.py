@@ -371,3 +371,10 @@ def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path: Path
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     [one] = compare(tmp_path / "a.json", tmp_path / "b.json").outcomes
     assert one.overall.verdict == "not known" and one.overall.more_documents == 6
+
+
+def test_a_table_has_no_fields_to_group_by(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"], metric="acc", task="t").write(path)
+    with pytest.raises(UsageError, match="no document has a field 'subject'; give items="):
+        compare(path, path, models=("a", "b"), by="subject")
