@@ -247,6 +247,12 @@ class Belief:
         mean = w @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
+        with_zero = None
+        if any(b.with_zero is not None for b in parts):
+            low = [b.variance.diagonal() if b.with_zero is None else b.with_zero for b in parts]
+            sd = w[:, None] * np.sqrt(np.array(low))
+            alike = np.eye(len(parts)) if correlation is None else correlation
+            with_zero = np.maximum(np.einsum("ai,ab,bi->i", sd, alike, sd), 0.0)
         if correlation is not None:
             sd = w[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
@@ -260,7 +266,8 @@ class Belief:
             together = np.full(total.shape, np.inf)
             np.divide(total**2, share, out=together, where=share > 0.0)
             items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
-        return cls(mean, total, together, items, n_items, first.question)
+        belief = cls(mean, total, together, items, n_items, first.question)
+        return replace(belief, with_zero=with_zero)
 
     def lent(self, shift: Floats, more: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.

@@ -401,9 +401,10 @@ class Verdicts:
                 continue
             grid = np.arange(n[i, j] + 1.0, min(b.n_items, n[i, j] + _FAR) + 1.0)
             now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
-            v = variance[i, j] * then / max(now, 1e-300)
-            if b.with_zero is not None:
-                v += max(self.location[i], self.location[j]) ** 2 * then / grid
+            # What items imagined at 0 add falls faster than the rest.
+            zero = 0.0 if b.with_zero is None else max(self.location[i], self.location[j]) ** 2
+            own = max(variance[i, j] / max(now, 1e-300) - zero / n[i, j], 0.0)
+            v = (own + zero / grid) * then
             far = np.full(len(grid), np.inf if lasting else df[i, j])
             tails = tail(np.full(len(grid), max(b.surely[i, j], 1e-6)), v, far)
             enough = (looks.log_p(tails, grid, b.n_items) <= level) | (v <= 0.0)

@@ -311,12 +311,11 @@ class SamplePolicy(Policy):
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - len(self.sequence.sizes), 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
-        with_zero = self.pairs.single.variances(
-            np.arange(len(mean)), BESIDE_KNOWN * self.pairs.levels() ** 2, whole
-        )[0]
+        low = BESIDE_KNOWN * self.pairs.levels() ** 2
+        with_zero = self.pairs.single.variances(np.arange(len(mean)), low, whole)[0]
         belief = Belief(
             mean, variance, df, n, size, question,
-            evidence=pairs[_EVIDENCE].copy(), with_zero=with_zero,
+            evidence=pairs[_EVIDENCE].copy(), with_zero=np.minimum(with_zero, 1.0),
         )  # fmt: skip
         return self._with_bets(belief) if self._finite and whole else belief
 
@@ -335,7 +334,8 @@ class SamplePolicy(Policy):
             clock = of_one[usable] / plain[usable]
             size[usable] = -log_p(mean[usable] / np.sqrt(plain[usable]), clock)
             loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
-            rows = np.array([p.stated(at, whole), np.where(mean > 0.0, size, 0.0), loss, items])
+            stated = np.maximum(p.stated(at, whole), plain)
+            rows = np.array([stated, np.where(mean > 0.0, size, 0.0), loss, items])
             known[:, model] = known[:, :, model] = rows
             known[_EVIDENCE, :, model] = np.where(mean < 0.0, size, 0.0)
             known[:, model, model] = 0.0

@@ -221,6 +221,19 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
     assert different <= 0.05
 
 
+@pytest.mark.parametrize("known", [None, {"b": 0.76}])
+@pytest.mark.parametrize("tasks", [("s",), ("s", "t")])
+def test_twenty_scores_that_hardly_differ_do_not_show_that_none_will_be_0(tasks, known):
+    """With a score of 0 on one item in twenty the better model would only equal the other."""
+    banks = {task: ItemBank.blank(range(100), task=task) for task in tasks}
+    ranker = Ranker(banks, ["a"] if known else ["a", "b"], known=known, max_items=20)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, {"a": 0.8, "b": 0.76}[model])
+    found = ranker.result()
+    assert found.decisions["a", "b"] == "open" and found.pairwise["a", "b"] < 0.975
+
+
 def test_an_interval_of_random_items_holds_whatever_the_share_of_right_answers():
     """By enumeration of the numbers of errors among 50 of 300 items, at one look."""
     bank, ends = ItemBank.blank(range(300)), []
