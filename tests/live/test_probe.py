@@ -87,7 +87,7 @@ def test_without_a_bank_it_says_what_differences_take(bench, server, capsys):
     assert main(["rank", str(config)]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "Expected items of each model to decide a pair by share" in said
-    assert "11 to 29 if they differ by 0.2" in said
+    assert "14 to 30 if they differ by 0.2" in said
 
 
 def test_a_model_without_an_address_is_refused_before_another_is_asked(bench, server, capsys):
