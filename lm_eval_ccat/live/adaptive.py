@@ -317,6 +317,11 @@ def _run(
         if not run.ended:
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)
+            elif run.book.answers:
+                log.warning(
+                    "interrupted; %d answers are lost, unless --use_cache or a run_dir keeps them",
+                    len(run.book.answers),
+                )
             raise KeyboardInterrupt
         if not run.book.answers:
             aside = run.book.tally.set_aside.get(MODEL)

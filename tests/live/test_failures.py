@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -24,6 +25,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.complete import complete
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.sender import Interrupts
+from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.contents import Task
 
 THREE = ["m01", "m05", "m11"]
@@ -75,6 +77,35 @@ def test_an_adaptive_run_without_an_answer_has_no_estimate_and_one_that_lost_its
         assert block["set_aside"] in block["stopped_because"]
         code, err = run("--budget_usd", "0.001", "--price", "item=0.002")
         assert code == 1 and "the budget is used up" in err
+
+
+def test_an_interrupted_adaptive_run_says_what_is_lost_and_what_keeps_it(
+    bench: Bench,
+    capsys: pytest.CaptureFixture,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = partial(lm_eval.tasks.TaskManager, include_defaults=False)  # reading all takes seconds
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", own)
+    taken_in, calls = Task.told, itertools.count()
+
+    def told(self: Task, *args: Any) -> object:
+        if next(calls) == 9:
+            signal.raise_signal(signal.SIGINT)
+        return taken_in(self, *args)
+
+    monkeypatch.setattr(Task, "told", told)
+    with CompletionsServer(bench.outputs) as server:
+        named = f"model=m05,base_url={server.url},tokenizer_backend=none"
+        args = ["run", "--model", "local-completions", "--model_args", named, "--tasks", TASK]
+        args += ["--include_path", str(bench.folder / "tasks"), "--adaptive", "--max_items", "20"]
+        args += ["--use_cache", str(bench.folder / "cache"), "--price", "item=0.5"]
+        assert main(args) == 130
+        said = capsys.readouterr().err + caplog.text  # the harness may have set up its log before
+        lost = re.search(r"(\d+) answers are lost, unless --use_cache", said)
+        assert lost is not None and main(args) == 0
+        assert max(server.asked.values()) == 1 and sum(server.asked.values()) == 20
+    assert f"Spent {dollars(0.5 * (20 - int(lost[1])))}." in capsys.readouterr().out
 
 
 def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench: Bench) -> None:
