@@ -308,6 +308,7 @@ class Run:
             self.observer.warn(
                 "a crash cut off the last line of the journal; its document is asked again"
             )
+        retried = self._retried(book)  # may refuse, so before anything is written
         killed, wire = not book.closed, dict(book.tally.wire)
         book.note("resume", op="session")
         for ask in book.unanswered if killed else ():
@@ -322,23 +323,24 @@ class Run:
             tell(f"changed since the run began: {change}")
         for name in sorted(book.tally.away):
             book.event("restore", model=name)
-        if self.retry:
-            self._take_up_again(book)
+        retried = [name for name in retried if name in book.tally.set_aside]
+        for name in retried:
+            book.event("restore", model=name)
+        if retried:  # lift the end that their absence caused
+            changes = [f"{name}: taken up again" for name in retried]
+            budget = NO_LIMIT if plan.budget is None else plan.budget
+            book.change(Differences([], changes, {"budget": budget}), plan.identity())
         return book
 
-    def _take_up_again(self, book: Book) -> None:
-        """Restore models that were set aside, and lift the end that their absence caused."""
-        plan, aside = self.plan, list(book.tally.set_aside)
-        names = aside if self.retry is True else [str(self.retry)]
+    def _retried(self, book: Book) -> list[str]:
+        """Return the models to restore that were set aside."""
+        aside = list(book.tally.set_aside)
+        names = aside if self.retry is True else [str(self.retry)] if self.retry else []
         for name in names:
             if name not in aside:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
-            book.event("restore", model=name)
-        if names:
-            changes = [f"{name}: taken up again" for name in names]
-            budget = NO_LIMIT if plan.budget is None else plan.budget
-            book.change(Differences([], changes, {"budget": budget}), plan.identity())
+        return names
 
     def require_same(self) -> Differences:
         """Return the allowed changes since the run began; refuse to continue a different run.
