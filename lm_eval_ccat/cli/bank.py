@@ -174,6 +174,7 @@ def update(args: argparse.Namespace) -> int:
     suite, several = opened(args.bank)
     retired = updating.to_retire(suite, args.retire or [])
     tasks: dict[str, dict[str, ItemBank]] = {}
+    lines: list[str] = []
     for task, outcome, bank in suite.banks():
         table = scores_for(bank, args.scores, partial=True)
         before = args.calibrated_on and scores_for(bank, args.calibrated_on)
@@ -183,12 +184,13 @@ def update(args: argparse.Namespace) -> int:
         )
         name = f"{task} {outcome}" if several else args.output
         added = len([m for m in new.models if m not in set(bank.models)])
-        print(
-            f"{name}: {added} models added to {len(bank.models)}, "
+        lines.append(
+            f"{name}: {plural(added, 'model')} added to {len(bank.models)}, "
             f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
         )
         warn(*table.warnings, *(w for w in new.warnings if w not in bank.warnings))
     (SuiteBank(tasks) if several else new).save(args.output)
+    print(*lines, sep="\n")
     return 0
 
 

@@ -273,8 +273,9 @@ def emit(
         print(line, file=out or sys.stdout)
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a file that the user named.
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Make the folder of a file that the user named, which is written within the context.
 
     Raises
     ------
@@ -283,9 +284,15 @@ def write_file(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, text)
+        yield
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that the user named; see `writing`."""
+    with writing(path):
+        replace_text(path, text)
 
 
 def seconds(text: str) -> float:

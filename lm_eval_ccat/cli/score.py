@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..upkeep.rescore import rescore
-from .parsing import Opt, Options, warn
+from .parsing import Opt, Options, warn, writing
 
 _OF_RESCORE = ("task", "filter", "source_field", "judge", "model")
 
@@ -52,12 +52,15 @@ def score(args: argparse.Namespace) -> int:
     output = Path(args.output)
     if output.suffix not in (".parquet", ".csv"):
         raise UsageError(f"a score table is a .parquet or a .csv file, not {output.name}")
+    with writing(output):
+        pass  # before answers are scored, which may cost money
     options = {name: getattr(args, name) for name in _OF_RESCORE}
     table = rescore(
         args.logs, args.metric, **options, note=lambda text: print(text, file=sys.stderr)
     )
     warn(*table.warnings)
-    table.write(output)
+    with writing(output):
+        table.write(output)
     print(f"{output}: {table.metric} ({table.scale.describe()}) of {len(table.models)} models")
     return 0
 
