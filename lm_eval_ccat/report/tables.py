@@ -393,10 +393,10 @@ def item_text(item: object) -> str:
 
     Examples
     --------
-    >>> item_text(3), item_text(("gsm", 3))
-    ('3', 'gsm: 3')
+    >>> item_text(3), item_text(("gsm", 3)), item_text(["gsm", 3])
+    ('3', 'gsm: 3', 'gsm: 3')
     """
-    return f"{item[0]}: {item[1]}" if isinstance(item, tuple) else str(item)
+    return f"{item[0]}: {item[1]}" if isinstance(item, tuple | list) else str(item)
 
 
 def script_json(value: object) -> str:

@@ -10,7 +10,7 @@ from ..runs.directory import banks_at
 from ..shown import first_of, plural
 from ..upkeep.words import origin, reach, tried
 from .run import StoredRun
-from .tables import numbers, pairs_decided
+from .tables import item_text, numbers, pairs_decided
 
 #: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
@@ -35,7 +35,7 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
                 "Failed",
                 f"{name} failed on {plural(len(failed), 'document')}; "
                 f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
-                f"The first: {first['doc_id']}: {first['reason']}",
+                f"The first: {item_text(first['doc_id'])}: {first['reason']}",
             )
         warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
         if one.get("empty_outputs") and not warned:
