@@ -42,7 +42,7 @@ from .models import HarnessModel, check_session
 from .plan import Plan, measure, plan_of, weights_in
 from .result import Observer, ProgressBar
 from .run import Run
-from .spec import OLD, TARGET, ModelSpec, Spec
+from .spec import ALIASES, OLD, TARGET, ModelSpec, Spec
 from .surfaces import takes_options
 
 #: Options that apply only to rankings of several models.
@@ -96,6 +96,9 @@ class Adaptive:
         UsageError
             A key is unknown, a value is out of range, or options conflict.
         """
+        if not isinstance(values, Mapping):
+            example = {"bank": "my_task.bank.json", "max_items": 50}
+            raise UsageError(f"adaptive must be a mapping such as {example}, not {values!r}")
         options = dict(values)
         run_dir, resume = options.pop("run_dir", None), bool(options.pop("resume", False))
         for kind in BUDGETS:
@@ -400,7 +403,8 @@ def adaptive_evaluate(
     >>> results["adaptive"]["my_task"]["items"]
     15
     """
-    names = {*options_of(Spec), *OLD, "run_dir", "resume"} - {"tasks", "models", "harness"}
+    names = {*options_of(Spec), *ALIASES, *OLD, "run_dir", "resume"}
+    names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     where = {"model": model, "model_args": model_args, "tasks": tasks}
     if "include_path" in arguments:

@@ -520,7 +520,7 @@ def in_todays_words(
     """Rename options of earlier versions to their present names, and warn of them."""
     remember_credentials(options)
     values = dict(options)
-    for alias, name in (("task", "tasks"), ("metric", "metrics"), ("leaderboard", "known")):
+    for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:
                 raise UsageError(f"`{alias}:` and `{name}:` mean the same; give one of them")
@@ -545,6 +545,8 @@ def in_todays_words(
     return values
 
 
+#: Other names of options, as good as the first.
+ALIASES = {"task": "tasks", "metric": "metrics", "leaderboard": "known"}
 #: Keys of earlier versions: how they are written now, and the commands that read them as flags.
 OLD = {
     "known_sampled": ("question: population", ()),

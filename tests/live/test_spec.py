@@ -21,8 +21,8 @@ from lm_eval._cli.utils import key_val_to_dict
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live import adaptive, surfaces
 from lm_eval_ccat.live import spec as spec_module
-from lm_eval_ccat.live import surfaces
 from lm_eval_ccat.live.adaptive import Adaptive
 from lm_eval_ccat.live.fields import option, options_of, whole
 from lm_eval_ccat.live.spec import ModelSpec, Spec
@@ -125,6 +125,20 @@ def test_arguments_in_one_text_mean_what_they_mean_to_the_harness() -> None:
     [model] = Spec.read({"models": [{"model": "hf", "model_args": text}]}).models
     assert model.model_args == key_val_to_dict(text)
     assert model.model_args["revision"] == "2024-05-13" and model.model_args["top_p"] == 0.001
+
+
+def test_options_of_an_adaptive_run_are_a_mapping() -> None:
+    with pytest.raises(UsageError, match="adaptive must be a mapping such as"):
+        Adaptive.read(True)  # type: ignore[arg-type]
+
+
+def test_a_metric_may_be_named_in_the_singular_everywhere(monkeypatch) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(adaptive, "_call", lambda options, observer, arguments: calls.append(
+        (options.spec.metrics, arguments)
+    ))  # fmt: skip
+    adaptive.adaptive_evaluate("hf", "pretrained=x", ["t"], metric="bleu", max_items=5)
+    assert calls == [({"bleu": 1.0}, {"model": "hf", "model_args": "pretrained=x", "tasks": ["t"]})]
 
 
 def test_small_numbers_are_read_as_people_write_them(tmp_path: Path) -> None:
