@@ -26,6 +26,12 @@ from .parsing import (
 )
 
 _SIDE = "logs, a score table, an adaptive run, or a YAML file of `rank` with one model"
+_ABOUT = {
+    "tasks": "Compare on this task only (default: all in common); a live model is asked its "
+    "documents.",
+    "metrics": "Metrics that decide; weight 0 only reports a metric. Default: all in common.",
+    "max_items": "Maximum number of documents that a live model is asked, at least its first 10.",
+}
 OPTIONS: Options = {
     "a=A?": f"the baseline: {_SIDE}",
     "b=B?": "the candidate: the same",
@@ -43,7 +49,7 @@ OPTIONS: Options = {
         "(FILE.html); once per file",
         [],
     ),
-    "options of the comparison": partial(add_flags, command="compare"),
+    "options of the comparison": partial(add_flags, command="compare", about=_ABOUT),
     "live models, asked random documents of --task until the answer is known": {
         **MODELS,
         "--run_dir DIR": "where the answers are kept; the same command goes on from them",

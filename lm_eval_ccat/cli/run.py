@@ -53,7 +53,8 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="Choose documents by an item bank and estimate the full score",
     )
-    add_flags(group, "run")
+    price = "What the model costs: input=0.4 output=1.6 ($ per million tokens), item=0.01, hour=2.5"
+    add_flags(group, "run", {"price": price})
     group.add_argument(
         "--leaderboard_name",
         metavar="<name>",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -287,6 +287,7 @@ def pairs_of(text: str, place: OptionPlace) -> Values:
 
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
 TEXT = Kind(_text, {"type": ["string", "number"]})
+FILE, FOLDER = replace(TEXT, shown="FILE"), replace(TEXT, shown="DIR")
 BATCH = Kind(
     lambda value, place: value if isinstance(value, int) else TEXT.read(value, place),
     {"type": ["integer", "string"]},
@@ -533,7 +534,7 @@ HARNESS = Kind(
     _harness,
     {"type": "object"},
     parts={
-        "include_path": ("include_path", "folder of task configurations", TEXT),
+        "include_path": ("include_path", "folder of task configurations", FOLDER),
         "num_fewshot": ("num_fewshot", "few-shot examples", whole(0)),
         "apply_chat_template": (
             "apply_chat_template",

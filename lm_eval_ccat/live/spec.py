@@ -34,6 +34,7 @@ from .fields import (
     BANK,
     BATCH,
     BUDGET,
+    FILE,
     HARNESS,
     KNOWN,
     MAPPING,
@@ -292,7 +293,7 @@ class Spec:
         "answers instead of asking, at no cost.", "rank", live=True,
     )
     save_bank: str | None = option(
-        None, TEXT, "Bank file to which each run adds the scores it observed; a folder for "
+        None, FILE, "Bank file to which each run adds the scores it observed; a folder for "
         "several tasks or metrics.", "rank", live=True,
     )
     ahead: int | None = option(

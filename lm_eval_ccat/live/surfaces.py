@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import yaml
@@ -134,24 +134,24 @@ def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
         yield flag, "", [flag], kind, argparse.SUPPRESS
 
 
-def add_flags(parser: Any, command: str) -> None:
+def add_flags(parser: Any, command: str, about: Mapping[str, str] | None = None) -> None:
     """Add the flags of a run's options to the parser of a command.
 
     Parameters
     ----------
     parser : argparse parser or group
     command : {"rank", "run", "compare"}
+    about : mapping of str to str, optional
+        Help of options that mean something else to this command.
     """
     for name, part, flags, kind, help in _flags(command):
-        about: dict[str, Any] = {"metavar": kind.shown, "type": kind.typed}
+        how: dict[str, Any] = {"metavar": kind.shown, "type": kind.typed}
         if kind.switch:
-            about = {"action": "store_const", "const": True}
+            how = {"action": "store_const", "const": True}
         elif kind.many:
-            about.update(nargs="+", action="extend")
-        about["help"] = help.replace("%", "%%").replace("`", "'")
-        parser.add_argument(
-            *(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **about
-        )
+            how.update(nargs="+", action="extend")
+        how["help"] = (about or {}).get(name, help).replace("%", "%%").replace("`", "'")
+        parser.add_argument(*(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **how)
 
 
 def flags_given(args: argparse.Namespace, command: str) -> list[str]:

@@ -117,6 +117,19 @@ def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -
         assert command in COMMANDS
 
 
+def test_help_of_a_shared_option_is_true_of_its_command(capsys: pytest.CaptureFixture) -> None:
+    for command, option, words in (
+        ("compare", "metric", "Default: all in common."),
+        ("compare", "task", "Compare on this task only"),
+        ("run", "price", "What the model costs: input=0.4"),
+        ("rank", "metric", "Default: the bank's metric"),
+    ):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        text = " ".join(capsys.readouterr().out.split("options", 1)[1].split())
+        assert words in text[text.index(f"--{option} ") :][:400]
+
+
 def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> None:
     assert main(["--completion", "bash"]) == 0
     script = capsys.readouterr().out
