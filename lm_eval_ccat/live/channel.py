@@ -110,6 +110,7 @@ class Channel:
     waited: int = 0
     _unscored: bool = False
     _heard: float | None = None
+    _slow_scoring: bool = False
     _proof: float = -math.inf  # when the youngest request was sent that was answered
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
     _median: float | None = None
@@ -162,13 +163,16 @@ class Channel:
 
     def second_at(self, sending: Sending) -> float:
         """Return the time at which to resend an ask that holds up the line."""
+        if any(ask.item in self.model.scoring for ask in sending.asks):
+            return math.inf  # its answer is there
         median = self.median
         patience = AT_FIRST if median is None else max(AT_LEAST, RESEND * median)
         return sending.sent + patience
 
     def silent(self, now: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
-        if self._heard is None or not any(one.second for one in self.wire):
+        second = any(one.second for one in self.wire)
+        if self._heard is None or not second or self.model.scoring:
             return False
         return now - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
 
@@ -191,6 +195,14 @@ class Channel:
     def refused_for(self, now: float) -> float:
         """Return for how many seconds the server has refused every request for its rate."""
         return 0.0 if self.refused is None else now - self.refused
+
+    def warn_of_scoring(self, sending: Sending, now: float) -> None:
+        """Warn once of an answer that is there and takes long to score."""
+        if now - sending.sent > AT_FIRST and not self._slow_scoring:
+            self._slow_scoring = True
+            doc = self.book.journal.filed(sending.asks[0].item)
+            what = "%s has answered document %r, and scoring it takes long: is a judge away?"
+            logger.warning(what, self.name, doc)
 
     def rest(self) -> float:
         """Return the seconds to wait for calls in flight once nothing more is wanted."""

@@ -12,7 +12,7 @@ import queue
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -168,10 +168,13 @@ class Model(ABC):
         Its part of the run's memory; None if its weights are not on this machine.
     remote : bool
         Whether it is behind a server.
+    scoring : set of item
+        Items that its server has answered and that are being scored.
     """
 
     memory: float | None = None
     remote = False
+    scoring: Set[Item] = frozenset()
 
     def __init__(self, name: str, price: Price) -> None:
         self.name = name
@@ -254,6 +257,7 @@ class HarnessModel(Model):
         self._warn = warn
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
+        self.scoring: set[Item] = set()
         self._scored: set[tuple[str, str]] = set()
         self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
         self._lm: Any = None  # set while open; the client's own number of attempts
@@ -327,6 +331,7 @@ class HarnessModel(Model):
             if isinstance(answered, BaseException):
                 come(answered)
             else:
+                self.scoring.update(items)
                 self._scoring[task].start(come, self._answers, items, answered)
 
         begin(self.sessions[task].put([doc for _, doc in items], transport, score))
@@ -381,9 +386,12 @@ class HarnessModel(Model):
         self, items: Sequence[Item], read: Callable[[], Sequence[Administered]]
     ) -> list[Answer]:
         answers = []
-        for item, one in zip(items, read()):
-            answers.append(self._answer(item, one))
-            self.administered[item] = one
+        try:
+            for item, one in zip(items, read()):
+                answers.append(self._answer(item, one))
+                self.administered[item] = one
+        finally:
+            self.scoring.difference_update(items)
         self._require_scores(items[0][0])
         return answers
 

@@ -298,6 +298,8 @@ class Sender:
             return
         channel = self.channels[head.model]
         under_way = [one for one in channel.wire if head in one.asks]
+        if under_way and head.item in channel.model.scoring:
+            channel.warn_of_scoring(under_way[0], now)
         waits, most = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
         if len(under_way) != 1 or waits or under_way[0].attempt >= most:
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -226,9 +228,17 @@ def process_results(doc, results):
 
 @contextmanager
 def judged_by(
-    reply: str, folder: Path, monkeypatch: pytest.MonkeyPatch, refuses: int = 10**6
+    reply: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refuses: int = 10**6,
+    seconds: float = 0.0,
 ) -> Iterator[None]:
-    """Score the task by a judge with one reply, which refuses every so many-th question."""
+    """Score the task by a judge with one reply, which refuses every so many-th question.
+
+    It takes `seconds` for its first reply.
+    """
+    first = itertools.count()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -236,6 +246,7 @@ def judged_by(
             number = re.search(r"number (\d+)", asked["messages"][0]["content"])
             assert number is not None
             refused = int(number[1]) % refuses == 0
+            time.sleep(0.0 if next(first) else seconds)
             body = json.dumps({"choices": [{"message": {"content": reply}}]}).encode()
             self.send_response(400 if refused else 200)
             self.end_headers()
@@ -276,6 +287,24 @@ def test_a_judge_that_never_rates_ends_the_run_after_a_few_answers(
     assert sum(server.asked.values()) == 6  # the last model has none to compare it to
     models = content_of(path)["models"].values()
     assert [model["n_items"] for model in models] == [0, 0, 0]
+
+
+def test_a_slow_judge_is_told_of_and_its_model_is_neither_asked_again_nor_called_away(
+    several: Bench,
+    server: CompletionsServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    for name, seconds in (("AT_FIRST", 0.3), ("AT_LEAST", 0.2), ("SILENCE", 0.6)):
+        monkeypatch.setattr(f"lm_eval_ccat.live.channel.{name}", seconds)
+    path = config(several, server, {"judged": 1, "share": 0}, max_items=10)
+    with judged_by("[[7]]", tmp_path, monkeypatch, seconds=2.5):
+        assert main(["rank", str(path)]) == 3
+    shown = capsys.readouterr()
+    assert "scoring it takes long: is a judge away?" in shown.err and "set aside" not in shown.err
+    assert max(server.asked.values()) == 1
+    assert [model["n_items"] for model in content_of(path)["models"].values()] == [10, 10, 10]
 
 
 def test_a_metric_that_is_never_a_number_is_named_as_that(

@@ -101,6 +101,11 @@ def test_an_answer_is_rated_and_its_cost_counted(serve, monkeypatch):
         judge_at(server, api_key_env="SOME_KEY").rate(**FIELDS)
 
 
+def test_one_rating_starts_no_thread_that_would_outlive_an_interrupted_run(serve, monkeypatch):
+    monkeypatch.setattr("lm_eval_ccat.harness.judge.member.ThreadPoolExecutor", None)
+    assert judge_at(serve("Rating: [[5]]")).rate(**FIELDS).score == 5
+
+
 def test_a_reply_without_a_rating_is_asked_again_with_a_reminder_and_never_kept(tmp_path, serve):
     server = serve(lambda m, n: "Hmm, hard to say." if n < 3 else "Rating: [[5]]")
     judge = judge_at(server, attempts=2, cache=tmp_path / "cache.jsonl")

@@ -251,6 +251,8 @@ class PanelMember:
                     self._transport = Transport(self._lm, self._settings.concurrency)
             if self._transport is None:
                 return self._generate(conversations)
+        if len(conversations) == 1:  # here: threads of a pool would outlive an interrupted run
+            return [self._over_http(conversations[0])]
         with ThreadPoolExecutor(self._settings.concurrency) as pool:
             return list(pool.map(self._over_http, conversations))
 
