@@ -120,14 +120,16 @@ class FailureRule:
     The run tries a document up to ``attempts`` times. It waits ``backoff`` seconds before the
     second attempt and twice as long before each further one, at most ``max_backoff`` (or as long as
     the server asks). If the code that reads or scores an answer fails, the run tries only once
-    more, because every answer costs money. A document that fails every time is recorded without a
-    score; the estimate treats it as an item not asked.
+    more, because every answer costs money. A document that fails every time, or gets no answer for
+    a minute in which younger requests do, is recorded without a score; the estimate treats it as an
+    item not asked.
 
-    An unavailable server (no connection, a status such as 429, or ``in_a_row`` documents given up)
-    costs no document: after a pause, one request checks whether it is back. The model is set aside
-    after an outage of ``outage_minutes``; immediately after a status that a retry cannot fix (401,
-    402, 403, 404); after ``in_a_row`` documents whose answers could not be scored; and when more
-    than ``share`` of ten or more documents have failed.
+    An unavailable server (no connection, a status such as 503, a rate limit that asks for more than
+    a minute of waiting, or ``in_a_row`` documents given up) costs no document: after a pause, one
+    request checks whether it is back. After a minute the run goes on without its model. A model is
+    set aside for good after an outage of ``outage_minutes``; immediately after a status that a
+    retry cannot fix (401, 402, 403, 404); after ``in_a_row`` documents whose answers could not be
+    scored; and when more than ``share`` of ten or more documents have failed.
     """
 
     # fmt: off
