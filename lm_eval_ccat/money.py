@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Any
@@ -64,15 +65,17 @@ class Price:
         form = "must hold input: and output: ($ per million tokens), item: or hour:"
         if not isinstance(value, Mapping):
             raise UsageError(f"`{where}` {form}, not {value!r}")
+        amounts: dict[str, float] = {}
         for key, amount in value.items():
             if key not in cls.__dataclass_fields__:
                 raise UsageError(f"unknown key `{where}.{key}`; it {form}")
-            number = isinstance(amount, int | float) and not isinstance(amount, bool)
-            if not number or not math.isfinite(amount) or amount < 0:
+            with suppress(TypeError, ValueError):  # YAML reads 1e-3 as a text
+                amounts[key] = math.nan if isinstance(amount, bool) else float(amount)
+            if not 0.0 <= amounts.get(key, math.nan) < math.inf:
                 raise UsageError(f"`{where}.{key}` must be a number of at least 0, not {amount!r}")
         if ("input" in value) != ("output" in value):
             raise UsageError(f"`{where}` needs both input: and output: (0 where one is free)")
-        return cls(**{key: float(amount) for key, amount in value.items()})
+        return cls(**amounts)
 
     @property
     def stated(self) -> dict[str, float]:

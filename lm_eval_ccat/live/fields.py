@@ -303,8 +303,6 @@ def _price(value: Any, place: OptionPlace) -> Price:
         value = ",".join(map(str, value))
     if isinstance(value, str):
         value = pairs_of(value, place)
-    if isinstance(value, Mapping):
-        value = {k: number_of(v) if isinstance(v, str) else v for k, v in value.items()}
     return value if isinstance(value, Price) else Price.parse(value, place.path)
 
 

@@ -28,6 +28,7 @@ def test_the_parts_of_a_price_add_up() -> None:
         ({"item": -0.01}, r"`price.item` must be a number of at least 0, not -0.01"),
         ({"item": math.nan}, r"`price.item` must be a number"),
         ({"item": True}, r"`price.item` must be a number of at least 0, not True"),
+        ({"item": "few"}, r"`price.item` must be a number of at least 0, not .few."),
         ({"output": 1.0}, r"`price` needs both input: and output:"),
     ],
 )
@@ -41,6 +42,7 @@ def test_a_price_is_read() -> None:
         (None, Price()),
         ({"input": 1, "output": 0}, Price(input=1.0, output=0.0)),
         ({"item": 0}, Price(item=0.0)),
+        ({"item": "5e-5"}, Price(item=5e-5)),  # as YAML reads it
     ):
         assert Price.parse(block, "price") == price
 
