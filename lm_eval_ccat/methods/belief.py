@@ -88,9 +88,9 @@ class Belief:
     references : References, optional
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
-    with_zero : ndarray of shape (n,), optional
-        Variance of each location as if further items scored 0, by which a model has to be better
-        than a reference model.
+    with_zero : ndarray of shape (n, n), optional
+        Variances by which a model has to be better at every look, with items imagined on which it
+        scores 0: of differences, and on the diagonal of each model beside reference models.
     counts : ndarray of shape (n, n + n_references), optional
         Factor on a gap in `loss`: the gap that a single look would need, divided by the one that
         the current looks need; 0 where they cannot decide yet.
@@ -201,9 +201,8 @@ class Belief:
         if list(models) == list(range(len(self.location))):
             return self
         at = np.asarray(models, dtype=np.intp)
-        of_models = ("location", "score", "slope", "lean", "with_zero")
-        places: dict[str, Any] = dict.fromkeys(of_models, at)
-        of_pairs = ("variance", "df", "n", "evidence", "closeness")
+        places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), at)
+        of_pairs = ("variance", "df", "n", "evidence", "closeness", "with_zero")
         places |= dict.fromkeys(of_pairs, np.ix_(at, at))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
@@ -249,10 +248,10 @@ class Belief:
         variance = np.array([b.variance for b in parts])
         with_zero = None
         if any(b.with_zero is not None for b in parts):
-            low = [b.variance.diagonal() if b.with_zero is None else b.with_zero for b in parts]
-            sd = w[:, None] * np.sqrt(np.array(low))
+            low = [b.variance if b.with_zero is None else b.with_zero for b in parts]
+            sd = w[:, None, None] * np.sqrt(np.array(low))
             alike = np.eye(len(parts)) if correlation is None else correlation
-            with_zero = np.maximum(np.einsum("ai,ab,bi->i", sd, alike, sd), 0.0)
+            with_zero = np.maximum(np.einsum("aij,ab,bij->ij", sd, alike, sd), 0.0)
         if correlation is not None:
             sd = w[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
@@ -307,9 +306,6 @@ class Belief:
             return gap, variance, self.df, self.n
         alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
         alone = alone * self._if_equal(r)
-        if self.with_zero is not None:
-            above = self.location[:, None] > r.location
-            alone = np.where(above, np.maximum(alone, self.with_zero[:, None]), alone)
         v = alone + r.variance
         with np.errstate(divide="ignore", invalid="ignore"):
             welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)
@@ -319,6 +315,18 @@ class Belief:
             np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), more)
         )
         return a, b, c, d
+
+    @cached_property
+    def deciding(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """`pairs` with the variances that decide at every look."""
+        gap, variance, df, n = self.pairs
+        if self.with_zero is None:
+            return self.pairs
+        m, low = len(self.location), np.zeros(gap.shape)
+        low[:, :m] = self.with_zero
+        low.flat[:: gap.shape[1] + 1] = 0.0
+        low[:, m:] = np.where(gap[:, m:] > 0.0, self.with_zero.diagonal()[:, None], 0.0)
+        return gap, np.maximum(variance, low), df, n
 
     def _if_equal(self, r: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
@@ -342,12 +350,17 @@ class Belief:
         low, high = interval_of_mean(at, np.abs(error), self.n.diagonal()[models])
         return np.where(error < 0.0, low, high)
 
-    def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return `pairs` at some places only, which saves time with hundreds of models."""
+    def pairs_at(
+        self, i: Places, j: Places, deciding: bool = False
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return `pairs` or `deciding` at some places only, which saves time with many models."""
         if self.references is not None:
-            a, b, c, d = self.pairs
+            a, b, c, d = self.deciding if deciding else self.pairs
             return a[i, j], b[i, j], c[i, j], d[i, j]
-        variance = np.where(i == j, 0.0, self.variance[i, j])
+        variance = self.variance[i, j]
+        if deciding and self.with_zero is not None:
+            variance = np.maximum(variance, self.with_zero[i, j])
+        variance = np.where(i == j, 0.0, variance)
         return self.location[i] - self.location[j], variance, self.df[i, j], self.n[i, j]
 
     @cached_property

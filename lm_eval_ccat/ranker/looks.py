@@ -175,7 +175,7 @@ class Looks:
         differs = self._differs(belief)
         # `flatnonzero` is several times faster than `nonzero` of the matrix.
         at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
-        gap, variance, df, n = belief.pairs_at(i, j)
+        gap, variance, df, n = belief.pairs_at(i, j, deciding=not self.once)
         least = self.boundary(level, n, belief.n_items)
         slack, sure = np.zeros(gap.shape), np.abs(gap)
         if belief.slack is not None and (of := belief.on_scores.slack) is not None:
@@ -193,7 +193,7 @@ class Looks:
             both = [belief.evidence[i[tested], j[tested]], belief.evidence[j[tested], i[tested]]]
             now[:2, tested] = np.minimum(both, np.where(leans, now[:2, tested], np.inf))
         if min_difference > 0.0:
-            gap, variance, df, n = belief.on_scores.pairs_at(i, j)
+            gap, variance, df, n = belief.on_scores.pairs_at(i, j, deciding=not self.once)
             room = np.maximum(min_difference - np.abs(gap) - slack, 0.0)
             now[2] = self._evidence(room, variance, df, n, belief.n_items, least)
             if belief.closeness is not None and belief.close_by == min_difference:

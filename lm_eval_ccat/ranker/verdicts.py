@@ -175,12 +175,13 @@ class Verdicts:
         method's own evidence, decided it.
         """
         level, b = 1.0 - (self.confidence if confidence is None else confidence), self.belief
-        gap, variance, df, n = b.on_scores.pairs
+        scores = b.on_scores
+        gap, variance, df, n = scores.pairs if self.looks.once else scores.deciding
         with np.errstate(invalid="ignore"):
             half = self.looks.reach(level, df, n, b.n_items) * np.sqrt(variance)
         half[variance == 0.0] = 0.0
         low, high = gap - half, gap + half
-        if (slack := b.on_scores.slack) is not None:
+        if (slack := scores.slack) is not None:
             low, high = low - slack[0], high + slack[1]
         low = np.where(self.sign > 0, np.maximum(low, 0.0), low)
         high = np.where(self.sign < 0, np.minimum(high, 0.0), high)
@@ -212,6 +213,9 @@ class Verdicts:
         gap, variance, df, n = self.belief.pairs
         level = (1.0 - self.confidence) / self._family[2]
         c = self.looks.reach(level, df, n, self.belief.n_items)
+        if self.belief.with_zero is not None and not self.looks.once:
+            wider = self.belief.deciding[1]
+            c = c * np.sqrt(np.divide(wider, variance, out=np.ones(c.shape), where=variance > 0.0))
         if self.belief.slack is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 c = c + np.nan_to_num((np.abs(gap) - self.belief.surely) / np.sqrt(variance))
@@ -390,7 +394,7 @@ class Verdicts:
         """
         b, m = self.belief, len(self.belief.location)
         out: list[OpenPairContent] = []
-        _, variance, df, n = b.pairs
+        _, variance, df, n = b.pairs if self.looks.once else b.deciding
         # A method's own evidence grows about as fast as that of the mixture.
         lasting = b.evidence is not None and not self.looks.once
         looks = Looks() if lasting else self.looks

@@ -35,7 +35,7 @@ from .pairs import BESIDE_KNOWN, IMAGINED, LEAST, Pairs, SharedSequence, betting
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are merged, because each needs a variance of its own.
 SMALLEST_STRATUM = 30
-_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of the array of pairs
+_VARIANCE, _EVIDENCE, _LOSS, _ITEMS, _WITH_ZERO = range(5)  # rows of the array of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
 _FEWEST = 3  # items from which a slope can be learned
@@ -265,7 +265,7 @@ class SamplePolicy(Policy):
     def _forget(self) -> None:
         n_models = len(self._asked)
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {w: np.zeros((4, n_models, n_models)) for w in (True, False)}
+        self._known = {w: np.zeros((5, n_models, n_models)) for w in (True, False)}
         self._stale = {w: set(range(n_models)) for w in (True, False)}
         self._learned = -1  # scores that the slope has seen
 
@@ -312,7 +312,8 @@ class SamplePolicy(Policy):
         df = np.maximum(n - len(self.sequence.sizes), 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
         low = BESIDE_KNOWN * self.pairs.levels() ** 2
-        with_zero = self.pairs.single.variances(np.arange(len(mean)), low, whole)[0]
+        with_zero = pairs[_WITH_ZERO].copy()
+        with_zero.flat[on] = self.pairs.single.variances(np.arange(len(mean)), low, whole)[0]
         belief = Belief(
             mean, variance, df, n, size, question,
             evidence=pairs[_EVIDENCE].copy(), with_zero=np.minimum(with_zero, 1.0),
@@ -320,7 +321,7 @@ class SamplePolicy(Policy):
         return self._with_bets(belief) if self._finite and whole else belief
 
     def _of_pairs(self, whole: bool) -> Floats:
-        """Return variance, evidence, loss and items of all pairs, after updating the stale ones."""
+        """Return the five figures of all pairs, after updating the stale ones."""
         p, known, n_models = self.pairs, self._known[whole], len(self._asked)
         level = p.levels()
         for model in self._stale[whole]:
@@ -334,8 +335,8 @@ class SamplePolicy(Policy):
             clock = of_one[usable] / plain[usable]
             size[usable] = -log_p(mean[usable] / np.sqrt(plain[usable]), clock)
             loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
-            stated = np.maximum(p.stated(at, whole), plain)
-            rows = np.array([stated, np.where(mean > 0.0, size, 0.0), loss, items])
+            better_by = np.where(mean > 0.0, size, 0.0)
+            rows = np.array([p.stated(at, whole), better_by, loss, items, plain])
             known[:, model] = known[:, :, model] = rows
             known[_EVIDENCE, :, model] = np.where(mean < 0.0, size, 0.0)
             known[:, model, model] = 0.0
