@@ -406,7 +406,8 @@ class Verdicts:
             grid = np.arange(n[i, j] + 1.0, min(b.n_items, n[i, j] + _FAR) + 1.0)
             now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
             # What items imagined at 0 add falls faster than the rest.
-            zero = 0.0 if b.with_zero is None else max(self.location[i], self.location[j]) ** 2
+            imagined = b.with_zero is not None and not self.looks.once
+            zero = max(self.location[i], self.location[j]) ** 2 if imagined else 0.0
             own = max(variance[i, j] / max(now, 1e-300) - zero / n[i, j], 0.0)
             v = (own + zero / grid) * then
             far = np.full(len(grid), np.inf if lasting else df[i, j])

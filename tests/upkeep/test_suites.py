@@ -92,7 +92,7 @@ def test_one_task_is_one_bank_without_the_models_that_are_excluded(place, capsys
         assert main(["bank", "show", str(place / "one.json")]) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert f"It was calibrated on {len(names)} models (" in shown
-        assert f"the method “paper” and made on {bank.made}, 0 days ago." in shown
+        assert f"the method “paper” and made on {bank.made}, today." in shown
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,21 @@ def test_twenty_scores_that_hardly_differ_do_not_show_that_none_will_be_0(tasks,
     assert found.decisions["a", "b"] == "open" and low < 0.0 < 0.04 < high
 
 
+def test_a_single_look_forecasts_what_its_own_errors_ask_for():
+    rng = np.random.default_rng(0)
+    y = {"a": 0.90 + 0.03 * rng.normal(size=900), "b": 0.894 + 0.03 * rng.normal(size=900)}
+    ranker = Ranker(ItemBank.blank(range(900)), ["a", "b"], max_items=40, looks="one")
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(np.clip(y[model][item], 0.0, 1.0)))
+    found = ranker.result()
+    [pair], belief = found.open_pairs, found.verdicts.belief
+    gap, per_item = np.diff(belief.location)[0], belief.variance[0, 1] / (1 / 40 - 1 / 900)
+    n = np.arange(41, 901)
+    enough = abs(gap) >= 1.96 * np.sqrt(per_item * (1 / n - 1 / 900))
+    assert 40 + pair["items"]["a"] == pytest.approx(n[enough][0], abs=15)
+
+
 def test_an_interval_of_random_items_holds_whatever_the_share_of_right_answers():
     """By enumeration of the numbers of errors among 50 of 300 items, at one look."""
     bank, ends = ItemBank.blank(range(300)), []
