@@ -151,8 +151,10 @@ class Sender:
                     self.feed(channel)
                     self.collect(self.pause(clock()))
         except BaseException:
-            with suppress(RunError):  # further documents without an answer
-                self._collect_for(FAREWELL)
+            end = clock() + FAREWELL
+            while channel.wire and (left := end - clock()) > 0:
+                with suppress(RunError):  # a further document without an answer
+                    self._collect_for(left)
             self._abandon("interrupted")
             raise
 
