@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from rivals import Estimates, figures, paired
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
@@ -37,9 +36,8 @@ from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.methods.default.selfcheck import advance
 from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.upkeep.borrow import borrow
-
-Floats = NDArray[np.float64]
 
 PAIRS = ("en-de", "en-es", "en-hi", "en-uk", "en-zh")
 OF_PAIRS = ("chrf", "bleu")

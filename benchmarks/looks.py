@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-
-Floats = NDArray[np.float64]
+from lm_eval_ccat.metrics.scale import Floats
 
 #: Score tables (file, metric) whose models all have every score; those of a line are ranked as one.
 TABLES = (

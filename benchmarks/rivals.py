@@ -56,9 +56,9 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.methods.default.selfcheck import advance
+from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.simulation.folds import KINDS, hold_outs
 
-Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
 
 PENALTY = 10.0  # of the ridge regression, as its authors have it

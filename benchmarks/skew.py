@@ -15,11 +15,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.metrics.scale import Floats
 
-Floats = NDArray[np.float64]
 N_ITEMS, CALIBRATING, MOST = 300, 20, 100
 ZEROS, LEVEL, BY_ITEM, BY_ANSWER = 0.05, 0.8, 0.03, 0.02
 

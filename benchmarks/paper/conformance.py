@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.method import method
 from lm_eval_ccat.methods.paper.test import CLIP, expected_score
+from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 
 from .design import Design
-
-Floats = NDArray[np.float64]
 
 BINS = 10
 

@@ -25,7 +25,7 @@ from scipy.special import expit
 
 from ..metrics.scale import Floats
 
-PRIOR_PRECISION = 1.0 / 25.0  # keeps the ability finite for a model with all scores 0 or 1
+PRIOR_PRECISION = 1.0 / 25.0  # the paper's; keeps an ability finite if all scores are 0 or 1
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _LEAST_WEIGHT = 1e-9

@@ -22,13 +22,14 @@ from ...errors import BankError
 from ...metrics.scale import Floats
 from ...scores.table import ScoreTable
 from ..belief import BENCHMARK, Belief, References
+from ..calibration import GROUPS
 from ..curves import STRAIGHT, Curves, fit_abilities
 from ..method import Fitted, Method, require_parts
 from ..policy import Choice, Description, Items, Mask, Policy, rounded
 from .test import CLIP, SQUEEZE, PaperTest, fit, stretched_scale
 
-#: Numbers of items after which errors are measured; groups of models left out; tests replayed.
-STOPS, GROUPS, REPLAYS = (10, 20, 45, 100, 200), 5, 60
+#: Numbers of items after which errors are measured; tests replayed.
+STOPS, REPLAYS = (10, 20, 45, 100, 200), 60
 #: Number of models without misfit that are imagined in addition to those observed.
 PRIOR = 4.0
 

@@ -23,13 +23,13 @@ from ...bank import ItemBank
 from ...errors import BankError, UsageError
 from ...metrics.scale import Floats, Scale
 from ...scores.table import ScoreTable
+from ..curves import PRIOR_PRECISION
 from ..method import Fitted, require_scores
 from ..policy import Mask, check_score, largest, lots
 
 CLIP = 1e-6  # scores of ability estimation are kept this far from 0 and 1
 SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
 MIN_MODELS = 3  # below this many models a correlation says nothing, so the item stays
-PRIOR_PRECISION = 1.0 / 25.0
 _ROUNDING = 1e-9  # differences of scores and correlations closer to 0 than this are 0
 #: The authors' jitter: difficulties move by at most this, and by this many standard errors; items
 #: farther than so many standard errors from the ability are not looked at.
