@@ -47,18 +47,18 @@ class Plugins(Generic[T]):
         self.what = what
         self.group = f"lm_eval_ccat.{what.replace(' ', '_')}s"
         self._kind = kind
-        self._own = builtin
+        self._builtin = builtin
         self._registered: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
         """Return all names: the package's own, then the others in alphabetical order."""
-        ours = self._own()
+        ours = self._builtin()
         others = {*self._registered, *_installed(group=self.group).names}
         return *ours, *sorted(others - ours.keys())
 
     def __iter__(self) -> Iterator[T]:
         """Yield the package's own objects, then the others; only then look for installed ones."""
-        ours = self._own()
+        ours = self._builtin()
         yield from map(self.get, ours)
         yield from (self.get(name) for name in self.names() if name not in ours)
 
@@ -71,7 +71,7 @@ class Plugins(Generic[T]):
             If the object is of another type, or one of the package's own has the name.
         """
         name = self._checked(thing, f"what is registered as a {self.what}").name
-        if name in self._own():
+        if name in self._builtin():
             raise UsageError(f"{name!r} is a {self.what} of the package; take another name")
         self._registered[name] = thing
         return thing
@@ -88,7 +88,7 @@ class Plugins(Generic[T]):
         UsageError
             If nothing has this name, or the object cannot be loaded or is of another type.
         """
-        thing: Any = self._own().get(name)
+        thing: Any = self._builtin().get(name)
         if thing is not None:
             if isinstance(thing, str):
                 module, _, attribute = thing.partition(":")

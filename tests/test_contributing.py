@@ -114,7 +114,7 @@ def test_a_section_stands_in_the_report_as_another_s_or_as_one_of_ours(
 ):
     section = importlib.import_module("my_package.answers").SECTION
     ours = replace(section, name="counted", text="")
-    monkeypatch.setattr(page, "_OWN", (*page._OWN, ours))
+    monkeypatch.setattr(page, "_BUILTIN", (*page._BUILTIN, ours))
     beside = jinja2.DictLoader({"counted.html.j2": section.text})
     loader = jinja2.ChoiceLoader([beside, page.environment().loader])
     monkeypatch.setattr(page.environment(), "loader", loader)

@@ -119,7 +119,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an installed plugin hides one of the package's own",
         "lm_eval_ccat/plugins",
-        '        if name in self._own():\n            raise UsageError(f"{name!r} is a',
+        '        if name in self._builtin():\n            raise UsageError(f"{name!r} is a',
         '        if name in self._registered:\n            raise UsageError(f"{name!r} is a',
         ("tests/methods/test_found_by_name.py",),
     ),

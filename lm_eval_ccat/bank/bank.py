@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import BankError, ScaleError, ScoreTableError
 from ..files import replace_text
 from ..metrics.registry import known_scale
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..scores.table import DocId, sorted_ids
 from ..shown import short
 from . import file as bank_file
@@ -65,8 +65,8 @@ class Observation:
     model: str
     chosen: str
     items: NDArray[np.intp]
-    scores: NDArray[np.float64]
-    probabilities: NDArray[np.float64] | None = None
+    scores: Floats
+    probabilities: Floats | None = None
     config: str = ""
     date: str | None = None
 
@@ -189,7 +189,7 @@ class ItemBank:
     method: str
     doc_ids: tuple[Any, ...]
     kept: NDArray[np.bool_]
-    parameters: dict[str, NDArray[np.float64]]
+    parameters: dict[str, Floats]
     constants: dict[str, Any]
     scale: Scale
     metric: str = "score"
@@ -234,11 +234,13 @@ class ItemBank:
         >>> bank.compare([1, 2, 3], ["b", "x", "d"])
         Documents(missing=(0,), changed=(2,), new=(3,), same=(1,))
         """
-        there = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
-        own = zip(self.doc_ids, self.doc_hashes or [None] * self.n_items)
-        both = [(d, h == there[d]) for d, h in own if h is not None and there.get(d) is not None]
+        hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
+        stored = zip(self.doc_ids, self.doc_hashes or [None] * self.n_items)
+        both = [
+            (d, h == hash_of[d]) for d, h in stored if h is not None and hash_of.get(d) is not None
+        ]
         return Documents(
-            tuple(d for d in self.doc_ids if d not in there),
+            tuple(d for d in self.doc_ids if d not in hash_of),
             tuple(d for d, alike in both if not alike),
             tuple(d for d in doc_ids if d not in self.index),
             tuple(d for d, alike in both if alike),
@@ -441,7 +443,7 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
     kept = _list(items["kept"], "kept", n)
     if not all(isinstance(v, bool) for v in kept) or not any(kept):
         raise ValueError("kept holds something else than true and false, or no item is kept")
-    parameters: dict[str, NDArray[np.float64]] = {}
+    parameters: dict[str, Floats] = {}
     for name, column in items["parameters"].items():
         # None becomes NaN; ragged or text raises.
         values = np.array(_list(column, name, n), dtype=np.float64)

@@ -114,11 +114,11 @@ def check_bank(
         refusals.append(
             f"its filter is {bank.filter!r}, the task has {', '.join(map(repr, filters))}"
         )
-    refused, told = compare_settings(bank.settings, settings)
+    refused, differing = compare_settings(bank.settings, settings)
     scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
     refusals += refused + scorer[0]
     if bank.settings or bank.models:  # a blank bank has no calibration settings to differ from
-        warnings += told
+        warnings += differing
     warnings += scorer[1]
     if refusals:
         raise BankMismatchError(

@@ -42,7 +42,7 @@ from .parsing import (
 )
 
 #: Exit code of `check` where something is wrong, or differs.
-FOUND = 3
+WRONG = 3
 BANK = "a bank, or the folder of a suite"
 
 
@@ -93,7 +93,7 @@ def check(args: argparse.Namespace) -> int:
                 print("  nothing wrong found" if looked else "  the file is sound")
     more: Facts = {"suite": args.bank, "ok": ok} if several else {}
     _emit_facts(args, every, more)
-    return 0 if ok else FOUND
+    return 0 if ok else WRONG
 
 
 def _emit_facts(args: argparse.Namespace, facts: dict[str, Facts], suite: Facts) -> None:
@@ -149,7 +149,7 @@ def _compare(args: argparse.Namespace) -> int:
         difference = words.diff_banks(one, other)
         lines = words.diff_in_words(difference)
     emit(args.json, difference, lines or ["no difference"])
-    return 0 if difference["same"] else FOUND
+    return 0 if difference["same"] else WRONG
 
 
 # -- update ---------------------------------------------------------------------------------------

@@ -332,8 +332,8 @@ class Belief:
         """Return the factor on each model's variance if it equalled each reference model."""
         if self.score is not None:  # locations are not scores
             return np.ones((len(self.location), len(r.names)))
-        own = spread_of_mean(self.location, self.n.diagonal())[:, None]
-        return np.asarray(np.maximum(r.location * (1.0 - r.location) / own, 1.0))
+        spread = spread_of_mean(self.location, self.n.diagonal())[:, None]
+        return np.asarray(np.maximum(r.location * (1.0 - r.location) / spread, 1.0))
 
     def beside_known(self, models: Places, error: Floats) -> Floats:
         """Return locations of some models with these errors, as they compare with known means.

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..bank.bank import LARGEST, ItemBank
 from ..errors import BankError, UsageError
+from ..metrics.scale import Floats
 from ..plugins import Plugins, did_you_mean
 from ..scores.table import ScoreTable
 from .curves import Curves
@@ -44,7 +45,7 @@ class Fitted:
     """
 
     kept: NDArray[np.bool_]
-    parameters: dict[str, NDArray[np.float64]]
+    parameters: dict[str, Floats]
     constants: dict[str, Any]
     report: dict[str, Any] = field(default_factory=dict)
     self_check: dict[str, Any] = field(default_factory=dict)
@@ -229,12 +230,12 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty)
 
 
-def _own() -> dict[str, str]:
+def _builtin() -> dict[str, str]:
     folders = sorted(p.parent.name for p in Path(__file__).parent.glob("*/method.py"))
     return {name: f"{__package__}.{name}.method:METHOD" for name in folders}
 
 
-METHODS = Plugins("method", Method, _own)
+METHODS = Plugins("method", Method, _builtin)
 
 
 def names() -> tuple[str, ...]:

@@ -414,8 +414,8 @@ def _number(value: Any, where: str) -> float:
 
 
 def _reports_rouge_pairs(name: str, task: str, declared: _Declared) -> bool:
-    own = declared.own_results or declared.hf_evaluate or task in OWN_ROUGE
-    return name in ROUGE_METRICS and declared.aggregation == "custom" and not own
+    scores_itself = declared.own_results or declared.hf_evaluate or task in OWN_ROUGE
+    return name in ROUGE_METRICS and declared.aggregation == "custom" and not scores_itself
 
 
 def _stated_scale(

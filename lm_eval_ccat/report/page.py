@@ -64,7 +64,7 @@ class Section:
     shown: Callable[[Mapping[str, Any]], bool] = lambda content: True
 
 
-_OWN = (
+_BUILTIN = (
     Section("decision", "Decision", shown=lambda content: bool(content["ranks"])),
     Section("ranking", "Estimates"),
     Section("parts", "Parts", shown=lambda content: bool(content["parts"])),
@@ -77,7 +77,7 @@ _OWN = (
     Section("reproduce", "Reproduce"),
 )
 
-SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _OWN})
+SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _BUILTIN})
 
 
 def sections_of(

@@ -355,13 +355,13 @@ class _Watched(Book):
         # Full results are there from the beginning.
         self._known = set(run.models) - set(run.tested)
 
-    def _told(self, record: Record, model: str, item: Item) -> None:
+    def _tell(self, record: Record, model: str, item: Item) -> None:
         if record["op"] == "tell":
             if self.seen in self._moments:
                 self.checkpoint()
             self.seen += 1
             self._known.add(model)
-        super()._told(record, model, item)
+        super()._tell(record, model, item)
 
     def checkpoint(self) -> None:
         """Record the ranking as it is now."""

@@ -217,7 +217,7 @@ class Tally:
             task, _ = record.get("item", ("", None))
             self.paid[model, task][record.get("column", column)] += usd
 
-    def told(self, record: Record) -> None:
+    def count_answer(self, record: Record) -> None:
         """Add an answer or failure that the Ranker is told."""
         model, tokens = record["model"], record.get("tokens") or {}
         if record["op"] == "fail":
@@ -486,15 +486,15 @@ class Book:
         """Tell the Ranker the answer to an ask."""
         record = ask.answer
         assert record is not None
-        self._told(record, ask.model, ask.item)
+        self._tell(record, ask.model, ask.item)
         ask.state = TOLD
         del self._open[ask.pair]
 
     # -- replaying -----------------------------------------------------------------------------
 
-    def _told(self, record: Record, model: str, item: Item) -> None:
+    def _tell(self, record: Record, model: str, item: Item) -> None:
         cost = record.get("cost")
-        self.tally.told(record)
+        self.tally.count_answer(record)
         self._bar()
         if record["op"] == "tell":
             self.ranker.tell(model, item, record["score"], cost=cost)
@@ -606,7 +606,7 @@ class Book:
                 if ask is not None:
                     ask.state, ask.answer = ANSWERED, record
             return
-        self._told(record, *pair)
+        self._tell(record, *pair)
         if ask is not None:
             ask.state, ask.answer = TOLD, record
             del self._open[pair]

@@ -56,7 +56,7 @@ class RunDirectory:
         self.path = Path(path)
         self.journal = JournalFile(self.path / JOURNAL)
         self._sole_lock = FileLock(str(self.path / _LOCK), mode=0o600)
-        self._made = False
+        self._created = False
 
     def take(self) -> None:
         """Lock the directory for this process, until `release` or the end of the process.
@@ -68,7 +68,7 @@ class RunDirectory:
         """
         new = not self.path.exists()
         self.make()
-        self._made = new
+        self._created = new
         try:
             self._sole_lock.acquire(timeout=0)
         except Timeout:
@@ -86,7 +86,7 @@ class RunDirectory:
         """
         self.journal.close()
         begun = {path.name for path in self.path.iterdir()} - {_LOCK, LOG}
-        if begun or not self._made:
+        if begun or not self._created:
             self.tighten()
             self._sole_lock.release()
             return

@@ -674,7 +674,7 @@ class Reader:
 
 
 #: The package's own readers, in the order in which they are tried.
-_OWN = {
+_BUILTIN = {
     "journal": "journal:READER",
     "lm_eval": "lm_eval:READER",
     "lighteval": "frameworks:LIGHTEVAL",
@@ -685,7 +685,7 @@ _OWN = {
 }
 
 READERS = Plugins(
-    "reader", Reader, lambda: {k: f"{__package__}.readers.{v}" for k, v in _OWN.items()}
+    "reader", Reader, lambda: {k: f"{__package__}.readers.{v}" for k, v in _BUILTIN.items()}
 )
 
 #: Registers a reader in this process, for programs and tests.

@@ -76,7 +76,7 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
         for model in ("a", "b"):
             finish = ["length" if model == "a" and n < 5 else "stop"]
             served = [{"finish": finish, **({"refused_usage": "-1 read"} if n == 9 else {})}]
-            tally.told({"op": "tell", "model": model, "item": n, "served": served})
+            tally.count_answer({"op": "tell", "model": model, "item": n, "served": served})
     cut, *usage = doubts(tally)
     assert cut == (
         "answers were cut at the token limit at different rates: 50% of those of a, 0% of those of "
@@ -91,7 +91,7 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told() -> 
         ("as it was", {"temperature": 0, "max_tokens": 64, "stop": ["Q:"]}),
         ("chat", {"temperature": 1, "max_completion_tokens": 64}),
     ):
-        tally.told({"op": "tell", "model": model, "item": 0, "served": [{"sent": sent}]})
+        tally.count_answer({"op": "tell", "model": model, "item": 0, "served": [{"sent": sent}]})
     calibrated = {"until": ["Q:"], "max_gen_toks": 64, "do_sample": False}
     assert doubts(tally) == [] and doubts(tally, calibrated) == [
         "the bank was calibrated on other requests: chat was asked with temperature 1 in place of "

@@ -269,7 +269,7 @@ class ScorePosterior:
     @property
     def variance(self) -> float:
         g = self._gradient
-        return float(g.dot(self.covariance).dot(g) + self._own) / self.n_items**2
+        return float(g.dot(self.covariance).dot(g) + self._noise_left) / self.n_items**2
 
     def is_seen(self, item: int) -> bool:
         """Return whether an item has a score."""
@@ -376,10 +376,10 @@ class ScorePosterior:
         )
         left = self._unseen * self.w
         self._gradient = self._slopes.dot(left)
-        self._own = float(self.kappa.dot(left))
+        self._noise_left = float(self.kappa.dot(left))
         n = self.n_items
         self.estimate = (float(self.score.sum()) + float(self._unseen.dot(self.mu))) / n
-        self.unseen_noise = self._own / max(n - len(self.seen), 1)
+        self.unseen_noise = self._noise_left / max(n - len(self.seen), 1)
 
     def _told_by(self, at: Places) -> Floats:
         """Return the precision of `z` that scores on some items add, at the present mode."""

@@ -189,8 +189,8 @@ def can_read(path: Path) -> bool:
 
 def results_files(folder: Path) -> list[Path]:
     """Return the results files of the harness in and below a folder, the latest last."""
-    found = ((_RESULTS.fullmatch(file.name), file) for file in folder.rglob("*.json"))
-    return [file for _, file in sorted((name["date"], file) for name, file in found if name)]
+    named = ((_RESULTS.fullmatch(file.name), file) for file in folder.rglob("*.json"))
+    return [file for _, file in sorted((name["date"], file) for name, file in named if name)]
 
 
 def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
