@@ -63,7 +63,7 @@ class Added:
         return any(not reason.endswith(THERE) for reason in self.left_out.values())
 
 
-def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
+def add(board: Board | str | Path, source: str | Path) -> Added:
     """Add models with full results.
 
     The scores are kept in the board's folder, so that each row can be verified. Results on another
@@ -75,8 +75,6 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     board : Board or path
     source : path
         Logs, a score table, or a folder of tables (one per task).
-    link : str, optional
-        Address of a page about each model; ``{model}`` in it stands for the model's name.
 
     Returns
     -------
@@ -85,7 +83,7 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     Raises
     ------
     UsageError
-        If the source holds no results on the board's tasks, or the link is not a web address.
+        If the source holds no results on the board's tasks.
     CcatError
         If the source cannot be read, or is on another scale.
 
@@ -103,7 +101,6 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     [('a', 0.5), ('b', 1.0)]
     """
     board = board if isinstance(board, Board) else Board(board)
-    check_link(link)
     tables = tables_of(board, Path(source))
     if not tables:
         raise UsageError(
@@ -124,7 +121,6 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
                 signature=f"full results|lm-eval-ccat:{__version__}",
                 made_by=__version__,
                 shares=board.shares,
-                link=link.replace("{model}", model),
             )
             if model in before and _figures(before[model]) == _figures(row):
                 added.left_out[model] = f"its full results stand {THERE}"
@@ -136,14 +132,7 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
 
 def _figures(row: BoardRow) -> Any:
     """Return what makes a row of full results differ from another of the same model."""
-    tasks = {t: (o.score, o.documents, o.version, o.metric) for t, o in row.tasks.items()}
-    return tasks, row.link
-
-
-def check_link(link: str) -> None:
-    """Raise a `UsageError` for a link that is not a web address."""
-    if link and not re.match(r"https?://[^\s\"'<>]+\Z", link):
-        raise UsageError(f"link {link!r} is not a web address (https://...)")
+    return {t: (o.score, o.documents, o.version, o.metric) for t, o in row.tasks.items()}
 
 
 def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, ScoreTable]:

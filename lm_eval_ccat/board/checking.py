@@ -244,7 +244,7 @@ def figures_of(
     Returns
     -------
     rows : dict of str to BoardRow
-        By the names in the journal; without date, evidence and link.
+        By the names in the journal; without date and evidence.
     left_out : dict of str to str
         Models that were set aside or not asked, with the reason.
 

@@ -84,14 +84,12 @@ class BoardRow:
         The part of the items that was held back, and the number of parts.
     in_journal : str
         The model's name in its journal, if it differs.
-    link : str
-        Address of a page about the model.
 
     Examples
     --------
     >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
     >>> row = BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")
-    >>> BoardRow.from_dict(row.to_dict()) == row, row.items, row.documents
+    >>> BoardRow.from_dict({**row.to_dict(), "later": 1}) == row, row.items, row.documents
     (True, 9, 9)
     """
 
@@ -109,7 +107,6 @@ class BoardRow:
     asked: dict[str, list[Any]] = field(default_factory=dict)
     reserve: list[int] | None = None
     in_journal: str = ""
-    link: str = ""
 
     @property
     def estimated(self) -> bool:

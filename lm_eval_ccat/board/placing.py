@@ -21,7 +21,7 @@ from ..runs.directory import RunDirectory, banks_at
 from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.journal import JOURNAL
-from .adding import THERE, Added, check_link, tables_of
+from .adding import THERE, Added, tables_of
 from .checking import figures_of, tasks_of
 from .folder import RUNS, Board, offered, standing
 from .ledger import sha256_of
@@ -32,7 +32,6 @@ def place(
     source: Mapping[str, Any] | str | Path,
     *,
     name: str | None = None,
-    link: str = "",
     observer: Any = None,
 ) -> Added:
     """Place models among those of a board.
@@ -47,8 +46,6 @@ def place(
         some of the documents.
     name : str, optional
         The model's name on the board, if the source holds one model.
-    link : str, optional
-        Address of a page about each model; ``{model}`` in it stands for the model's name.
     observer : Observer, optional
         Follows the progress of a live run.
 
@@ -80,15 +77,14 @@ def place(
     ('new', 'estimate', 40)
     """
     board = board if isinstance(board, Board) else Board(board)
-    check_link(link)
     if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
-        return _live(board, source, name, link, observer)
+        return _live(board, source, name, observer)
     add_from = _of_run if Path(source, JOURNAL).is_file() else _of_logs
-    return add_from(board, Path(source), name, link)
+    return add_from(board, Path(source), name)
 
 
 def _live(
-    board: Board, config: Mapping[str, Any] | str | Path, name: str | None, link: str, observer: Any
+    board: Board, config: Mapping[str, Any] | str | Path, name: str | None, observer: Any
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
     from ..live.ranking import rank
@@ -116,7 +112,7 @@ def _live(
     result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
     if result.interrupted:
         raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
-    added = _of_run(board, work, name, link)
+    added = _of_run(board, work, name)
     shutil.rmtree(work)
     (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
     return added
@@ -140,7 +136,7 @@ def _known(board: Board, work: Path) -> Path | None:
     return target
 
 
-def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
+def _of_run(board: Board, run: Path, name: str | None) -> Added:
     """Copy a run's journal into the board's folder, and add its models."""
     header = RunDirectory(run).read_header()
     of_run = tasks_of(header)
@@ -179,7 +175,6 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
                     in_journal="" if shown == model else model,
                     tasks=tasks,
                     date=date.today().isoformat(),
-                    link=link.replace("{model}", shown),
                 )
             )
         if added.rows:
@@ -201,7 +196,7 @@ def _reserve(board: Board, of_run: Mapping[str, str], now: list[int] | None) -> 
     return None
 
 
-def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
+def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     """Turn logs of other runs into a run of the board, and add its models."""
     if board.draws_at_random:
         raise UsageError(
@@ -243,7 +238,7 @@ def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
             for model in models:
                 run.journal.append(_answers(board.banks[task], task, model, table))
         run.journal.close()
-        return _of_run(board, run.path, name, link)
+        return _of_run(board, run.path, name)
 
 
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:

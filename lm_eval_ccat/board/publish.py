@@ -177,7 +177,7 @@ def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list
     past = [[r.date, *figures(r), r.made_by] for r in history] if len(history) > 1 else []
     return [
         one.rank, one.best, one.worst, visible_line(row.model), *figures(row), row.date, scores,
-        row.link, row.made_by, past,
+        row.made_by, past,
     ]  # fmt: skip
 
 

@@ -20,8 +20,6 @@ REMOVED: dict[str, str] = {
     "bank form --parallel": "bank form, which makes one form",
     "bank simulate": "simulate",
     "bank update --exclude": "bank update --scores LOGS, without the logs of these models",
-    "board add --link": "add(..., link=) of lm_eval_ccat.board in Python",
-    "board place --link": "place(..., link=) of lm_eval_ccat.board in Python",
     "calibrate --executor": "executing(PLACE) of lm_eval_ccat.cluster in Python",
     "calibrate --merge_duplicates": "calibrate --exclude, with all but one of the equal models",
     "calibrate --no_replay": "calibrate, which replays nothing; simulate replays scores",

@@ -68,7 +68,7 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         patch.setattr(placing, "randbits", lambda bits: SEED)
         world = World(bench, server, folder / "board")
         init(world.board, full, name="Shares")
-        place(world.board, world.config(["m01", "m07"]), link="https://example.org/{model}")
+        place(world.board, world.config(["m01", "m07"]))
         patch.undo()
         yield world
 

@@ -1,8 +1,8 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const [RANK, BEST, WORST, MODEL, ESTIMATED, SCORE, LOW, HIGH, ITEMS, DOCUMENTS, DATE, TASKS, LINK, BY, PAST] =
-    Array(15).keys();
+  const [RANK, BEST, WORST, MODEL, ESTIMATED, SCORE, LOW, HIGH, ITEMS, DOCUMENTS, DATE, TASKS, BY, PAST] =
+    Array(14).keys();
   const STEP = 100;
   const at = (id) => document.getElementById(id);
   const make = (tag, text, cls) => {
@@ -69,14 +69,7 @@
         if (r[BEST] !== r[WORST]) cell.append(" ", make("small", `${r[BEST]} to ${r[WORST]}`));
       } else if (c.key === "model") {
         cell.scope = "row";
-        const name = make("bdi", r[MODEL]);
-        if (/^https?:\/\//.test(r[LINK])) {
-          const a = make("a");
-          a.href = r[LINK];
-          a.rel = "noopener nofollow";
-          a.append(name);
-          cell.append(a);
-        } else cell.append(name);
+        cell.append(make("bdi", r[MODEL]));
         if (r[BY] !== data.version) cell.append(" ", make("span", `made by ${r[BY]}`, "badge"));
         if (r[PAST].length) {
           const button = make("button", `${r[PAST].length} rows`, "past");
