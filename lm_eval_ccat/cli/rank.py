@@ -30,8 +30,8 @@ OPTIONS: Options = {
     "--run_dir DIR": "run directory (default: the configuration's name + .run); s3://BUCKET/NAME "
     "and the like hold a copy of the local folder NAME",
     "--init [FILE]": Opt(
-        "write a commented configuration (default: models.yaml) from the flags given and from "
-        "answers to questions, and exit",
+        "write a commented configuration (default: models.yaml) from --task, --model and the other "
+        "flags given, and exit",
         None,
         None,
         "models.yaml",
@@ -85,7 +85,7 @@ def rank(args: argparse.Namespace) -> int:
       weights: equal                 # or documents, or {mmlu: 2, gsm8k: 1}
       bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
 
-      lm-eval-ccat rank --init                       write models.yaml; asks what it needs
+      lm-eval-ccat rank --init --task T --model ...  write models.yaml
       lm-eval-ccat rank models.yaml --dry_run        what it will take; spends nothing
       lm-eval-ccat rank models.yaml                  run; the run directory is models.run
       lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
@@ -163,36 +163,8 @@ def _stated(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, A
 
 
 def _write_starter(file: Path, values: Values) -> None:
-    """Write a configuration that `rank` runs as it is; ask for what the flags do not give."""
+    """Write a configuration that `rank` runs as it is."""
     if file.exists():
         raise UsageError(f"{file} exists; choose another name: --init FILE")
-    if not (values.get("tasks") and values.get("models")):
-        if not sys.stdin.isatty():
-            raise UsageError(
-                "--init needs --task and the models (--model TYPE --model_args A=B, once each), "
-                "or a terminal to ask for them"
-            )
-        _ask(values)
     replace_text(file, starter(Spec.read(values).require_ranking()))
     print(f"Wrote {file}. See what it will take: lm-eval-ccat rank {file} --dry_run")
-
-
-def _ask(values: Values) -> None:
-    def answer(question: str) -> str:
-        print(f"{question}: ", end="", file=sys.stderr, flush=True)
-        if not (line := sys.stdin.readline()):
-            raise UsageError("--init: the input ended before the last question")
-        return line.strip()
-
-    while not values.get("tasks"):
-        values["tasks"] = answer("Task (its name in lm_eval, or a YAML file)")
-    models = values["models"] = list(values.get("models") or [])
-    while kind := answer(
-        f"Model {len(models) + 1}, its type (hf, vllm, local-completions, ...)"
-        + ("; Enter ends the list" if len(models) > 1 else "")
-    ):
-        models.append({"model": kind, "model_args": answer("  its arguments (pretrained=PATH)")})
-    if not {"budget", "max_items"} & values.keys() and (
-        most := answer("Maximum number of answers in all (Enter: no maximum)")
-    ):
-        values["budget"] = {"items": int(most) if most.isdigit() else most}

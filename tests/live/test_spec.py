@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
-import io
 import json
 import re
 import warnings
@@ -252,13 +251,13 @@ def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(
     assert Spec.read(file).stop == surfaces.STARTER["stop"]
 
 
-def test_init_asks_for_what_no_flag_gives(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    answers = io.StringIO("gsm8k\nhf\npretrained=a\nhf\npretrained=b\n\n300\n")
-    monkeypatch.setattr(answers, "isatty", lambda: True)
-    monkeypatch.setattr("sys.stdin", answers)
+def test_init_writes_what_the_flags_say_and_names_what_is_missing(
+    tmp_path: Path, capsys: Any
+) -> None:
     file = tmp_path / "m.yaml"
-    assert main(["rank", "--init", str(file)]) == 0 and "Wrote" in capsys.readouterr().out
-    spec = Spec.read(file)
-    assert [m.name for m in spec.models] == ["a", "b"] and spec.budget == {"items": 300}
-    assert main(["rank", "--init", str(file)]) == 2 and "exists" in capsys.readouterr().err
-    assert main(["rank", "--init", f"{file}.2"]) == 2  # standard input has nothing more to say
+    init = ["rank", "--init", str(file), "--task", "gsm8k"]
+    models = [*"--model hf --model_args pretrained=a --model hf --model_args pretrained=b".split()]
+    assert main(init) == 2 and "`models:` is missing" in capsys.readouterr().err
+    assert main([*init, *models]) == 0 and "Wrote" in capsys.readouterr().out
+    assert [m.name for m in Spec.read(file).models] == ["a", "b"]
+    assert main([*init, *models]) == 2 and "exists" in capsys.readouterr().err
