@@ -27,7 +27,7 @@ from ..masking import mask, remember_credentials
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import Price
 from ..plugins import did_you_mean
-from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
+from ..ranker.stopping import StoppingRule, TargetError, older_goals, rule_of
 from ..ranker.turns import WARMUP
 from ..scores.readers.lm_eval import model_name_of
 from .fields import (
@@ -528,12 +528,12 @@ def in_todays_words(
             if values.get(name) not in (None, "", [], {}) and values[alias]:
                 raise UsageError(f"`{alias}:` and `{name}:` mean the same; give one of them")
             values[name] = values.pop(alias) or values.get(name)
-    old = {key: values.pop(key) for key in OLD if key in values}
-    goals = {key: old[key] for key in OLD_GOALS if old.get(key) is not None}
+    goals, stop = older_goals(values)
     if goals and values.get("stop") is not None:
-        raise UsageError(f"`stop:` and `{next(iter(goals))}:` say the same; give `stop:` alone")
+        raise UsageError(f"`stop:` and `{goals[0]}:` say the same; give `stop:` alone")
     if goals:
-        values["stop"] = words_of(**goals)
+        values["stop"] = stop
+    old = {key: values.pop(key) for key in OLD if key in values}
     ahead = 1 if old.get("one_at_a_time") is True else old.get("adaptive_batch_size")
     if ahead not in (None, "auto"):
         values["ahead"] = ahead
@@ -541,10 +541,11 @@ def in_todays_words(
         values["question"] = POPULATION
     if old.get("information") not in (None, "first"):
         values["options"] = {**(values.get("options") or {}), "information": old["information"]}
-    for key, value in old.items():
-        if warn is not None and (key in goals or value not in (None, False)):
-            now = f"stop: {values['stop']}" if key in goals else OLD[key][0]
-            warn(f"`{key}` is written `{now}` now")
+    today = {key: f"stop: {stop}" for key in goals}
+    today |= {key: OLD[key][0] for key, value in old.items() if value not in (None, False)}
+    for key, words in today.items():
+        if warn is not None:
+            warn(f"`{key}` is written `{words}` now")
     return values
 
 

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import reduce
-from inspect import signature
 from operator import and_, or_
 from typing import Any, ClassVar
 
@@ -364,29 +363,24 @@ def rule_of(words: str) -> StoppingRule:
     return reduce(or_, rules)
 
 
-def words_of(
-    target_se: float | None = None,
-    stop_when_decided: bool = True,
-    rank_width: int | None = None,
-    percentile: float | None = None,
-) -> str:
-    """Translate the four stopping arguments of earlier versions into words for `rule_of`.
+def older_goals(options: dict[str, Any]) -> tuple[list[str], str]:
+    """Remove the stopping arguments of earlier versions; return those stated, and their words.
 
     Examples
     --------
-    >>> words_of(), words_of(target_se=0.02), words_of(rank_width=3, percentile=5)
-    ('decided', 'decided and se 0.02', 'ranks 3 and percentile 5')
+    >>> older_goals({"rank_width": 3, "percentile": 5, "seed": 0})
+    (['rank_width', 'percentile'], 'ranks 3 and percentile 5')
+    >>> older_goals({}), older_goals({"target_se": 0.02})
+    (([], 'decided'), (['target_se'], 'decided and se 0.02'))
     """
-    if not stop_when_decided:
-        return "limits"
-    goals = [] if rank_width is None else [f"ranks {rank_width}"]
-    goals += [] if percentile is None else [f"percentile {percentile}"]
-    goals = goals or ["decided"]
-    return " and ".join(goals if target_se is None else [*goals, f"se {target_se}"])
-
-
-#: Arguments of earlier versions that `words_of` translates.
-OLD_GOALS = tuple(signature(words_of).parameters)
+    names = ("target_se", "stop_when_decided", "rank_width", "percentile")
+    old = {name: value for name in names if (value := options.pop(name, None)) is not None}
+    if not old.get("stop_when_decided", True):
+        return list(old), "limits"
+    words = {"rank_width": "ranks", "percentile": "percentile"}
+    goals = [f"{word} {old[name]}" for name, word in words.items() if name in old] or ["decided"]
+    goals += [f"se {old['target_se']}"] if "target_se" in old else []
+    return list(old), " and ".join(goals)
 
 
 def _single(text: str, words: str) -> StoppingRule:
@@ -419,18 +413,14 @@ def stopping_rule(
 ) -> StoppingRule:
     """Return the stopping rule that `stop` gives as words or as a rule; default `AllDecided`.
 
-    Remove arguments of earlier versions (`OLD_GOALS`) from `options`, with a warning.
+    Remove arguments of earlier versions (`older_goals`) from `options`, with a warning.
     """
-    taken = {key: options.pop(key) for key in OLD_GOALS if options and key in options}
-    older = {key: value for key, value in taken.items() if value is not None}
+    older, words = older_goals({} if options is None else options)
     if older:
-        words = words_of(**older)
         warnings.warn(f"{', '.join(older)}: use stop={words!r}", DeprecationWarning, stacklevel=3)
         if stop is not None:
             raise UsageError(f"give stop= alone, or {', '.join(older)} without it")
-        stop = words
-    if stop is None:
-        return AllDecided()
+    stop = words if stop is None else stop
     if isinstance(stop, str):
         return rule_of(stop)
     if not isinstance(stop, StoppingRule):

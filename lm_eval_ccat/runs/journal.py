@@ -34,7 +34,7 @@ from typing import Any, BinaryIO
 
 from ..errors import RunError
 from ..files import sync_file, sync_folder
-from ..ranker.stopping import OLD_GOALS, words_of
+from ..ranker.stopping import older_goals
 from ..shown import short
 
 FORMAT = "lm-eval-ccat/journal"
@@ -460,11 +460,9 @@ def differences(
 
 def in_todays_words(arguments: Mapping[str, Any]) -> Record:
     """Convert a recorded Ranker's arguments of any version to those with one stopping rule."""
-    words = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
-    if "stop" not in words:
-        old = {key: arguments[key] for key in OLD_GOALS if arguments.get(key) is not None}
-        words["stop"] = words_of(**old)
-    return words
+    today = dict(arguments)
+    _, stop = older_goals(today)
+    return {"stop": stop, **today}
 
 
 def _or_none(limit: float | None) -> Any:
