@@ -9,7 +9,7 @@ New results can show the following, each by a test that controls false alarms:
 - *Negative discrimination.* An item's correlation with the new models' abilities, by Fisher's z.
 - *Contamination.* A score far above what a weak model should reach on an item, by the tail of the
   Beta distribution with the response model's mean and variance (of the Bernoulli one for 0/1
-  scores); and a model that does better on its hardest items than its ability allows.
+  scores).
 - *Too easy, too hard.* Where the new models lie on the bank's scale.
 
 Many items are tested at once, so p-values are subject to the false discovery rate of Benjamini and
@@ -38,7 +38,6 @@ FALSE_DISCOVERIES = 0.01
 FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model
 DRIFT_LOGITS = 0.5  # a smaller shift moves no score by more than an eighth
 EXCESS = 0.3  # score above expectation (of 1) that counts as contamination-like
-HARD = 0.25  # expected score below which an item is hard for a model
 EXTREME_MEAN = 0.9
 LITTLE_INFORMATION = 0.15
 MIN_MODELS = 4  # below this many models a correlation is not tested
@@ -293,24 +292,6 @@ def _contamination(
             "documents, or the documents leak their answers"
         )
         yield _about(bank, "contamination", words, items, models=who)
-    # A model that knows some answers does better on hard items than its other scores allow.
-    hard = np.isfinite(scores) & (mu < HARD)
-    variance = np.where(hard, noise * mu * (1.0 - mu), 0.0).sum(axis=1)
-    excess = np.where(hard, scores - mu, 0.0).sum(axis=1)
-    enough = hard.sum(axis=1) >= 10
-    z = np.divide(excess, np.sqrt(variance), out=np.zeros(len(mu)), where=enough & (variance > 0))
-    z /= max(1.4826 * float(np.median(np.abs(z - np.median(z)))), 1.0)
-    suspects = np.flatnonzero(discoveries(ndtr(-z)) & weak & (z > 3.0)).tolist()
-    if len(suspects):
-        yield Finding(
-            "misfitting_models",
-            "warning",
-            f"{plural(len(suspects), 'model')} too good on the hardest items for the scores on the "
-            f"others ({some([names[j] for j in suspects])}): contamination, or another kind of "
-            "model",
-            (),
-            {"z": {names[j]: float(z[j]) for j in suspects}},
-        )
 
 
 def _targeting(
