@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -26,11 +25,6 @@ _CHOSEN = (
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
 #: Days after which models have changed so much that a bank should be checked on new ones.
 RENEW_AFTER = 365
-
-_BLOCKS = ("settings", "constants", "provenance", "self_check")
-#: Facts that no person compares, but for some.
-_INSIDE = ("constants.", "provenance.", "self_check.")
-_TELLING = ("self_check.rms_error", "self_check.coverage_95")
 
 
 def facts_of(bank: ItemBank) -> Facts:
@@ -358,9 +352,9 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> Facts:
 def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     """Compare two banks, the second against the first, as JSON values.
 
-    ``fields`` goes by dotted name (``settings.num_fewshot``); None where one bank has none.
-    ``kept_now`` and ``removed_now`` are items that only the new bank asks, and that only the old
-    one does; ``parameters`` says how far each moved over the items that both banks have.
+    ``fields`` are the method, what is scored and the settings (``settings.num_fewshot``); None
+    where one bank has none. ``kept_now`` and ``removed_now`` are items that only the new bank asks,
+    and that only the old one does.
 
     Examples
     --------
@@ -369,6 +363,10 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     (False, [2])
     """
     a, b = _fields(old), _fields(new)
+    curves, renewed = (
+        {**bank.constants, **{name: v.tobytes() for name, v in bank.parameters.items()}}
+        for bank in (old, new)
+    )
     documents = old.compare(new.doc_ids, new.doc_hashes)
     moved = [
         (d, bool(old.kept[old.index[d]]), bool(new.kept[new.index[d]]))
@@ -389,13 +387,17 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "removed_now": [d for d, before, now in moved if before and not now],
         "models_added": [m for m in new.models if m not in set(old.models)],
         "models_removed": [m for m in old.models if m not in set(new.models)],
-        "parameters": _parameters(old, new, [d for d, _, _ in moved]),
+        "parameters_changed": [
+            name
+            for name in dict.fromkeys([*curves, *renewed])
+            if curves.get(name) != renewed.get(name)
+        ],
     }
     return {**diff, "same": not diff_in_words(diff)}
 
 
 def diff_in_words(diff: Facts) -> list[str]:
-    """Return one line per difference; internals of the method are only counted.
+    """Return one line per difference.
 
     Examples
     --------
@@ -407,55 +409,15 @@ def diff_in_words(diff: Facts) -> list[str]:
         for name, values in diff.items()
         if isinstance(values, list) and values
     ]
-    for name, p in diff["parameters"].items():
-        if p["largest_change"]:
-            r = p["correlation"]
-            lines.append(
-                f"{name}: changed by at most {p['largest_change']:.4g}, "
-                f"rms {p['rms_change']:.4g}" + ("" if r is None else f", correlation {r:.4f}")
-            )
-    shown = [k for k in diff["fields"] if k in _TELLING or not k.startswith(_INSIDE)]
-    pairs = {name: diff["fields"][name] for name in shown}
-    lines += [f"{name}: {_plain(p['old'])} -> {_plain(p['new'])}" for name, p in pairs.items()]
-    if inside := len(diff["fields"]) - len(shown):
-        lines.append(f"constants, provenance, self-check: {inside} more differ (--json)")
+    for name, values in diff["fields"].items():
+        old, new = (short(json.dumps(values[which])) for which in ("old", "new"))
+        lines.append(f"{name}: {old} -> {new}")
     return lines
 
 
-def _parameters(old: ItemBank, new: ItemBank, common: list[Any]) -> Facts:
-    moves: Facts = {}
-    at_old, at_new = ([bank.index[d] for d in common] for bank in (old, new))
-    for name in sorted(set(old.parameters) & set(new.parameters)):
-        a, b = old.parameters[name][at_old], new.parameters[name][at_new]
-        if a.shape != b.shape:
-            continue
-        both = np.isfinite(a) & np.isfinite(b)
-        change = np.abs(b - a)[both]
-        varies = both.any() and a[both].std() > 0 and b[both].std() > 0
-        moves[name] = {
-            "largest_change": float(change.max(initial=0.0)),
-            "rms_change": float(np.sqrt(np.mean(change**2))) if change.size else 0.0,
-            "correlation": float(np.corrcoef(a[both], b[both])[0, 1]) if varies else None,
-        }
-    return moves
-
-
 def _fields(bank: ItemBank) -> dict[str, object]:
-    """Return the facts of the whole bank by dotted name."""
-    facts = {name: getattr(bank, name) for name in ("method", "task", "metric", "filter")}
-    facts |= {"scale": bank.scale.describe(), "warnings": list(bank.warnings) or None}
-    return facts | _flat({name: getattr(bank, name) for name in _BLOCKS}, "")
-
-
-def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, object]:
-    out: dict[str, object] = {}
-    for key, item in value.items():
-        if isinstance(item, Mapping) and item:
-            out |= _flat(item, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = item
-    return out
-
-
-def _plain(value: object) -> str:
-    return short(f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str))
+    return {
+        **{name: getattr(bank, name) for name in ("method", "task", "metric", "filter")},
+        "scale": bank.scale.describe(),
+        **{f"settings.{name}": value for name, value in bank.settings.items()},
+    }

@@ -66,7 +66,7 @@ def test_diff_and_update(files, capsys):
     check = ["bank", "check", "t.bank.json"]
     assert main([*check, "t.bank.json"]) == 0 and main([*check, "exact.bank.json"]) == 3
     out = capsys.readouterr().out
-    assert "models added: 10 (n0, n1" in out and "difficulty: changed by at most" in out
+    assert "models added: 10 (n0, n1" in out and "parameters changed: 6 (" in out
     assert main([*check, "exact.bank.json", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["same"] is False
 
