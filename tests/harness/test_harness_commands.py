@@ -94,21 +94,13 @@ def test_adaptive_writes_the_harness_files_and_says_what_it_did(ours, banks, cap
     assert results["config"]["limit"] is None
 
 
-def test_a_group_has_an_estimate_beside_those_of_its_tasks(ours, banks):
-    out = banks / "out"
-    assert (
-        ours("all_of_it", "--adaptive", "--bank", banks, "--max_items", 5, "--output_path", out)
-        == 0
-    )
-    assert set(outputs(out)[0]["adaptive"]) == {"all_of_it", "choices", "sums"}
-
-
-def test_a_budget_is_shared_by_the_tasks_of_a_directory_of_banks(ours, banks):
-    out = banks / "out"
-    flags = ["--adaptive", "--bank", banks, "--budget_items", 21, "--output_path", out]
-    assert ours("texts,choices,sums", *flags) == 0
-    found = outputs(out)[0]["adaptive"]
-    assert {t: found[t]["items"] for t in ("texts", "choices", "sums")} == dict.fromkeys(found, 7)
+def test_a_group_and_a_task_share_a_budget_and_find_their_banks_in_a_directory(ours, banks):
+    flags = ["--adaptive", "--bank", banks, "--budget_items", 21, "--output_path", banks / "out"]
+    assert ours("all_of_it,texts", *flags) == 0
+    found = outputs(banks / "out")[0]["adaptive"]
+    assert set(found) == {"all_of_it", "choices", "sums", "texts"}
+    assert found["texts"]["items"] == 7
+    assert found["choices"]["items"] + found["sums"]["items"] == 14
 
 
 @pytest.fixture
@@ -171,9 +163,7 @@ ADAPTIVE = "--adaptive --bank texts.bank.json "
     "flags, code, words",
     [
         ("--bank x.json", 2, "--bank needs --adaptive"),
-        ("--leaderboard_name x", 2, "--leaderboard_name needs --adaptive"),
         ("--budget_usd 3", 2, "--budget_usd needs --adaptive"),
-        ("--adaptive_seed 3", 2, "--adaptive_seed needs --adaptive"),
         ("--model ccat-dmo", 2, "lm_eval has no model type 'ccat-dmo'; did you mean ccat-demo?"),
         ("--adaptive --bank absent.json", 1, "absent.json: no such item bank"),
         ("--adaptive --bank empty", 1, "no item bank in this folder"),
@@ -234,26 +224,36 @@ def as_if_never_imported(monkeypatch):
     sys.modules.update(ours)
 
 
+def adaptive_variants(bench, folder, **options):
+    """Variants of tasks by our class, each with options of its own in its YAML."""
+    for task, settings in options.items():
+        of = json.dumps({"version": 1.0, "adaptive": settings})
+        (folder / f"{task}_adaptive.yaml").write_text(
+            f"include: {bench.tasks / task}.yaml\ntask: {task}_adaptive\nmetadata: {of}\n"
+            "class: !function lm_eval_ccat.AdaptiveTask\n"
+        )
+
+
 def test_plain_lm_eval_is_adaptive_with_our_task_class(
-    bench, banks, common, as_if_never_imported, monkeypatch, caplog
+    bench, banks, common, as_if_never_imported, monkeypatch
 ):
     """Only the YAML names this package."""
-    (bench.tasks / "texts_adaptive.yaml").write_text(
-        "include: texts.yaml\ntask: texts_adaptive\nclass: !function lm_eval_ccat.AdaptiveTask\n"
-    )
-    settings = {"bank": str(banks / "texts.bank.json"), "max_items": 9}
-    arguments = ["--model", "dummy", "--include_path", bench.tasks, "--log_samples"]
-    arguments += ["--tasks", "texts_adaptive,choices,sums", "--use_cache", banks / "cache"]
-    arguments += ["--metadata", json.dumps({"adaptive": settings})]
-    for folder in ("first", "cached"):
-        plain_lm_eval(monkeypatch, *arguments, "--output_path", banks / folder)
+    folder = banks / "each"
+    folder.mkdir()
+    few = {"texts": 9, "choices": 5}
+    of = {t: {"bank": str(banks / f"{t}.bank.json"), "max_items": n} for t, n in few.items()}
+    adaptive_variants(bench, folder, **of)
+    (folder / "sums.yaml").symlink_to(bench.tasks / "sums.yaml")
+    arguments = ["--model", "dummy", "--include_path", folder, "--log_samples"]
+    arguments += ["--tasks", "texts_adaptive,choices_adaptive,sums", "--use_cache", banks / "cache"]
+    for name in ("first", "cached"):
+        plain_lm_eval(monkeypatch, *arguments, "--output_path", banks / name)
     first, rows = outputs(banks / "first")
     cached, cached_rows = outputs(banks / "cached")
-    assert list(first["adaptive"]) == ["texts_adaptive"]
+    assert {t: first["adaptive"][f"{t}_adaptive"]["items"] for t in few} == few
     assert first["adaptive"]["texts_adaptive"]["signature"].startswith("task:texts_adaptive|")
     assert first["n-samples"]["texts_adaptive"] == {"original": N_DOCS, "effective": 9}
-    assert first["n-samples"]["choices"] == {"original": N_DOCS, "effective": N_DOCS}
-    assert "acc,none" in first["results"]["choices"]
+    assert first["n-samples"]["sums"] == {"original": N_DOCS, "effective": N_DOCS}
     assert len(rows["samples_sums"]) == 2 * N_DOCS
     assert cached["results"] == first["results"] and cached_rows == rows
 
@@ -300,36 +300,9 @@ def test_variants_of_any_task_and_group_are_all_that_plain_lm_eval_needs(
     assert "(no estimate, " in results["groups"]["all_of_it_adaptive"]["alias"]
 
 
-def test_adaptive_tasks_that_run_together_have_a_bank_each(bench, banks, common, monkeypatch):
-    folder = banks / "each"
-    folder.mkdir()
-    for task in ("texts", "choices"):
-        of = f"{{version: 1.0, adaptive: {{bank: {banks / task}.bank.json, max_items: 5}}}}"
-        (folder / f"{task}_adaptive.yaml").write_text(
-            f"include: {bench.tasks / task}.yaml\ntask: {task}_adaptive\nmetadata: {of}\n"
-            "class: !function lm_eval_ccat.AdaptiveTask\n"
-        )
-    flags = ["--model", "copyist", "--model_args", "skill=0.8", "--include_path", folder]
-    flags += ["--tasks", "texts_adaptive,choices_adaptive", "--output_path", banks / "out"]
-    plain_lm_eval(monkeypatch, *flags)
-    found = outputs(banks / "out")[0]["adaptive"]
-    assert {name: block["items"] for name, block in found.items()} == {
-        "texts_adaptive": 5, "choices_adaptive": 5
-    }  # fmt: skip
-
-
-def test_our_task_class_without_options_is_adaptive_and_says_so(bench, caplog):
-    (bench.tasks / "texts_class.yaml").write_text(
-        "include: texts.yaml\ntask: texts_class\nclass: !function lm_eval_ccat.AdaptiveTask\n"
-    )
-    results = bench.stock(["texts_class"], bootstrap_iters=0)
-    assert results["adaptive"]["texts_class"]["standard_error"] <= 2
-    assert any("by default the run stops" in text for text in caplog.messages)
-    (bench.tasks / "texts_full.yaml").write_text(
-        "include: texts_class.yaml\ntask: texts_full\nmetadata: {adaptive: false}\n"
-    )
-    ours = bench.stock(["texts_full"], bootstrap_iters=0)
-    full = bench.stock(["texts"], bootstrap_iters=0)
+def test_our_task_class_runs_a_task_in_full_where_it_is_told_to(bench):
+    adaptive_variants(bench, bench.tasks, texts=False)
+    ours = bench.stock(["texts_adaptive"])["results"]["texts_adaptive"]
+    full = bench.stock(["texts"])["results"]["texts"]
     for key in ("bleu,none", "chrf,none", "ter,none"):
-        assert ours["results"]["texts_full"][key] == full["results"]["texts"][key]
-    assert "adaptive" not in ours
+        assert ours[key] == full[key]
