@@ -132,6 +132,20 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def ccat(capsys):
+    """Runs a command line that ends with this code, or one of these; what it said, out and err."""
+
+    def run(*words, code=0):
+        from lm_eval_ccat.cli.main import main
+
+        capsys.readouterr()
+        assert main([str(word) for word in words]) in (code if isinstance(code, tuple) else (code,))
+        return capsys.readouterr()
+
+    return run
+
+
 SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))
 
 

@@ -22,7 +22,7 @@ from lm_eval_ccat.harness import internals
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
 
-def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp_path) -> None:
+def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp_path):
     """One process asks for all of them; what any of them imports would be seen."""
     scores = np.clip(np.linspace(0.2, 0.8, 10)[:, None] + np.linspace(-0.2, 0.2, 60), 0, 1)
     ScoreTable.from_arrays(scores, list("abcdefghij"), metric="my").write(tmp_path / "s.parquet")
@@ -52,7 +52,7 @@ def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp
     assert all(len(line) <= 80 for line in overview.split("\n"))
 
 
-def test_task_and_tasks_are_both_taken_wherever_one_is() -> None:
+def test_task_and_tasks_are_both_taken_wherever_one_is():
     parsers, flags = [command_parser(COMMANDS)], []
     for one in parsers:  # grows as it goes
         for action in one._actions:
@@ -66,7 +66,7 @@ def test_task_and_tasks_are_both_taken_wherever_one_is() -> None:
         assert {"--task", "--tasks"} <= taken or name.endswith(" run"), name
 
 
-def test_at_most_150_options_are_visible() -> None:
+def test_at_most_150_options_are_visible():
     """All of ours: what the harness's own ``run`` has is the harness's."""
     harness: Any = argparse.ArgumentParser().add_subparsers()
     internals.run_command().create(harness)
@@ -82,7 +82,7 @@ def test_at_most_150_options_are_visible() -> None:
     assert seen - len(of_harness) + 1 <= 150  # --help is not counted above
 
 
-def test_version(capsys: pytest.CaptureFixture) -> None:
+def test_version(capsys):
     assert main(["--version"]) == 0
     shown = capsys.readouterr().out
     assert shown.strip() == f"lm-eval-ccat {__version__}"
@@ -90,9 +90,7 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
     assert subprocess.run(as_module, capture_output=True, text=True).stdout == shown
 
 
-def test_errors_are_one_line_and_debug_shows_the_traceback(
-    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch):
     call = ["bank", "show", "no_such.bank.json"]
     assert main(call) == 1
     error = capsys.readouterr().err
@@ -104,7 +102,7 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(
 
 
 @pytest.mark.parametrize("typed", REMOVED)
-def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -> None:
+def test_what_has_left_is_refused_and_its_successor_exists(typed, capsys):
     if typed.endswith(":"):
         with pytest.raises(UsageError, match="in its place"):
             refuse_removed_keys([typed.removesuffix(":")])
@@ -117,7 +115,7 @@ def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -
         assert command in COMMANDS
 
 
-def test_help_of_a_shared_option_is_true_of_its_command(capsys: pytest.CaptureFixture) -> None:
+def test_help_of_a_shared_option_is_true_of_its_command(capsys):
     for command, option, words in (
         ("compare", "metric", "Default: all in common."),
         ("compare", "task", "Compare on this task only"),
@@ -130,7 +128,7 @@ def test_help_of_a_shared_option_is_true_of_its_command(capsys: pytest.CaptureFi
         assert words in text[text.index(f"--{option} ") :][:400]
 
 
-def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> None:
+def test_completion_knows_commands_and_flags(capsys):
     assert main(["--completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert "simulate" in script and "--items_per_model" in script
@@ -138,7 +136,7 @@ def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> N
     assert listed == [*COMMANDS] and "--adaptive_seed" in script
 
 
-def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys) -> None:
+def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys):
     bank, out = str(tmp_path / "t.bank.json"), tmp_path / "deeper" / "out.json"
     ItemBank.blank(range(5), task="t").save(bank)
     assert main(["bank", "show", bank, "--json"]) == 0
@@ -148,7 +146,7 @@ def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys) -> None:
     assert capsys.readouterr().out.startswith(bank)  # with a file the text is printed as well
 
 
-def test_the_parts_of_a_price_may_be_words_of_their_own() -> None:
+def test_the_parts_of_a_price_may_be_words_of_their_own():
     words = "rank --task t --model hf --price input=0.4 output=1.6 --model hf --price item=1"
     args = command_parser(["rank"]).parse_args(words.split())
     assert [m["price"] for m in models_of(args)] == [["input=0.4", "output=1.6"], ["item=1"]]
@@ -157,7 +155,7 @@ def test_the_parts_of_a_price_may_be_words_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("value", ["-1,1", "-.5", "-1e-3"])
-def test_a_value_may_begin_with_a_minus(value: str) -> None:
+def test_a_value_may_begin_with_a_minus(value):
     parser = CommandParser()
     parser.add_argument("--range")
     assert parser.parse_args(["--range", value]).range == value

@@ -70,14 +70,14 @@ TWELVE = ["claude", *(f"org/model-{n}-instruct" for n in range(2, 13))]
     [({"a": 9, "b": 9}, "9 more answers of each"), ({"a": 1, "b": 1}, "1 more answer of each"),
      ({"a": 1_200}, "1,200 more answers of a")],
 )  # fmt: skip
-def test_what_would_decide_a_pair_is_one_sentence(items, words) -> None:
+def test_what_would_decide_a_pair_is_one_sentence(items, words):
     pair = {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": 0.2, "all_items": True}
     text = " ".join(printed(content(("a", "b"), may=2, open_pairs=[pair]), 200).split())
     assert f"a over b (80%): about {words} ($0.200), nearly all that remain, would decide." in text
 
 
 @pytest.mark.parametrize("width", [48, 60, 80, 120])
-def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width) -> None:
+def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
     lines = [line.rstrip() for line in printed(content(TWELVE, may=5), width).splitlines()]
     assert " ".join(lines[:2]).startswith(
         "claude is probably the best (92%); 5 of 12 may be, using 5.0% of the items"
@@ -102,7 +102,7 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width) -
          "a and b are equivalent at 95%"),
     ],
 )  # fmt: skip
-def test_the_headline_says_who_is_best_and_how_sure_that_is(found, sentence) -> None:
+def test_the_headline_says_who_is_best_and_how_sure_that_is(found, sentence):
     assert headline(found).startswith(f"{sentence}, using ")
     assert headline(content("")) == "nothing is ranked: no model has answered"
 
@@ -112,7 +112,7 @@ def test_the_headline_says_who_is_best_and_how_sure_that_is(found, sentence) -> 
     [("benchmark", "order of full runs of these 100 items"),
      ("population", "order on items like these 100")],
 )  # fmt: skip
-def test_the_question_is_named_and_what_stands_beyond_it(asked, words) -> None:
+def test_the_question_is_named_and_what_stands_beyond_it(asked, words):
     found = content("abc", question=asked, withdrawn=[["a", "b"]])
     for pair in found["pairwise"]:
         pair["population"] = {pair["a"], pair["b"]} == {"a", "c"}
@@ -121,7 +121,7 @@ def test_the_question_is_named_and_what_stands_beyond_it(asked, words) -> None:
     assert "a over b was decided earlier" in shown
 
 
-def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown() -> None:
+def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown():
     found = content([f"m{n:03}" for n in range(200)])
     for name, block in found["models"].items():
         block["known"] = name != "m120"
@@ -130,7 +130,7 @@ def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown() -> Non
     assert "m118" not in shown
 
 
-def test_names_are_told_in_full_quoted_and_visible() -> None:
+def test_names_are_told_in_full_quoted_and_visible():
     shown = printed(content(), 60)
     assert f"is “{LONG}”" in shown and "“a > b␛[2J⟨U+202E⟩”" in shown
     assert "[2J" not in shown.replace("␛[2J", "") and "\u202e" not in shown
@@ -140,7 +140,7 @@ def test_names_are_told_in_full_quoted_and_visible() -> None:
     assert f"“{LONG}”" in row and "90%" in row
 
 
-def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from() -> None:
+def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from():
     found = content(warnings=["3 of 5 answers are empty"])
     found["models"][LONG] |= {
         "findings": ["scores better than every model of the bank"],
@@ -160,7 +160,7 @@ def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from() -> None:
     assert f"{LONG} 0.250 ± 0.031 (from 12)" in lines[places[3]]
 
 
-def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys) -> None:
+def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys):
     display = Display(quiet=True)
     for _ in range(3):  # said once
         display.warn("model \x1b[2Jm is away [bold]")

@@ -120,7 +120,7 @@ def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, capsys):
     assert f"{(9.0 - table.raw[7].mean()) / 0.5:+.2f}" in capsys.readouterr().out
 
 
-def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path) -> None:
+def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path):
     block = {"metric": "acc", "filter": "none", "estimate": 0.5, "standard_error": 0.1,
              "interval": [0.3, 0.7], "confidence": 0.95, "items": 3, "items_total": 9}  # fmt: skip
     made_up = {"model_name": "qdpv68r5", "model_source": "echo", "results": {"t": {}},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ def documents() -> list[Document]:
     return collect(Path(email.__file__).parent)
 
 
-def test_systems_really_differ(documents: list[Document]) -> None:
+def test_systems_really_differ(documents):
     assert len(SUMMARISERS) >= 12 and len(CALIBRATING) >= 8 and len(RANKED) >= 4
     assert not set(CALIBRATING) & set(RANKED)
     assert len({d.body for d in documents}) == len(documents) > 50
@@ -47,14 +46,14 @@ def test_systems_really_differ(documents: list[Document]) -> None:
     assert means[-1] > 2.5 * means[0]
 
 
-def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path: Path, capsys: Any) -> None:
+def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path, capsys):
     """That a demo is right where it is sure is tested with the tutorial, which begins with it."""
     (tmp_path / "rank.run").mkdir()
     assert main(["demo", "--dir", str(tmp_path)]) == 1
     assert "already holds a demo" in capsys.readouterr().err
 
 
-def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named() -> None:
+def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named():
     from lm_eval.api.registry import get_model
 
     register_models()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from worlds.bench import Bench, make_bench
 from worlds.server import CompletionsServer
+
+from lm_eval_ccat.ranker.contents import Task
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +29,20 @@ def bench(shared_bench: Bench, tmp_path: Path) -> Bench:
 def server(shared_bench: Bench) -> Iterator[CompletionsServer]:
     with CompletionsServer(shared_bench.outputs) as running:
         yield running
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Has Ctrl-C pressed while the answer of a number is taken in."""
+
+    def interrupt(number: int) -> None:
+        taken_in, calls = Task.told, itertools.count()
+
+        def told(self: Task, *args: object) -> object:
+            if next(calls) == number:
+                signal.raise_signal(signal.SIGINT)
+            return taken_in(self, *args)
+
+        monkeypatch.setattr(Task, "told", told)
+
+    return interrupt

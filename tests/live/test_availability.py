@@ -80,7 +80,7 @@ class Answered(Exception):
     [(429, Remedy.AWAY), (500, Remedy.RETRY), (503, Remedy.AWAY), (408, Remedy.RETRY),
      (400, Remedy.DOCUMENT), (413, Remedy.DOCUMENT), (401, Remedy.MODEL), (404, Remedy.MODEL)],
 )  # fmt: skip
-def test_what_an_http_status_means(status: int, remedy: Remedy) -> None:
+def test_what_an_http_status_means(status, remedy):
     try:
         try:
             raise Answered(status)
@@ -108,11 +108,11 @@ def test_what_an_http_status_means(status: int, remedy: Remedy) -> None:
         (KeyError("choices"), ASSUMED),
     ],
 )
-def test_what_a_failed_attempt_may_cost(error: Exception, column: str | None) -> None:
+def test_what_a_failed_attempt_may_cost(error, column):
     assert Failure(error).column == column
 
 
-def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
+def test_waiting_grows_is_bounded_and_listens_to_the_server():
     rule = FailureRule(backoff=1.0, max_backoff=10.0)
     assert [Failure(TimeoutError()).pause(rule, n) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
     for attempt, header, seconds in ((1, "6", 6), (3, "0.1", 4), (1, "600", 600)):
@@ -122,7 +122,7 @@ def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
     assert 90 < Failure(Answered(429, {"Retry-After": soon})).pause(rule, 1) <= 100
 
 
-def test_a_server_may_be_away_for_any_number_of_probes() -> None:
+def test_a_server_may_be_away_for_any_number_of_probes():
     model, now = Availability(limit=1e6, backoff=0.01, max_backoff=0.02), 0.0
     model.failed(now, sent=now, reason="HTTP 503")
     for _ in range(3000):
@@ -133,7 +133,7 @@ def test_a_server_may_be_away_for_any_number_of_probes() -> None:
     assert Failure(TimeoutError()).pause(FailureRule(attempts=5000), 5000) == 30.0
 
 
-def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
+def test_errors_of_code_are_not_paid_for_again_and_again():
     rule = FailureRule(attempts=6)
     assert Failure(KeyError("choices")).attempts(rule) == 2
     for error in (ConnectionResetError(), TimeoutError(), Answered(503),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from worlds.chaos import ENDINGS, SERVER_FAULTS, Night
 from worlds.stages import made_stage, real_stage
 
 
-def test_a_night_in_which_writing_breaks_off_and_servers_fail(tmp_path: Path) -> None:
+def test_a_night_in_which_writing_breaks_off_and_servers_fail(tmp_path):
     folder = tmp_path / "night"
     folder.mkdir()
     night = Night(made_stage(tmp_path / "stage"), folder, seed=51, sessions=1, kills=False).run()
@@ -19,7 +18,7 @@ def test_a_night_in_which_writing_breaks_off_and_servers_fail(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_nights_over_real_translations_lose_nothing(shared: Path, tmp_path: Path) -> None:
+def test_nights_over_real_translations_lose_nothing(shared, tmp_path):
     data = shared / "data"
     if not (data / "texts" / "wmt24_en-de.jsonl.gz").exists():
         pytest.skip(f"no real outputs here: {data} holds no texts of wmt24_en-de")

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 from scipy.stats import ttest_rel
 from scores.test_harness_logs import sample_row, write_run
-from worlds.bench import TASK, Bench
-from worlds.server import CompletionsServer
+from worlds.bench import TASK
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.comparison import Compared
 from lm_eval_ccat.metrics import Scale
@@ -68,7 +66,7 @@ def test_it_is_the_paired_t_test_with_a_margin(seed, margin, higher):
     assert swapped.difference == pytest.approx(-found.difference)
 
 
-def test_clusters_are_compared_by_students_t_of_as_many_as_there_are() -> None:
+def test_clusters_are_compared_by_students_t_of_as_many_as_there_are():
     rng, of = np.random.default_rng(5), np.repeat(np.arange(6), 5)
     d = rng.normal(0.1, 0.1, 6)[of] + rng.normal(0.0, 0.02, 30)
     found = compare_scores(np.full(30, 0.4), 0.4 + d, clusters=of)
@@ -134,10 +132,10 @@ def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
         (0.62, 0.005, 3, "it is not known whether cand is worse than base by more than 0.005"),
     ],
 )
-def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, said):
+def test_two_logs_one_line_and_an_exit_code(logs, ccat, share, margin, code, said):
     a, b = logs("base", 0.6, 1, model=""), logs("cand", share, 2, model="")
-    assert main(["compare", a, b, "--metric", "acc", "--margin", str(margin)]) == code
-    line, other = capsys.readouterr().out.splitlines()
+    shown = ccat("compare", a, b, "--metric", "acc", "--margin", margin, code=code).out
+    line, other = shown.splitlines()
     assert said in line and "300 documents" in line
     assert ("more would decide" in line) == (code == 3)
     better = "better" if share > 0.6 else "worse"
@@ -147,25 +145,24 @@ def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, s
     assert narrow.verdict == better and one.other_question.low < one.overall.low
 
 
-def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_reported(logs, capsys):
+def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_reported(logs, ccat):
     a, b = logs("v1/same", 0.9, 1), logs("v2/same", 0.3, 2)
-    assert main(["compare", a, b, "--metric", "exact_match", "acc=0"]) == 5
-    out = capsys.readouterr().out
+    out = ccat("compare", a, b, "--metric", "exact_match", "acc=0", code=5).out
     about = "for documents like these"
     assert f"acc (reported), {about}: v2 is worse than v1" in out
     assert f"exact_match, {about}: v2" in out
     empty = Path(a).parent / "empty"
     empty.mkdir()
-    assert main(["compare", a, str(empty)]) == 1
-    assert "candidate holds no results; its run failed or has not" in capsys.readouterr().err
+    err = ccat("compare", a, empty, code=1).err
+    assert "candidate holds no results; its run failed or has not" in err
 
 
-def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
+def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, ccat):
     a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, range(30, 330))
     out, report = tmp_path / "x" / "c.json", tmp_path / "r.xml"
     fields = ["--by", "subject", "--cluster", "passage"]
-    assert main(["compare", a, b, *fields, "--json", str(out)]) == 0
-    said, found = capsys.readouterr(), json.loads(out.read_text())
+    said = ccat("compare", a, b, *fields, "--json", out)
+    found = json.loads(out.read_text())
     assert [o["metric"] for o in found["outcomes"]] == ["acc", "exact_match"]
     first = found["outcomes"][0]
     assert list(first["groups"]) == SUBJECTS
@@ -174,24 +171,9 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
     assert "60 scores left out: the other side has none" in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
     # A group that is worse is shown, and fails nothing.
-    assert main(["compare", b, a, "--by", "subject", "-o", str(report)]) == 5
+    ccat("compare", b, a, "--by", "subject", "-o", report, code=5)
     suite = ElementTree.parse(report).getroot()
     assert suite.attrib["tests"] == "8" and suite.attrib["failures"] == "2"
-
-
-def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path):
-    a, b = logs("baseline", 0.6, 1, model=""), logs("candidate", 0.4, 2, model="")
-    comment, report = tmp_path / "comment.md", tmp_path / "compare.xml"
-    command = ["compare", a, b, "--metric", "exact_match", "--margin", "0.01"]
-    assert main([*command, "-o", str(comment), "-o", str(report)]) == 5
-    title, _, head, _, row, *_ = comment.read_text().splitlines()
-    assert title == "### candidate against baseline: **worse**"
-    assert head.split(" | ")[3:6] == ["difference", "interval", "P(better)"]
-    name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
-    assert (name, better, documents, verdict) == ("demo/exact\\_match", "<0.1%", "300", "worse")
-    assert re.fullmatch(r"-0\.\d+", difference)
-    assert re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
-    assert ElementTree.parse(report).getroot().find("testcase/failure") is not None
 
 
 @pytest.mark.parametrize(
@@ -202,20 +184,27 @@ def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path):
     ],
 )
 def test_every_form_of_a_comparison_names_the_question_it_decides(
-    logs, tmp_path, capsys, question, about, other
+    logs, tmp_path, ccat, question, about, other
 ):
     a, b = logs("baseline", 0.6, 1, model=""), logs("candidate", 0.4, 2, model="")
     files = [tmp_path / name for name in ("c.md", "c.xml", "c.html")]
-    outputs = [text for file in files for text in ("-o", str(file))]
-    asked = ["--metric", "exact_match", "--question", question]
-    assert main(["compare", a, b, *asked, *outputs]) == 5
-    first, second = capsys.readouterr().out.splitlines()
+    outputs = [text for file in files for text in ("-o", file)]
+    asked = ["--metric", "exact_match", "--margin", 0.01, "--question", question]
+    first, second = ccat("compare", a, b, *asked, *outputs, code=5).out.splitlines()
     assert first.startswith(f"demo/exact_match, {about}: candidate is worse")
     assert second.startswith(f"  {other}: candidate is worse")
     comment, report, page = (file.read_text() for file in files)
-    assert f"\nVerdicts {about}, margin 0" in comment
-    assert f'message="{about}: candidate is worse' in report
-    assert f"candidate is worse than baseline, {about}." in page
+    assert f"\nVerdicts {about}, margin 0.01" in comment
+    title, _, head, _, row, *_ = comment.splitlines()
+    assert title == "### candidate against baseline: **worse**"
+    assert head.split(" | ")[3:6] == ["difference", "interval", "P(better)"]
+    name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
+    assert (name, better, documents, verdict) == ("demo/exact\\_match", "<0.1%", "300", "worse")
+    assert re.fullmatch(r"-0\.\d+", difference)
+    assert re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
+    failure = ElementTree.fromstring(report).find("testcase/failure")
+    assert failure is not None and failure.attrib["message"].startswith(f"{about}: candidate is")
+    assert f"candidate is worse than baseline by more than 0.01, {about}." in page
     assert f"{about[0].upper()}{about[1:]}: candidate is worse" in page
 
 
@@ -321,20 +310,18 @@ def test_groups_by_fields_of_ones_own():
     assert groups["easy"].difference == pytest.approx((TWO[1] - TWO[0])[:12].mean())
     with pytest.raises(UsageError, match="no document has a field 'topic'"):
         compare(*pair(TWO), by="topic", items=items)
+    with pytest.raises(UsageError, match="no document has a field 'level'; give items="):
+        compare(*pair(TWO), by="level")
 
 
 def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+    bench, server, tmp_path, ccat
+):
     out, errors = tmp_path / "out", []
     for name in ("m01", "m11"):
-        arguments = f"model={name},base_url={server.url},tokenizer_backend=none"
-        main(["run", "--model", "local-completions", "--model_args", arguments, "--tasks", TASK,
-              "--include_path", str(tmp_path / "tasks"), "--adaptive", "--max_items", "40",
-              "--log_samples", "--output_path", str(out / name)])  # fmt: skip
-    capsys.readouterr()
-    assert main(["compare", str(out / "m01"), str(out / "m11"), "--json"]) == 0
-    said = capsys.readouterr()
+        about = "--max_items", 40, "--log_samples", "--output_path", out / name
+        ccat(*bench.adaptive(server, name, *about))
+    said = ccat("compare", out / "m01", out / "m11", "--json")
     [one] = json.loads(said.out)["outcomes"]
     assert said.err.count("holds adaptive runs: their estimates of the full benchmark") == 2
     assert (one["metric"], one["documents"], one["verdict"]) == ("share", 40, "better")
@@ -346,12 +333,12 @@ def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
     half = 1.96 * (errors[0] ** 2 + errors[1] ** 2) ** 0.5
     assert one["high"] - one["difference"] == pytest.approx(half, rel=1e-3)
     # Two models of one folder, by name; and a model that is not there.
-    assert main(["compare", str(out), str(out), "--models", "m01,m11"]) == 0
-    assert main(["compare", str(out), str(out), "--models", "m01,m12"]) == 2
-    assert "no model 'm12'; did you mean m11 or m01?" in capsys.readouterr().err
+    ccat("compare", out, out, "--models", "m01,m11")
+    err = ccat("compare", out, out, "--models", "m01,m12", code=2).err
+    assert "no model 'm12'; did you mean m11 or m01?" in err
 
 
-def test_a_weighted_mean_is_called_by_its_terms() -> None:
+def test_a_weighted_mean_is_called_by_its_terms():
     overall = compare_scores(np.zeros(2), np.ones(2))
     task = "0.6667 x one/acc+0.3333 x two/acc"
     [name, plain] = (
@@ -361,7 +348,7 @@ def test_a_weighted_mean_is_called_by_its_terms() -> None:
     assert name == "0.6667 x one/acc + 0.3333 x two/acc" and plain == "one/acc"
 
 
-def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path: Path) -> None:
+def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path):
     for name, estimate in (("a", 0.5), ("b", 0.51)):
         block = {
             "metric": "acc", "filter": "none", "estimate": estimate, "standard_error": 0.1,
@@ -371,10 +358,3 @@ def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path: Path
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     [one] = compare(tmp_path / "a.json", tmp_path / "b.json").outcomes
     assert one.overall.verdict == "not known" and one.overall.more_documents == 6
-
-
-def test_a_table_has_no_fields_to_group_by(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"], metric="acc", task="t").write(path)
-    with pytest.raises(UsageError, match="no document has a field 'subject'; give items="):
-        compare(path, path, models=("a", "b"), by="subject")

@@ -94,14 +94,14 @@ def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, cap
     assert "no model named 'nobody'" in capsys.readouterr().err
 
 
-def test_a_model_that_was_set_aside_is_not_completed(bench, capsys):
+def test_a_model_that_was_set_aside_is_not_completed(bench, server, capsys):
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("status", 401) if model == "m07" else None
 
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m05", "m07"], budget={"items": 30})
-        assert main(["rank", str(config)]) == 4
-        assert main(["complete", str(config.with_suffix(".run")), "--name", "m07"]) == 1
+    server.mood = mood
+    config = bench.config(server.url, ["m05", "m07"], budget={"items": 30})
+    assert main(["rank", str(config)]) == 4
+    assert main(["complete", str(config.with_suffix(".run")), "--name", "m07"]) == 1
     assert "m07 was set aside" in capsys.readouterr().err
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -11,22 +10,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any
 
-import lm_eval.tasks
 import pytest
-from worlds.bench import TASK, Bench, content_of
-from worlds.server import CompletionsServer, trouble
+from worlds.bench import TASK, content_of
+from worlds.server import trouble
 
 from lm_eval_ccat import adaptive_evaluate
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.complete import complete
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.sender import Interrupts
 from lm_eval_ccat.money import dollars
-from lm_eval_ccat.ranker.contents import Task
 
 THREE = ["m01", "m05", "m11"]
 QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
@@ -36,13 +30,12 @@ QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
     ("what", "times", "at_once"), [(("status", 429), 2, 4), (("garbage",), 1, 1)]
 )
 def test_passing_trouble_is_retried_and_nothing_is_lost(
-    bench: Bench, capsys: pytest.CaptureFixture, what: tuple, times: int, at_once: int
-) -> None:
-    mood = trouble(*what, when=lambda number, before: before < times and number % 5 == 0)
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        content = bench.ranked(
-            server, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
-        )
+    bench, server, capsys, what, times, at_once
+):
+    server.mood = trouble(*what, when=lambda number, before: before < times and number % 5 == 0)
+    content = bench.ranked(
+        server, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
+    )
     assert all(not block["failed"] for block in content["models"].values())
     # A server that limits its rate is there, however often it refuses.
     assert "does not answer" not in capsys.readouterr().err
@@ -52,104 +45,72 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
 
 
 def test_an_adaptive_run_without_an_answer_has_no_estimate_and_one_that_lost_its_model_says_so(
-    bench: Bench, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = partial(lm_eval.tasks.TaskManager, include_defaults=False)  # reading all takes seconds
-    monkeypatch.setattr(lm_eval.tasks, "TaskManager", own)
+    bench, server, ccat
+):
     out, given = bench.folder / "out", 0
-
-    def run(*flags: str) -> tuple[int, str]:
-        named = f"model=m05,base_url={server.url},tokenizer_backend=none"
-        args = ["run", "--model", "local-completions", "--model_args", named, "--tasks", TASK]
-        args += ["--include_path", str(bench.folder / "tasks"), "--adaptive", "--max_items", "20"]
-        return main([*args, "--output_path", str(out), *flags]), capsys.readouterr().err
-
-    mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= given)
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        code, err = run()
-        assert code == 1 and "no document was answered" in err and "HTTP 400: on purpose" in err
-        assert not out.exists()
-        given = 12
-        assert run()[0] == 4
-        [file] = out.rglob("results_*.json")
-        block = json.loads(file.read_text())["adaptive"][TASK]
-        assert block["items"] == 12 and "HTTP 400: on purpose" in block["set_aside"]
-        assert block["set_aside"] in block["stopped_because"]
-        code, err = run("--budget_usd", "0.001", "--price", "item=0.002")
-        assert code == 1 and "the budget is used up" in err
+    run = bench.adaptive(server, "m05", "--max_items", 20, "--output_path", out)
+    server.mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= given)
+    err = ccat(*run, code=1).err
+    assert "no document was answered" in err and "HTTP 400: on purpose" in err
+    assert not out.exists()
+    given = 12
+    ccat(*run, code=4)
+    [file] = out.rglob("results_*.json")
+    block = json.loads(file.read_text())["adaptive"][TASK]
+    assert block["items"] == 12 and "HTTP 400: on purpose" in block["set_aside"]
+    assert block["set_aside"] in block["stopped_because"]
+    budget = "--budget_usd", "0.001", "--price", "item=0.002"
+    assert "the budget is used up" in ccat(*run, *budget, code=1).err
 
 
 def test_an_interrupted_adaptive_run_says_what_is_lost_and_what_keeps_it(
-    bench: Bench,
-    capsys: pytest.CaptureFixture,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own = partial(lm_eval.tasks.TaskManager, include_defaults=False)  # reading all takes seconds
-    monkeypatch.setattr(lm_eval.tasks, "TaskManager", own)
-    taken_in, calls = Task.told, itertools.count()
-
-    def told(self: Task, *args: Any) -> object:
-        if next(calls) == 9:
-            signal.raise_signal(signal.SIGINT)
-        return taken_in(self, *args)
-
-    monkeypatch.setattr(Task, "told", told)
-    with CompletionsServer(bench.outputs) as server:
-        named = f"model=m05,base_url={server.url},tokenizer_backend=none"
-        args = ["run", "--model", "local-completions", "--model_args", named, "--tasks", TASK]
-        args += ["--include_path", str(bench.folder / "tasks"), "--adaptive", "--max_items", "20"]
-        args += ["--use_cache", str(bench.folder / "cache"), "--price", "item=0.5"]
-        assert main(args) == 130
-        said = capsys.readouterr().err + caplog.text  # the harness may have set up its log before
-        lost = re.search(r"(\d+) answers are lost, unless --use_cache", said)
-        assert lost is not None and main(args) == 0
-        assert max(server.asked.values()) == 1 and sum(server.asked.values()) == 20
-    assert f"Spent {dollars(0.5 * (20 - int(lost[1])))}." in capsys.readouterr().out
+    bench, server, ccat, caplog, interrupt_at
+):
+    interrupt_at(9)
+    cache = "--use_cache", bench.folder / "cache", "--price", "item=0.5"
+    run = bench.adaptive(server, "m05", "--max_items", 20, *cache)
+    said = ccat(*run, code=130).err + caplog.text  # the harness may have set up its log before
+    lost = re.search(r"(\d+) answers are lost, unless --use_cache", said)
+    assert lost is not None
+    assert f"Spent {dollars(0.5 * (20 - int(lost[1])))}." in ccat(*run).out
+    assert max(server.asked.values()) == 1 and sum(server.asked.values()) == 20
 
 
-def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench: Bench) -> None:
-    mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= 12)
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        named = {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"}
+def test_an_adaptive_run_that_is_resumed_asks_its_model_again(bench, server):
+    server.mood = trouble("status", 400, when=lambda *_: sum(server.answered.values()) >= 12)
+    named = {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"}
 
-        def run(**more: Any) -> dict[str, Any]:
-            results = adaptive_evaluate(
-                "local-completions", named, [TASK], include_path=str(bench.folder / "tasks"),
-                max_items=20, run_dir=bench.folder / "one.run", **more,
-            )  # fmt: skip
-            assert results is not None
-            block: dict[str, Any] = results["adaptive"][TASK]  # type: ignore[index]
-            return block
+    def run(**more):
+        results = adaptive_evaluate(
+            "local-completions", named, [TASK], include_path=str(bench.folder / "tasks"),
+            max_items=20, run_dir=bench.folder / "one.run", **more,
+        )  # fmt: skip
+        return results["adaptive"][TASK]
 
-        assert run()["items"] == 12
-        server.mood = None
-        again = run(resume=True)
-        with pytest.raises(UsageError, match="complete the output folder"):
-            complete(bench.folder / "one.run")
+    assert run()["items"] == 12
+    server.mood = None
+    again = run(resume=True)
+    with pytest.raises(UsageError, match="complete the output folder"):
+        complete(bench.folder / "one.run")
     assert again["items"] == 20 and again["set_aside"] is None
     assert sum(server.answered.values()) == 20
 
 
-def test_a_run_that_lost_every_model_can_be_read(bench: Bench) -> None:
-    mood = trouble("status", 401, when=lambda *_: sum(server.answered.values()) >= 24)
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        content = bench.ranked(server, THREE[:2], (4,), stop="se 0.001", max_items=30, **QUICK)
+def test_a_run_that_lost_every_model_can_be_read(bench, server, ccat):
+    server.mood = trouble("status", 401, when=lambda *_: sum(server.answered.values()) >= 24)
+    content = bench.ranked(server, THREE[:2], (4,), stop="se 0.001", max_items=30, **QUICK)
     assert content["order"] == [] and content["items_administered"] in range(20, 25)
     for command in ("rank", "report", "verify"):
-        assert main([command, str(bench.folder / "rank.run")]) in (0, 4)
+        ccat(command, bench.run(), code=(0, 4))
 
 
-def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
-    bench: Bench, capsys: pytest.CaptureFixture
-) -> None:
-    def late(number: int, before: int) -> bool:
-        return sum(n for (m, _), n in server.answered.items() if m == "m05") >= 12
+def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(bench, server, capsys):
+    def late(number, before):
+        return server.answers("m05") >= 12
 
     failures = {**QUICK["failures"], "outage_minutes": 0.01}
-    mood = trouble("status", 500, of="m05", when=late)
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
+    server.mood = trouble("status", 500, of="m05", when=late)
+    content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
     assert content["order"] == ["m11", "m01"]
     lost = content["models"]["m05"]
     assert lost["rank"] is None and lost["n_items"] == 12
@@ -160,21 +121,17 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     assert "m05 was set aside" in out and "--resume --retry, which asks m05 again" in out
 
 
-def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None:
-    mood = trouble("status", 422, of="m05", when=lambda number, _: number % 4 > 0)
+def test_a_model_that_fails_at_most_documents_is_set_aside(bench, server):
+    server.mood = trouble("status", 422, of="m05", when=lambda number, _: number % 4 > 0)
     failures = {**QUICK["failures"], "in_a_row": 50}
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
+    content = bench.ranked(server, THREE, (4,), stop="limits", max_items=30, failures=failures)
     assert " of 1" in content["models"]["m05"]["set_aside"]
-    assert sum(n for (m, _), n in server.asked.items() if m == "m05") < 20
+    assert server.requests("m05") < 20
 
 
-def test_a_refused_document_is_recorded_and_not_scored_zero(
-    bench: Bench, capsys: pytest.CaptureFixture
-) -> None:
-    mood = trouble("status", 400, of="m11", when=lambda number, _: number % 10 == 0)
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        content = bench.ranked(server, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
+def test_a_refused_document_is_recorded_and_not_scored_zero(bench, server, capsys):
+    server.mood = trouble("status", 400, of="m11", when=lambda number, _: number % 10 == 0)
+    content = bench.ranked(server, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
     block = content["models"]["m11"]
     failed = {f["doc_id"] for f in block["failed"]}
     assert failed and failed <= set(range(0, 120, 10)) and not failed & set(block["items"])
@@ -184,57 +141,34 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(
 
 
 def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
-    bench: Bench, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bench, server, ccat, monkeypatch
+):
     monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.3)
+    hanging, pressed = threading.Event(), []
+    server.mood, server.latency = trouble("hang", 30.0, when=lambda *_: hanging.is_set()), 0.01
+    config = bench.config(server.url, THREE, stop="limits", model_args={"timeout": 60})
+    journal = bench.run() / "journal.jsonl"
 
-    hanging = threading.Event()
-    mood = trouble("hang", 30.0, when=lambda *_: hanging.is_set())
-    with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
-        config = bench.config(server.url, THREE, stop="limits", model_args={"timeout": 60})
-        journal = config.with_suffix(".run") / "journal.jsonl"
-        pressed: list[float] = []
+    def press():
+        while not (journal.exists() and journal.read_bytes().count(b'"tell"') > 45):
+            time.sleep(0.01)
+        hanging.set()
+        time.sleep(0.2)
+        pressed.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
 
-        def press() -> None:
-            while not (journal.exists() and journal.read_bytes().count(b'"tell"') > 45):
-                time.sleep(0.01)
-            hanging.set()
-            time.sleep(0.2)
-            pressed.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGINT)
-
-        threading.Thread(target=press, daemon=True).start()
-        assert main(["rank", str(config)]) == 4
-        assert time.monotonic() - pressed[0] < 25  # requests hang for 30
-        out = capsys.readouterr().out
-        assert "interrupted" in out and "Continue with --resume" in out
-        assert content_of(config)["items_administered"] >= 30
-        hanging.clear()
-        before = set(server.answered)
-        assert main(["rank", str(config), "--resume"]) in (0, 3)
-        assert all(server.answered[pair] == 1 for pair in before)
+    threading.Thread(target=press, daemon=True).start()
+    out = ccat("rank", config, code=4).out
+    assert time.monotonic() - pressed[0] < 25  # requests hang for 30
+    assert "interrupted" in out and "Continue with --resume" in out
+    assert content_of(config)["items_administered"] >= 30
+    hanging.clear()
+    before = set(server.answered)
+    ccat("rank", config, "--resume", code=(0, 3))
+    assert all(server.answered[pair] == 1 for pair in before)
 
 
-def test_ctrl_c_in_the_middle_of_an_answer_waits_for_its_end(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    taken_in, calls = Task.told, itertools.count()
-
-    def told(self: Task, *args: Any) -> object:
-        if next(calls) == 40:
-            signal.raise_signal(signal.SIGINT)
-        return taken_in(self, *args)
-
-    monkeypatch.setattr(Task, "told", told)
-    with CompletionsServer(bench.outputs, latency=0.01) as server:
-        config = bench.config(server.url, THREE, stop="limits", max_items=40)
-        assert main(["rank", str(config)]) == 4
-        assert "interrupted" in capsys.readouterr().out
-        assert main(["rank", str(config), "--resume"]) in (0, 3)
-        assert set(server.answered.values()) == {1}
-
-
-def test_ctrl_c_during_garbage_collection_is_not_lost() -> None:
+def test_ctrl_c_during_garbage_collection_is_not_lost():
     interrupts = Interrupts(lambda: None)
     with interrupts:
         with suppress(KeyboardInterrupt):  # as Python does with what a callback raises
@@ -257,58 +191,45 @@ def full_disk(at: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_on_a_full_disk_a_models_files_are_whole_or_not_there(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, ccat, monkeypatch):
     write = Run.write_model_files
 
     def on_a_full_disk(run: Run) -> None:
         with full_disk(8_000):
             write(run)
 
-    monkeypatch.setattr(Run, "write_model_files", on_a_full_disk)
     config = bench.config(server.url, ["m01", "m11"], stop="limits", max_items=40)
-    assert main(["rank", str(config)]) == 0
-    said = capsys.readouterr()
-    assert all(f"no results files for {m}:" in said.err for m in ("m01", "m11"))
-    assert not [*config.with_suffix(".run").rglob("*m01*"), *bench.folder.rglob("samples_*")]
-    monkeypatch.undo()
-    assert main(["rank", str(config), "--resume"]) == 0
-    [samples] = config.with_suffix(".run").glob("m01/samples_*.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write_model_files", on_a_full_disk)
+        err = ccat("rank", config).err
+    assert all(f"no results files for {m}:" in err for m in ("m01", "m11"))
+    assert not [*bench.run().rglob("*m01*"), *bench.folder.rglob("samples_*")]
+    ccat("rank", config, "--resume")
+    [samples] = bench.run().glob("m01/samples_*.jsonl")
     assert len(samples.read_text().splitlines()) == 40
 
 
-def test_a_full_disk_stops_cleanly_and_keeps_everything(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_full_disk_stops_cleanly_and_keeps_everything(bench, server, ccat):
     config = bench.config(server.url, THREE, stop="limits", max_items=40)
     with full_disk(30_000):
-        assert main(["rank", str(config)]) == 1
-    error = capsys.readouterr().err
+        error = ccat("rank", config, code=1).err
     assert "File too large" in error and "everything recorded before is kept" in error
-    journal = config.with_suffix(".run") / "journal.jsonl"
-    kept = journal.read_bytes().count(b'"tell"')
-    assert kept > 0 and journal.read_bytes().endswith(b"\n")
-    assert main(["rank", str(config), "--resume"]) in (0, 3)
+    journal = (bench.run() / "journal.jsonl").read_bytes()
+    assert journal.count(b'"tell"') > 0 and journal.endswith(b"\n")
+    ccat("rank", config, "--resume", code=(0, 3))
     assert content_of(config)["items_administered"] == 120
 
 
 def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_asked(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+    bench, server, ccat
+):
     config = bench.config(server.url, THREE)
-    config.with_suffix(".run").write_text("a file stands where the folder should be")
-    assert main(["rank", str(config)]) == 1
-    assert "cannot write in the run directory" in capsys.readouterr().err
+    bench.run().write_text("a file stands where the folder should be")
+    assert "cannot write in the run directory" in ccat("rank", config, code=1).err
     assert not server.asked
 
 
-def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
-    bench: Bench, server: CompletionsServer
-) -> None:
+def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(bench, server):
     per_item = (6 * 1.0 + 10 * 4.0) / 1e6
     content = bench.ranked(
         server, THREE, entry={"price": {"input": 1.0, "output": 4.0}}, stop="limits",
@@ -319,49 +240,36 @@ def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
 
 
 def test_a_money_budget_holds_where_failures_cost_money_and_is_told_as_it_was_given(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+    bench, server, ccat
+):
     # Two in five documents fail twice, at the price of an answer.
     server.mood = trouble("status", 500, when=lambda number, before: number % 5 < 2 and before < 2)
     config = bench.config(
         server.url, THREE, entry={"price": {"item": 0.01}}, budget={"usd": 0.6}, stop="limits",
         failures={"backoff": 0.01, "in_a_row": 99},
     )  # fmt: skip
-    assert main(["rank", str(config)]) == 0
-    content = content_of(config)
+    out, content = ccat("rank", config).out, content_of(config)
     assumed = content["money"]["assumed"]
     assert assumed > 0.1 and content["usd"] == pytest.approx(0.01 * sum(server.asked.values()))
     assert 0.55 < content["usd"] <= 0.6 + 3 * 0.01 + 1e-9  # one of each model was in flight
     says = f"(0 of 0.6 left; {assumed:.4g} of it paid for lost and second attempts)"
-    assert content["stopped_because"].endswith(says) and says in capsys.readouterr().out
-    assert main(["rank", str(config.with_suffix(".run"))]) == 0
-    assert says in capsys.readouterr().out
-    assert main(["verify", str(config.with_suffix(".run"))]) == 0
+    assert content["stopped_because"].endswith(says) and says in out
+    assert says in ccat("rank", bench.run()).out
+    ccat("verify", bench.run())
 
 
-def test_the_judge_is_paid_from_the_same_budget(bench: Bench, server: CompletionsServer) -> None:
+def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench, server):
+    server.latency = 0.2
     content = bench.ranked(
-        server, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
-        budget={"usd": 2.0}, stop="limits",
+        server, ["m01", "m11"], entry={"price": {"hour": 3600.0}}, max_items=16,
+        stop="limits", model_args={"num_concurrent": 8},
     )  # fmt: skip
-    assert content["cost"] == pytest.approx(0.04 * content["items_administered"])
-    assert 1.95 <= content["cost"] <= 2.0 + 1e-9
-
-
-def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Bench) -> None:
-    with CompletionsServer(bench.outputs, latency=0.2) as server:
-        content = bench.ranked(
-            server, ["m01", "m11"], entry={"price": {"hour": 3600.0}}, max_items=16,
-            stop="limits", model_args={"num_concurrent": 8},
-        )  # fmt: skip
     # 16 documents, 8 at once: two times 0.2 s, at a dollar a second, and more on a busy machine;
     # one by one they would be 3.2 s.
     assert 0.4 <= content["models"]["m01"]["cost"] < 3.0
 
 
-def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(
-    bench: Bench, server: CompletionsServer
-) -> None:
+def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(bench, server):
     bench.rewrite(lambda name, text: text.replace("return {'share'", "return 1 / 0 * {'share'"))
     failures = {"attempts": 6, "backoff": 0.01}
     content = bench.ranked(server, ["m01", "m11"], (4,), failures=failures)

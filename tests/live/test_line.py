@@ -6,48 +6,25 @@ import json
 import queue
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds.bench import Bench
 from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import Line
-from lm_eval_ccat.live.models import Answer, HarnessModel, Model
+from lm_eval_ccat.live.models import Answer, HarnessModel
 from lm_eval_ccat.live.ranking import rank
-from lm_eval_ccat.live.result import Observer
-from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import ModelSpec, Spec
-from lm_eval_ccat.money import Price
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
-from lm_eval_ccat.runs.journal import Journal, JournalFile
+from lm_eval_ccat.runs.journal import Journal
 
 THREE = ["m01", "m03", "m05"]
-
-
-class Latencies(Mapping[str, float]):
-    """Random latencies of a server's models; `slow` ones take so many times as long."""
-
-    def __init__(self, seed: int, median: float = 0.004, **slow: float) -> None:
-        self.random, self.median, self.slow = random.Random(seed), median, slow
-
-    def __getitem__(self, model: str) -> float:
-        return self.median * self.slow.get(model, 1.0) * self.random.lognormvariate(0.0, 1.0)
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def facts(content: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +98,7 @@ def played(
 
 
 @given(st.integers(0, 2**32), st.floats(0, 1))
-def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed: int, cut: float) -> None:
+def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed, cut):
     calm, whole = played(None), played(seed)
     lines = whole.journal.lines[: int(cut * len(whole.journal.lines))]
     assert calm.ranker.result() == whole.ranker.result()
@@ -129,7 +106,7 @@ def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed: int, cut
 
 
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
-def test_a_journal_replays_to_what_the_run_ended_with(seed: int, arrival: bool, away: bool) -> None:
+def test_a_journal_replays_to_what_the_run_ended_with(seed, arrival, away):
     book = played(seed, arrival, away)
     assert book.ended and book.ended["reason"] == "", "whoever is away, it ends by itself"
     again = fresh(Journal(book.journal.lines))
@@ -151,33 +128,28 @@ def first(seconds: float) -> Callable[..., bool]:
     return holds
 
 
-def spent(
-    bench: Bench, latency: Any, mood: Any = None, slots: int = 4
-) -> tuple[float, dict[str, Any]]:
-    """What the server billed, and the result, of one ranking of three models."""
-    with CompletionsServer(bench.outputs, latency=latency, mood=mood) as server:
-        config = bench.config(
-            server.url, THREE, bank="default.bank.json", seed=1,
-            model_args={"num_concurrent": slots, "timeout": 60},
-            entry={"price": {"item": 0.001}},
-            failures={"backoff": 0.1, "max_backoff": 0.5, "outage_minutes": 0.04},
-        )  # fmt: skip
-        content = rank(config).content
-        return 0.001 * sum(server.answered.values()), content
+def test_a_rival_in_trouble_costs_what_a_calm_one_does(bench, monkeypatch):
+    def spent(seconds=0.004, mood=None, slots=4):
+        """What the server billed, and the result, where m05 takes so many seconds an answer."""
+        latency = {**dict.fromkeys(THREE, 0.004), "m05": seconds}
+        with CompletionsServer(bench.outputs, latency=latency, mood=mood) as server:
+            config = bench.config(
+                server.url, THREE, bank="default.bank.json", seed=1,
+                model_args={"num_concurrent": slots, "timeout": 60},
+                entry={"price": {"item": 0.001}},
+                failures={"backoff": 0.1, "max_backoff": 0.5, "outage_minutes": 0.04},
+            )  # fmt: skip
+            content = rank(config).content
+            return 0.001 * sum(server.answered.values()), content
 
-
-def test_a_rival_in_trouble_costs_what_a_calm_one_does(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calm, result = spent(bench, Latencies(0))
-    slow, content = spent(bench, Latencies(1, m05=20.0), slots=8)
+    calm, result = spent()
+    slow, content = spent(0.08, slots=8)
     assert facts(content) == facts(result)
-    away = trouble("status", 503, of="m05", when=first(1.0))
-    outage, content = spent(bench, Latencies(2), away, slots=1)
+    outage, content = spent(mood=trouble("status", 503, of="m05", when=first(1.0)), slots=1)
     assert facts(content) == facts(result)
     monkeypatch.setattr(channel, "SILENCE", 2.0)
     monkeypatch.setattr(channel, "AT_FIRST", 1.0)
-    hanging, content = spent(bench, Latencies(3), trouble("hang", 40.0, of="m05"))
+    hanging, content = spent(mood=trouble("hang", 40.0, of="m05"))
     # Who takes requests and answers none is not waited for once the others are done.
     assert content["models"]["m05"]["set_aside"] == "no answer, not even to a second request"
     assert content["money"]["unknown"] >= 0.001
@@ -185,53 +157,32 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(
         assert cost <= 1.1 * calm + 0.001 * 2 * 16
 
 
-def test_whom_nothing_can_be_ranked_without_is_waited_for(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whom_nothing_can_be_ranked_without_is_waited_for(bench, server, monkeypatch):
     wakes_late = trouble("hang", 1.5, of="m05", when=first(1.2))
     monkeypatch.setattr(channel, "SILENCE", 0.6)
     monkeypatch.setattr(channel, "AT_FIRST", 0.3)
-    with CompletionsServer(bench.outputs, mood=wakes_late) as server:
-        config = bench.config(
-            server.url, ["m05", "m11"], max_items=12, stop="limits",
-            model_args={"num_concurrent": 2}, failures={"outage_minutes": 1, "backoff": 0.1},
-        )  # fmt: skip
-        content = rank(config).content
+    server.mood = wakes_late
+    config = bench.config(
+        server.url, ["m05", "m11"], max_items=12, stop="limits",
+        model_args={"num_concurrent": 2}, failures={"outage_minutes": 1, "backoff": 0.1},
+    )  # fmt: skip
+    content = rank(config).content
     assert not content["models"]["m05"]["set_aside"]
     assert [block["n_items"] for block in content["models"].values()] == [12, 12]
 
 
-def test_every_model_works_at_its_full_width(bench: Bench) -> None:
-    with CompletionsServer(bench.outputs, latency=0.1) as server:
-        config = bench.config(
-            server.url, THREE, model_args={"num_concurrent": 8}, stop="limits", max_items=24
-        )
-        rank(config)
+def test_every_model_works_at_its_full_width(bench, server):
+    server.latency = 0.1
+    config = bench.config(
+        server.url, THREE, model_args={"num_concurrent": 8}, stop="limits", max_items=24
+    )
+    rank(config)
     assert sum(server.answered.values()) == 72
     # Every model was given as much at once as it takes; times would be spoilt by a busy machine.
     assert server.most_at_once == dict.fromkeys(THREE, 8)
 
 
-class Double(Model):
-    """A model whose scores are known; it may be slow, and notes how it is used."""
-
-    def __init__(
-        self, name: str, score: float, batch: int = 1, memory: float | None = None
-    ) -> None:
-        super().__init__(name, Price())
-        self.score, self.full, self.memory = score, batch, memory
-        self.loads, self.sizes = 0, list[int]()
-
-    def open(self) -> None:
-        self.loads += 1
-        self.batch = self.full
-
-    def ask(self, items: Sequence[Any]) -> list[Answer]:
-        self.sizes.append(len(items))
-        return [Answer(item=item, score=self.score, raw=self.score) for item in items]
-
-
-def test_a_model_that_lives_elsewhere_has_no_session_here() -> None:
+def test_a_model_that_lives_elsewhere_has_no_session_here():
     class Far(HarnessModel):
         def ask(self, items: Sequence[Any]) -> list[Answer]:
             return [Answer(item=item, score=0.5) for item in items]
@@ -239,42 +190,3 @@ def test_a_model_that_lives_elsewhere_has_no_session_here() -> None:
     came: queue.SimpleQueue[Any] = queue.SimpleQueue()
     Far(ModelSpec("a", "hf"), Spec(), {"t": {}}, print).start([("t", 7)], came.put)
     assert came.get(timeout=10.0) == [Answer(item=("t", 7), score=0.5)]
-
-
-def plan_of(models: Sequence[Model], **options: Any) -> Any:
-    """As much of a plan as a run looks at."""
-    entries = [{"name": model.name, "model": "double"} for model in models]
-    spec = Spec.read({"task": "t", "models": entries, **options})
-    return SimpleNamespace(
-        spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
-        warmup=spec.warmup, expected_usd=lambda model, item: None,
-        charge=lambda *_: (1.0, None),
-    )  # fmt: skip
-
-
-def run(models: Sequence[Model], ranker: Ranker, journal: Any = None, **options: Any) -> Book:
-    book = Book(ranker, journal or Journal())
-    book.read()
-    book.note("start", op="session")
-    plan = plan_of(models, **options)
-    with Run(plan.spec, observer=Observer(), plan=plan, models=models) as running:
-        running.book = book
-        assert running.ask()
-    return book
-
-
-def test_weights_that_do_not_fit_take_turns_with_few_loads(bench: Bench, tmp_path: Path) -> None:
-    models = [Double(name, score, 4, 6.0) for name, score in (("a", 0.4), ("b", 0.5), ("c", 0.6))]
-    bank = ItemBank.load(bench.bank)
-    ranker = Ranker(bank, {"a": 1.0, "b": 1.0, "c": 1.0}, max_items=40, stop="limits")
-    book = run(models, ranker, JournalFile(tmp_path / "journal.jsonl"), memory=10)
-    assert all(len(items) == 40 for items in book.ranker.result().items.values())
-    # 40 items in turns of a window of 16.
-    assert sum(model.loads for model in models) <= 10
-
-
-def test_models_of_unknown_memory_take_turns_in_whole_batches(bench: Bench) -> None:
-    models = [Double("a", 0.4, 32, float("inf")), Double("b", 0.6, 32, float("inf"))]
-    bank = ItemBank.load(bench.folder / "default.bank.json")
-    run(models, Ranker(bank, {"a": 1.0, "b": 1.0}, stop="limits", max_items=96))
-    assert all(sum(model.sizes) == 96 and max(model.sizes) == 32 for model in models)

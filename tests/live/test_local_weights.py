@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from worlds.bench import Bench, content_of
+from worlds.bench import content_of
 from worlds.weights import tiny_model
 
 from lm_eval_ccat import ScoreTable, calibrate
@@ -43,28 +43,31 @@ def ranked(folder: Path, code: tuple[int, ...] = (0, 3), **content: Any) -> Path
     return config
 
 
-def test_models_that_do_not_fit_are_loaded_one_at_a_time(
-    bench: Bench, entries: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loads: list[str] = []
-    there: set[str] = set()
-    load, free = HarnessModel.open, HarnessModel.close
+@pytest.mark.parametrize("memory", [8, None])  # which the models state, of 10
+def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeypatch, memory):
+    loads, there, batches = [], set(), []
+    load, free, ask = HarnessModel.open, HarnessModel.close, HarnessModel.ask
 
-    def note_open(self: HarnessModel) -> None:
+    def note_open(self):
         loads.append(self.name)
         there.add(self.name)
         assert len(there) == 1
         load(self)
 
-    def note_close(self: HarnessModel) -> None:
+    def note_close(self):
         there.discard(self.name)
         free(self)
 
+    def note_ask(self, items):
+        batches.append(len(items))
+        return ask(self, items)
+
     monkeypatch.setattr(HarnessModel, "open", note_open)
     monkeypatch.setattr(HarnessModel, "close", note_close)
+    monkeypatch.setattr(HarnessModel, "ask", note_ask)
     config = ranked(
         bench.folder, task="loopback_task", memory=10, max_items=25, stop="limits",
-        models=[{**entry, "memory": 8} for entry in entries],
+        models=[{**entry, "memory": memory} for entry in entries],
         harness={"gen_kwargs": {"max_gen_toks": 4}},
     )  # fmt: skip
     for name in TWO:
@@ -73,7 +76,7 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
         # The model's own tokenizer counts: six words and a full stop, and what was written.
         assert block["tokens"]["counted_by"] == ["tokenizer"]
         assert block["tokens"]["input"] == 7 * 25
-    assert len(loads) <= 4
+    assert len(loads) <= 4 and max(batches) == 5
     assert not there
 
 
@@ -94,7 +97,7 @@ metadata: {{version: 1.0}}
 """
 
 
-def test_multiple_choice_by_local_weights(tmp_path: Path, entries: list[dict[str, Any]]) -> None:
+def test_multiple_choice_by_local_weights(tmp_path, entries):
     rng = np.random.default_rng(0)
     tasks = tmp_path / "tasks"
     tasks.mkdir()

@@ -23,9 +23,7 @@ WHOLE: dict[str, Any] = {"stop": "limits", "bank": None}
 
 
 @pytest.fixture(scope="module")
-def made(
-    shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, set[int]]]:
+def made(shared_bench, tmp_path_factory):
     """The run directory of a ranking, and the documents that each model was asked."""
     bench = shared_bench.at(tmp_path_factory.mktemp("made"))
     with CompletionsServer(bench.outputs) as server:
@@ -104,14 +102,14 @@ def test_an_answer_to_another_prompt_does_not_count(bench, server, had):
     assert asked_again(server, had)
 
 
-def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path: Path) -> None:
+def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path):
     (tmp_path / "a").mkdir()
     for given, found in (("a", {"": ["a"]}), (["x=a"], {"x": ["a"]}), ({"x": "a"}, {"x": ["a"]})):
         prior = Spec.read({"prior": given}, folder=tmp_path).prior
         assert prior == {name: [str(tmp_path / path) for path in of] for name, of in found.items()}
 
 
-def test_a_model_that_logs_do_not_hold_is_named(monkeypatch) -> None:
+def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
     logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0)) for n in (1, 2)]
     monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
     with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):

@@ -7,8 +7,6 @@ from io import StringIO
 import numpy as np
 import pytest
 import yaml
-from worlds.bench import Bench
-from worlds.server import CompletionsServer
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.outcome import Outcome
@@ -18,19 +16,19 @@ from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.spec import Spec
 
 
-def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, capsys):
+def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, server, capsys):
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("say", 401, '{"error": "no such key\\u001b[2J"}') if model == "m05" else None
 
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m05", "m11"])
-        assert main(["rank", str(config), "--dry_run", "--probe"]) == 1
-        out = capsys.readouterr().out
-        assert sum(server.asked.values()) == 3 and not config.with_suffix(".run").exists()
-        assert "m01 answers: " in out and "m05 fails: HTTP 401: no such key" in out
-        assert "\x1b" not in out and "Nothing was asked" not in out
-        config = bench.config(server.url, ["m01", "m11"])
-        assert main(["rank", str(config), "--dry_run", "--probe"]) == 0
+    server.mood = mood
+    config = bench.config(server.url, ["m01", "m05", "m11"])
+    assert main(["rank", str(config), "--dry_run", "--probe"]) == 1
+    out = capsys.readouterr().out
+    assert sum(server.asked.values()) == 3 and not config.with_suffix(".run").exists()
+    assert "m01 answers: " in out and "m05 fails: HTTP 401: no such key" in out
+    assert "\x1b" not in out and "Nothing was asked" not in out
+    config = bench.config(server.url, ["m01", "m11"])
+    assert main(["rank", str(config), "--dry_run", "--probe"]) == 0
     assert main(["rank", str(config), "--probe"]) == 2
 
 
@@ -55,13 +53,8 @@ def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, capsys):
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 2)])
 def test_on_a_terminal_it_asks_before_money_without_a_limit(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    code: int,
-) -> None:
+    bench, server, capsys, monkeypatch, answer, code
+):
     stdin = StringIO(answer)
     monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdin", stdin)

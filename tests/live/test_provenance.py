@@ -6,9 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-from worlds.bench import TASK, Bench
-from worlds.server import CompletionsServer
+from worlds.bench import TASK
 
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.live.ranking import rank
@@ -23,19 +21,19 @@ def swapped(model: str, n: int) -> Mapping[str, Any]:
     return {"model": name, "system_fingerprint": "fp", "id": f"r{n}"}
 
 
-def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(bench):
-    with CompletionsServer(bench.outputs, says=swapped) as server:
-        config = bench.config(server.url, THREE, entry={"price": {"item": 1.0}})
-        run = bench.folder / "rank.run"
-        content = rank(config, run_dir=run).content
-        said = [w for w in content["warnings"] if "the server of m11 changed" in w]
-        assert said and "m11-1 (fp), then m11-2 (fp)" in said[0]
-        decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
-        assert {d for pair, d in decisions.items() if "m11" in pair} == {"open"}
-        assert "decided" in decisions.values() and content["exit_code"] == 3
-        assert content["models"]["m11"]["served"][0]["model"] == "m11-1"
-        assert state(run).content["pairwise"] == content["pairwise"]
-        accepted = rank(config, run_dir=run, resume=True, accept_change=True).content
+def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(bench, server):
+    server.says = swapped
+    config = bench.config(server.url, THREE, entry={"price": {"item": 1.0}})
+    run = bench.folder / "rank.run"
+    content = rank(config, run_dir=run).content
+    said = [w for w in content["warnings"] if "the server of m11 changed" in w]
+    assert said and "m11-1 (fp), then m11-2 (fp)" in said[0]
+    decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
+    assert {d for pair, d in decisions.items() if "m11" in pair} == {"open"}
+    assert "decided" in decisions.values() and content["exit_code"] == 3
+    assert content["models"]["m11"]["served"][0]["model"] == "m11-1"
+    assert state(run).content["pairwise"] == content["pairwise"]
+    accepted = rank(config, run_dir=run, resume=True, accept_change=True).content
     assert {p["decision"] for p in accepted["pairwise"]} == {"decided"}
     assert accepted["exit_code"] == 0
     answers = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
@@ -43,34 +41,34 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(ben
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
 
 
-def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(bench):
+def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(bench, server):
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("truncate",) if model == "m11" else None
 
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, THREE, max_items=30)
-        for accepted in (False, True):
-            content = rank(config, accept_change=accepted).content
-            assert any("100% of those of m11" in warning for warning in content["warnings"])
-            decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
-            assert ("decided" in {d for p, d in decisions.items() if "m11" in p}) is accepted
-            assert decisions.get(("m05", "m01"), decisions.get(("m01", "m05"))) == "decided"
+    server.mood = mood
+    config = bench.config(server.url, THREE, max_items=30)
+    for accepted in (False, True):
+        content = rank(config, accept_change=accepted).content
+        assert any("100% of those of m11" in warning for warning in content["warnings"])
+        decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
+        assert ("decided" in {d for p, d in decisions.items() if "m11" in p}) is accepted
+        assert decisions.get(("m05", "m01"), decisions.get(("m01", "m05"))) == "decided"
 
 
-def test_a_run_of_one_model_tells_it_too(bench: Bench, capsys: pytest.CaptureFixture) -> None:
-    with CompletionsServer(bench.outputs, says=swapped) as server:
-        arguments = {"model": "m11", "base_url": server.url, "tokenizer_backend": "none"}
-        results = adaptive_evaluate(
-            "local-completions", arguments, [TASK], max_items=15,
-            include_path=str(bench.folder / "tasks"),
-        )  # fmt: skip
+def test_a_run_of_one_model_tells_it_too(bench, server, capsys):
+    server.says = swapped
+    arguments = {"model": "m11", "base_url": server.url, "tokenizer_backend": "none"}
+    results = adaptive_evaluate(
+        "local-completions", arguments, [TASK], max_items=15,
+        include_path=str(bench.folder / "tasks"),
+    )  # fmt: skip
     assert results is not None
     [said] = results["adaptive"][TASK]["warnings"]
     assert "the server of model changed during the run" in said
     assert said in capsys.readouterr().err
 
 
-def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
+def test_answers_cut_unlike_often_and_impossible_usage_are_told():
     tally = Tally()
     for n in range(10):
         for model in ("a", "b"):
@@ -85,7 +83,7 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
     assert len(usage) == 2 and "-1 read" in usage[0]
 
 
-def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told() -> None:
+def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told():
     tally = Tally()
     for model, sent in (
         ("as it was", {"temperature": 0, "max_tokens": 64, "stop": ["Q:"]}),
@@ -99,7 +97,7 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told() -> 
     ]
 
 
-def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench: Bench) -> None:
+def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench, server):
     listed = json.dumps({"choices": [{"index": 0, "text": [{"type": "text", "text": "4"}]}]})
 
     asked: list[str] = []
@@ -108,9 +106,9 @@ def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench: 
         asked.extend([prompt] if model == "m11" else [])
         return ("say", 200, listed) if model == "m11" and asked[2:3] == [prompt] else None
 
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        run = bench.folder / "rank.run"
-        few = {"stop": "limits", "max_items": 10, "failures": {"attempts": 2, "backoff": 0.1}}
-        rank(bench.config(server.url, THREE, **few), run_dir=run)
+    server.mood = mood
+    run = bench.folder / "rank.run"
+    few = {"stop": "limits", "max_items": 10, "failures": {"attempts": 2, "backoff": 0.1}}
+    rank(bench.config(server.url, THREE, **few), run_dir=run)
     (failed,) = [one for one in map(json.loads, open(run / "journal.jsonl")) if one["op"] == "fail"]
     assert failed["model"] == "m11" and "its text is of type list" in str(failed)

@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 from tqdm import std
@@ -22,7 +21,7 @@ def state() -> list[Any]:
     ]  # fmt: skip
 
 
-def test_rankings_that_overlap_leave_everything_as_it_was() -> None:
+def test_rankings_that_overlap_leave_everything_as_it_was():
     before = state()
     told: list[str] = []
     first, second = quiet_harness(None, told.append), quiet_harness(None, told.append)
@@ -35,7 +34,7 @@ def test_rankings_that_overlap_leave_everything_as_it_was() -> None:
     assert state() == before
 
 
-def test_the_log_is_its_owners_alone_and_safe_to_print(tmp_path: Path) -> None:
+def test_the_log_is_its_owners_alone_and_safe_to_print(tmp_path):
     log = tmp_path / "run.log"
     with quiet_harness(log, lambda text: None):
         assert os.name != "posix" or log.stat().st_mode & 0o077 == 0

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import sys
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import yaml
-from worlds.bench import TASK, Bench, content_of
-from worlds.server import CompletionsServer
+from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ScoreTable, compare
-from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.runs.directory import rebuild
-from lm_eval_ccat.runs.journal import JournalFile
 
 FOUR = ["m01", "m05", "m07", "m11"]
 #: Ten first items of each of two models cost 20 items, or 10 dollars.
@@ -33,42 +26,17 @@ def assert_confident_pairs_right(content: dict, truth: dict[str, float]) -> None
     assert [(p["a"], p["b"]) for p in sure if truth[p["a"]] < truth[p["b"]]] == []
 
 
-@dataclass
-class Finished:
-    """A ranking of four models that is over, what it printed, and the server that it asked."""
-
-    run: Path
-    content: dict
-    out: str
-    server: CompletionsServer
-
-
-@pytest.fixture(scope="module")
-def finished(shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    folder = tmp_path_factory.mktemp("finished")
-    for name in ("tasks", "bank.json"):
-        (folder / name).symlink_to(shared_bench.folder / name)
-    bench = replace(shared_bench, folder=folder)
-    out = io.StringIO()
-    with CompletionsServer(bench.outputs) as server, contextlib.redirect_stdout(out):
-        config = bench.config(server.url, FOUR, entry={"price": BY_TOKENS})
-        assert main(["rank", str(config)]) == 0
-    return Finished(config.with_suffix(".run"), content_of(config), out.getvalue(), server)
-
-
-def test_order_agrees_with_full_evaluation_and_costs_less(
-    shared_bench: Bench, finished: Finished
-) -> None:
-    content, server = finished.content, finished.server
+def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys):
+    content = bench.ranked(server, FOUR, (0,), entry={"price": BY_TOKENS})
+    out = capsys.readouterr().out
     assert content["schema"] == 1
-    assert content["order"] == sorted(FOUR, key=lambda m: -shared_bench.truth[m])
-    assert_confident_pairs_right(content, shared_bench.truth)
+    assert content["order"] == sorted(FOUR, key=lambda m: -bench.truth[m])
+    assert_confident_pairs_right(content, bench.truth)
     used = content["items_administered"]
     paid = sum(server.answered.values())  # those behind the deciding answer too
-    assert used <= paid < 0.7 * 4 * shared_bench.n_docs
+    assert used <= paid < 0.7 * 4 * bench.n_docs
     assert max(server.asked.values()) == 1
-    assert content["headline"] in finished.out
-    assert "m11 > m07 > m05 > m01, each at 95%" in finished.out
+    assert content["headline"] in out and "m11 > m07 > m05 > m01, each at 95%" in out
     # Tokens are the server's own count: seven words of prompt, ten numbers of answer.
     block = content["models"]["m01"]
     n = block["n_items"]
@@ -76,41 +44,6 @@ def test_order_agrees_with_full_evaluation_and_costs_less(
         "input": 6.0 * n, "output": 10.0 * n, "counted_by": ["usage"], "estimated": False,
     }  # fmt: skip
     assert block["cost"] == pytest.approx(n * (6 * 1.0 + 10 * 4.0) / 1e6)
-
-
-def test_each_model_leaves_harness_files_that_say_they_are_estimates(
-    shared_bench: Bench, finished: Finished
-) -> None:
-    [file] = (finished.run / "m05").glob("results_*.json")
-    saved, block = json.loads(file.read_text()), finished.content["models"]["m05"]
-    assert saved["results"][TASK]["share,none"] == pytest.approx(block["estimate"])
-    assert saved["results"][TASK]["share_stderr,none"] == pytest.approx(block["standard_error"])
-    n = {"original": shared_bench.n_docs, "effective": block["n_items"]}
-    assert saved["n-samples"][TASK] == n
-    [rows] = (finished.run / "m05").glob("samples_*.jsonl")
-    logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
-    assert sorted(logged) == sorted(block["items"])
-
-
-def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
-    shared_bench: Bench, finished: Finished, capsys: pytest.CaptureFixture
-) -> None:
-    records = JournalFile(finished.run / "journal.jsonl").read_new()
-    tells = [r for r in records if r["op"] == "tell"]
-    assert len(tells) == sum(finished.server.answered.values())
-    for record in tells:
-        prompt = f"Repeat the numbers of document {record['item'][1]}."
-        assert record["responses"] == [[shared_bench.outputs[record["model"]][prompt]]]
-        assert len(record["prompt_sha256"]) == 64
-        assert record["raw"] == pytest.approx(record["score"])
-        assert record["seconds"] >= 0
-    assert main(["rank", str(finished.run), "--json"]) == 0
-    state = json.loads(capsys.readouterr().out)
-    assert state["finished"] and state["models"] == finished.content["models"]
-    book = rebuild(finished.run)
-    header = book.journal.header
-    assert book.done and book.ranker.result().order == state["order"]
-    assert header["task"]["name"] == TASK
 
 
 @pytest.mark.parametrize(
@@ -129,16 +62,14 @@ def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
     ],
 )  # fmt: skip
 def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, settings: dict,
-    prices: list[dict], said: list[str],
-) -> None:  # fmt: skip
+    bench, server, ccat, settings, prices, said
+):
     config = bench.config(server.url, FOUR, **settings)
     content = yaml.safe_load(config.read_text())
     for entry, price in zip(content["models"], prices):
         entry["price"] = price or None
     config.write_text(yaml.safe_dump(content))
-    assert main(["rank", str(config), "--dry_run"]) == 0
-    out = capsys.readouterr().out
+    out = ccat("rank", config, "--dry_run").out
     assert [text for text in said if text not in out] == [] and "e-0" not in out
     assert not server.asked and not config.with_suffix(".run").exists()
 
@@ -166,61 +97,51 @@ def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_refused_before_anything_is_asked(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch, change: dict, code: int, message: str,
-) -> None:  # fmt: skip
+    bench, server, ccat, monkeypatch, change, code, message
+):
     change, mine = dict(change), bench.folder / "mine"
     if "WORLD_SIZE" in change:
         monkeypatch.setenv("WORLD_SIZE", change.pop("WORLD_SIZE"))
     if "without" in change:
         monkeypatch.setitem(sys.modules, change.pop("without"), None)  # as if not installed
     config = bench.config(server.url, ["m01", "m11"], **change)
-    assert main(["rank", str(config)]) == code
-    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert message in ccat("rank", config, code=code).err.strip().splitlines()[-1]
     if "budget" in change:
-        assert main(["rank", str(config), "--dry_run"]) == code
-        assert message in capsys.readouterr().err
+        assert message in ccat("rank", config, "--dry_run", code=code).err
     begun = "memory" in change  # the one refusal that needs the models
     assert not server.asked and config.with_suffix(".run").exists() == begun
     mine.mkdir()  # somebody's own folder stays
-    assert main(["rank", str(config), "--run_dir", str(mine)]) == code
+    ccat("rank", config, "--run_dir", mine, code=code)
     assert (mine / "journal.jsonl").exists() == begun
 
 
-def test_flags_override_the_file_setting_by_setting(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_flags_override_the_file_setting_by_setting(bench, server, ccat, monkeypatch):
     harness = {"include_path": "nowhere", "gen_kwargs": {"max_gen_toks": 30}}
     config = bench.config(server.url, ["m01", "m11"], harness=harness, metrics=["bleu"])
     monkeypatch.chdir(bench.folder / "tasks")
     flags = ["--metric", "share", "--include_path", ".", "--question", "population"]
-    assert main(["rank", str(config), *flags]) == 0
+    out = ccat("rank", config, *flags).out
     assert content_of(config)["metric"] == "share"
     about = f"documents like these {bench.n_docs} of {TASK}"
     assert content_of(config)["estimand"].endswith(f"over {about}")
-    assert f"order on items like these {bench.n_docs}" in capsys.readouterr().out
+    assert f"order on items like these {bench.n_docs}" in out
     kept = json.loads((config.with_suffix(".run") / "config.json").read_text())["harness"]
     assert kept["gen_kwargs"] == {"max_gen_toks": 30}
-    assert main(["rank", str(config), "--task", TASK]) == 2
-    assert "--task cannot be combined with" in capsys.readouterr().err
+    err = ccat("rank", config, "--task", TASK, code=2).err
+    assert "--task cannot be combined with" in err
 
 
-def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
-    bench: Bench, capsys: pytest.CaptureFixture
-) -> None:
-    with CompletionsServer(bench.outputs, usage=False) as server:
-        content = bench.ranked(server, ["m01", "m11"], entry={"price": BY_TOKENS})
+def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(bench, server, capsys):
+    server.usage = False
+    content = bench.ranked(server, ["m01", "m11"], entry={"price": BY_TOKENS})
     tokens = content["models"]["m01"]["tokens"]
     assert tokens["estimated"] and tokens["counted_by"] == ["estimate"]
     assert "~ marks costs estimated" in capsys.readouterr().out
 
 
 def test_the_response_cache_is_one_file_per_model_and_its_answers_cost_nothing(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+    bench, server, capsys
+):
     harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
     about = {"ahead": 1, "harness": harness, "entry": {"price": BY_TOKENS}}
     first = bench.ranked(server, ["m01", "m11"], name="first", **about)
@@ -228,34 +149,26 @@ def test_the_response_cache_is_one_file_per_model_and_its_answers_cost_nothing(
     second = bench.ranked(server, ["m01", "m11"], name="second", **about)
     assert paid == sum(server.asked.values()) > 0
     assert first["usd"] > 0 and second["money"] == {"billed": 0, "assumed": 0, "unknown": 0}
-    items = second["models"]["m01"]["n_items"]
-    assert (
-        f"{items} of {items} answers are earlier ones and cost nothing" in capsys.readouterr().out
-    )
+    n = second["models"]["m01"]["n_items"]
+    assert f"{n} of {n} answers are earlier ones and cost nothing" in capsys.readouterr().out
     found = sorted(p.name for p in (bench.folder / "cached").iterdir())
     assert found == ["answers_m01.db", "answers_m11.db"]
 
 
 @pytest.mark.parametrize("by_path", [True, False])
-def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
-    bench: Bench, server: CompletionsServer, by_path: bool
-) -> None:
+def test_a_configuration_beside_its_task_is_not_taken_for_a_task(bench, server, ccat, by_path):
     task = {"harness": {}, "task": str(bench.folder / "tasks" / f"{TASK}.yaml")}
     settings = task if by_path else {"harness": {"include_path": "."}}
     config = bench.config(server.url, ["m01", "m11"], **settings)
-    assert main(["rank", str(config), "--dry_run"]) == 0
+    ccat("rank", config, "--dry_run")
 
 
-def test_new_models_find_their_place_among_known_ones(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(
-        server.url, ["m03", "m09"], bank="default.bank.json", known="known.parquet", audit=0.2,
+def test_new_models_find_their_place_among_known_ones(bench, server, capsys, ccat):
+    content = bench.ranked(
+        server, ["m03", "m09"], bank="default.bank.json", known="known.parquet", audit=0.2,
         max_items=30,
     )  # fmt: skip
-    assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
-    out = capsys.readouterr().out
+    out, run = capsys.readouterr().out, bench.run()
     assert len(content["order"]) == 8
     assert {m for m, _ in server.asked} == {"m03", "m09"}
     for name in ("m03", "m09"):
@@ -266,16 +179,13 @@ def test_new_models_find_their_place_among_known_ones(
     assert "known" in out
     used = content["items_administered"] / (2 * bench.n_docs)
     assert f"using {100 * used:.0f}% of the items" in content["headline"]
-    run = config.with_suffix(".run")
-    assert main(["rank", str(run), "--json"]) in (0, 3)
+    ccat("rank", run, "--json", code=(0, 3))
     for one, documents in (("m03", content["models"]["m03"]["n_items"]), ("m00", bench.n_docs)):
         compared = compare(run, run, models=(one, "m02")).outcomes[0].overall
         assert compared.documents == documents  # of a known model all
 
 
-def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(bench, server, capsys):
     priced = {"entry": {"price": {"item": 1.0}}, "judge": {"item": 0.5}}
     content = bench.ranked(server, ["m05", "m07"], budget={"items": 19}, **priced)
     for block in content["models"].values():  # the judge's price comes on top
@@ -283,9 +193,7 @@ def test_the_method_paper_asks_its_first_items_whatever_the_budget_is(
     assert "its first 10 items whatever the budget is" in capsys.readouterr().err
 
 
-def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(
-    bench: Bench, server: CompletionsServer
-) -> None:
+def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(bench, server, ccat):
     """Donors: the scores of the bank's models on these documents, each with errors of its own."""
     known = ScoreTable.read(bench.folder / "known.parquet")
     rng, donors = np.random.default_rng(0), ["de", "es", "uk"]
@@ -295,13 +203,11 @@ def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(
         replace(known, raw=raw, task=name).write(bench.folder / f"{name}.parquet")
     own = known.select([m for m in known.models if m not in FOUR][:2])
     replace(own, task=TASK).write(bench.folder / "own.parquet")
-    config = bench.config(server.url, FOUR, entry={"price": BY_TOKENS})
-    content = yaml.safe_load(config.read_text())
-    content["bank"] = {"borrow": [f"{name}.parquet" for name in donors], "scores": "own.parquet"}
-    config.write_text(yaml.safe_dump(content))
-    assert main(["rank", str(config)]) == 0
+    bank = {"borrow": [f"{name}.parquet" for name in donors], "scores": "own.parquet"}
+    config = bench.config(server.url, FOUR, entry={"price": BY_TOKENS}, bank=bank)
+    ccat("rank", config)
     result = content_of(config)
     assert_confident_pairs_right(result, bench.truth)
     assert "method:default" in result["signature"]
-    assert main(["rank", str(config), "--resume"]) == 0  # the same bank, or it would refuse
+    ccat("rank", config, "--resume")  # the same bank, or it would refuse
     assert content_of(config)["signature"] == result["signature"]

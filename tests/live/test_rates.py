@@ -61,12 +61,12 @@ def share_and_refusals(
 
 @pytest.mark.parametrize("pauses", ["none", "exact", "whole"])
 @pytest.mark.parametrize(("rate", "burst"), [(1.0, 10.0), (20.0, 60.0), (30.0, 10.0)])
-def test_a_token_bucket_is_used_and_seldom_refuses(rate: float, burst: float, pauses: str) -> None:
+def test_a_token_bucket_is_used_and_seldom_refuses(rate, burst, pauses):
     share, refusals = share_and_refusals(rate, burst, pauses)
     assert share >= 0.9 and refusals < 0.03
 
 
-def test_refusals_of_requests_under_way_at_the_last_one_are_one_event() -> None:
+def test_refusals_of_requests_under_way_at_the_last_one_are_one_event():
     pace = Pace()
     for i in range(10):
         pace.sent(i / 10)
@@ -81,7 +81,7 @@ def test_refusals_of_requests_under_way_at_the_last_one_are_one_event() -> None:
     assert pace.rate == again
 
 
-def test_a_limit_by_the_minute_that_states_no_pause_is_used() -> None:
+def test_a_limit_by_the_minute_that_states_no_pause_is_used():
     """Sixty a minute: what is refused until the minute is over says nothing of the rate."""
     pace, now, taken, in_minute = Pace(), 0.0, 0, -1
     while now < 600.0:

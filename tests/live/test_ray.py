@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.bench import Bench, content_of
-from worlds.server import CompletionsServer
+from worlds.bench import content_of
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile
@@ -46,24 +45,7 @@ def lose_a_node_that_works(cluster: Any, journal: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_local_ray_is_started_by_the_command(bench: Bench, server: CompletionsServer) -> None:
-    ray.shutdown()
-    config = bench.config(server.url, TWO, entry={"num_cpus": 0.5}, max_items=20)
-    try:
-        assert main(["rank", str(config), "--executor", "ray"]) in (0, 3)
-    finally:
-        ray.shutdown()
-    content = content_of(config)
-    assert content["order"] == ["m09", "m03"]
-    # An answer that was on its way when the order was decided is paid, and not told.
-    assert content["items_administered"] <= sum(server.answered.values()) <= 40
-    assert list((config.with_suffix(".run") / "m03").glob("results_*.json"))
-
-
-@pytest.mark.slow
-def test_new_models_are_placed_among_known_ones_from_two_nodes(
-    bench: Bench, server: CompletionsServer, cluster: Any
-) -> None:
+def test_new_models_are_placed_among_known_ones_from_two_nodes(bench, server, cluster):
     config = bench.config(
         server.url, TWO, entry={"num_cpus": 1.5}, bank="default.bank.json", known="known.parquet",
         max_items=20, stop="limits",
@@ -80,13 +62,13 @@ def test_new_models_are_placed_among_known_ones_from_two_nodes(
 
 
 @pytest.mark.slow
-def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -> None:
-    with CompletionsServer(bench.outputs, latency=0.1) as server:
-        config = bench.config(server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop="limits")
-        journal = config.with_suffix(".run") / "journal.jsonl"
-        threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
-        arguments = ["--executor", f"ray:{cluster.address}"]
-        assert main(["rank", str(config), *arguments]) in (0, 3)
+def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster):
+    server.latency = 0.1
+    config = bench.config(server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop="limits")
+    journal = config.with_suffix(".run") / "journal.jsonl"
+    threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
+    arguments = ["--executor", f"ray:{cluster.address}"]
+    assert main(["rank", str(config), *arguments]) in (0, 3)
     content = content_of(config)
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
     records = JournalFile(journal).read_new()
@@ -99,23 +81,23 @@ def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -
 
 
 @pytest.mark.slow
-def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster: Any) -> None:
-    with CompletionsServer(bench.outputs, latency=0.05) as server:
-        config = bench.config(
-            server.url, TWO, entry={"num_cpus": 2.0}, max_items=50, stop="limits",
-            failures={"outage_minutes": 0.05},
-        )  # fmt: skip
-        journal = config.with_suffix(".run") / "journal.jsonl"
-        threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
-        arguments = ["--executor", f"ray:{cluster.address}"]
-        assert main(["rank", str(config), *arguments]) == 4
+def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster):
+    server.latency = 0.05
+    config = bench.config(
+        server.url, TWO, entry={"num_cpus": 2.0}, max_items=50, stop="limits",
+        failures={"outage_minutes": 0.05},
+    )  # fmt: skip
+    journal = config.with_suffix(".run") / "journal.jsonl"
+    threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
+    arguments = ["--executor", f"ray:{cluster.address}"]
+    assert main(["rank", str(config), *arguments]) == 4
     models = content_of(config)["models"]
     [aside] = [block for block in models.values() if block["set_aside"]]
     assert "no node had room for it within 3 s: it asks for 2 CPUs" in aside["set_aside"]
     assert aside["n_items"]
 
 
-def test_a_model_behind_a_server_reserves_no_cpu() -> None:
+def test_a_model_behind_a_server_reserves_no_cpu():
     from lm_eval_ccat.live.spec import Spec
 
     kinds = ("hf", "vllm", "local-completions", "openai-chat-completions")
@@ -124,9 +106,7 @@ def test_a_model_behind_a_server_reserves_no_cpu() -> None:
     assert [model.cpus for model in found] == [1.0, 1.0, 0.0, 0.0]
 
 
-def test_without_an_address_that_answers_the_error_is_one_line(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
+def test_without_an_address_that_answers_the_error_is_one_line(bench, server, capsys):
     ray.shutdown()
     config = bench.config(server.url, TWO)
     arguments = ["--executor", "ray:not an address"]

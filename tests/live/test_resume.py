@@ -113,9 +113,7 @@ def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, ex
 SETTINGS = {"stop": "limits", "budget": {"items": 100}}
 
 
-def test_kills_change_nothing_and_repeat_only_what_was_in_flight(
-    bench: Bench, children: Children
-) -> None:
+def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, children):
     # No budget that binds: a second request of an ask that lags would cost another item of it.
     settings: dict[str, Any] = {
         "stop": "limits", "max_items": 30, "bank": "default.bank.json",
@@ -149,18 +147,14 @@ def half(bench: Bench, server: CompletionsServer, whole: Path) -> tuple[Path, Pa
     return config, journal
 
 
-def test_the_state_of_an_unfinished_ranking_is_no_success(
-    half: tuple[Path, Path], capsys: pytest.CaptureFixture
-) -> None:
+def test_the_state_of_an_unfinished_ranking_is_no_success(half, capsys):
     config, _ = half
     assert main(["rank", str(config.with_suffix(".run")), "--json"]) == 3
     state = json.loads(capsys.readouterr().out)
     assert state["finished"] is False and state["exit_code"] == 3
 
 
-def test_a_torn_last_line_is_dropped_and_reported(
-    half: tuple[Path, Path], capsys: pytest.CaptureFixture
-) -> None:
+def test_a_torn_last_line_is_dropped_and_reported(half, capsys):
     config, journal = half
     whole = comparable(config.with_suffix(".run"))
     journal.write_bytes(journal.read_bytes()[:-30])
@@ -169,9 +163,7 @@ def test_a_torn_last_line_is_dropped_and_reported(
     assert comparable(config.with_suffix(".run")) == whole
 
 
-def test_a_changed_configuration_is_refused_with_the_difference(
-    bench: Bench, server: CompletionsServer, half: tuple[Path, Path], capsys: pytest.CaptureFixture
-) -> None:
+def test_a_changed_configuration_is_refused_with_the_difference(bench, server, half, capsys):
     for change, shown in (
         ({"confidence": 0.9}, "config.confidence: 0.95 -> 0.9"),
         ({"seed": 3}, "config.seed: 0 -> 3"),
@@ -182,12 +174,7 @@ def test_a_changed_configuration_is_refused_with_the_difference(
         assert shown in capsys.readouterr().err
 
 
-def test_a_changed_task_is_refused_and_another_version_goes_on(
-    bench: Bench,
-    half: tuple[Path, Path],
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, capsys, monkeypatch):
     config, _ = half
     bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
     assert main(["rank", str(config), "--resume"]) == 1
@@ -201,9 +188,7 @@ def test_a_changed_task_is_refused_and_another_version_goes_on(
     assert "changed since the run began: task.scoring_code_sha256" in capsys.readouterr().err
 
 
-def test_a_run_is_not_started_twice(
-    bench: Bench, server: CompletionsServer, children: Children, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_run_is_not_started_twice(bench, server, children, capsys):
     with CompletionsServer(bench.outputs, latency=0.02) as slow:
         config = bench.config(slow.url, THREE, ahead=1, **SETTINGS)
         child, _ = children.start(str(config))
@@ -228,9 +213,7 @@ def test_a_run_is_not_started_twice(
 
 
 @pytest.mark.parametrize("bank", ["default.bank.json", None])
-def test_a_model_that_joins_gets_its_place_and_a_curve_of_its_own(
-    bench: Bench, server: CompletionsServer, bank: str | None
-) -> None:
+def test_a_model_that_joins_gets_its_place_and_a_curve_of_its_own(bench, server, bank):
     config = bench.config(server.url, THREE[:2], bank=bank)
     assert main(["rank", str(config)]) in (0, 3)
     config, had = bench.config(server.url, THREE, bank=bank), set(server.answered)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
-from worlds.bench import Bench
-from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
@@ -52,8 +47,8 @@ def test_a_folder_with_other_files_takes_the_bank_of_a_first_run(bench, server, 
 
 
 def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
-    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+    bench, server, tmp_path, capsys
+):
     ItemBank.blank(range(7), metric="share", task="loopback_task").save(tmp_path / "other.json")
     config = bench.config(server.url, ["m05", "m07"], bank=None)
     assert main(["rank", str(config), "--save_bank", str(tmp_path / "other.json")]) == 2

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -26,9 +25,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_key_stays_out_of_every_file_and_line(
-    way: str, bench: Bench, capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_stays_out_of_every_file_and_line(way, bench, capfd, monkeypatch):
     forget()
     if way == "environment":
         monkeypatch.setenv("OPENAI_API_KEY", KEY)

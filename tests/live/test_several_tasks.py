@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
-from worlds.bench import TASK, Bench, content_of
-from worlds.server import CompletionsServer
+from worlds.bench import TASK, Bench
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.plan import Plan, make_plan
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
@@ -52,20 +47,8 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
     for name, text in (("all_three", GROUPS), ("pair", PAIR)):
         (tasks / f"{name}.yaml").write_text(text.replace("METRIC", bank.metric))
     SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
-    return bench
-
-
-def config(suite: Bench, server: CompletionsServer, **settings: object) -> Path:
-    of_suite = {"bank": "suite.banks", "budget": {"items": 90}, "task": None}
-    harness = {"include_path": "suite"}
-    return suite.config(server.url, MODELS, **{**of_suite, **settings, "harness": harness})
-
-
-def ranked(*args: Any, more: Sequence[str] = (), **settings: object) -> tuple[Path, dict[str, Any]]:
-    """The run directory and the result of a ranking."""
-    path = config(*args, **settings)
-    assert main(["rank", str(path), *more]) in (0, 3)
-    return path.with_suffix(".run"), content_of(path)
+    base = {"task": None, "bank": "suite.banks", "budget": {"items": 90}}
+    return replace(bench, base={**base, "harness": {"include_path": "suite"}})
 
 
 def told(run: Path, model: str) -> list[tuple[str, int]]:
@@ -75,7 +58,7 @@ def told(run: Path, model: str) -> list[tuple[str, int]]:
 
 
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
-    run, content = ranked(suite, server, task="all_three")
+    content = suite.ranked(server, MODELS, task="all_three")
     shown = capsys.readouterr().out
     assert "group pair" in shown and "average" in shown
     board = {column["name"]: column for column in content["board"]}
@@ -94,7 +77,7 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite
         assert both["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells[:2]]))
         assert found["n_items"] == sum(c["items"] for c in cells)
     # One file of results a model, with the harness's own group table.
-    [file] = (run / "m05").glob("results_*.json")
+    [file] = (suite.run() / "m05").glob("results_*.json")
     written = json.loads(file.read_text())
     assert set(written["groups"]) == {"all_three", "pair"}
     assert set(written["results"]) == {"all_three", "pair", *NAMES}
@@ -112,33 +95,33 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite
 def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server):
     settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 3}}
     settings |= {"warmup": 2, "stop": "limits"}
-    run, first = ranked(suite, server, **settings, budget={"items": 45})
+    first = suite.ranked(server, MODELS, **settings, budget={"items": 45})
     weights = {c["name"]: c.get("weight") for c in first["board"]}
     assert [weights[n] for n in NAMES] == pytest.approx([1 / 8, 1 / 8, 3 / 4])
-    assert state(run).content["board"] == first["board"]
+    assert state(suite.run()).content["board"] == first["board"]
     asked = sum(server.asked.values())
-    ranked(suite, server, **settings, budget={"items": 75}, more=["--resume", "--watch"])
+    suite.ranked(server, MODELS, **settings, budget={"items": 75}, more=["--resume", "--watch"])
     assert 0 < sum(server.asked.values()) - asked <= 30
-    assert (run / "report.html").exists()
-    items = told(run, "m05")
+    assert (suite.run() / "report.html").exists()
+    items = told(suite.run(), "m05")
     # Three quarters of the weight draw more of the budget.
     counts = Counter(task for task, _ in items)
     assert set(counts) == set(NAMES) and len(set(items)) == len(items)
     assert counts["third"] == max(counts.values())
     for name in NAMES:
-        assert list((run / "m05").glob(f"samples_{name}_*.jsonl"))
+        assert list((suite.run() / "m05").glob(f"samples_{name}_*.jsonl"))
 
 
 def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(suite, server):
     for n, too_few in ((4, True), (5, False)):
         settings = {"bank": None, "budget": {"items": 6 * n}, "warmup": n, "name": f"by{n}"}
-        _, found = ranked(suite, server, tasks=["first", "second"], **settings)
+        found = suite.ranked(server, MODELS, tasks=["first", "second"], **settings)
         cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
         assert [(c["items"], c["too_few"]) for c in cells] == [(n, too_few)] * 2
         assert "method:sample" in found["signature"]
 
 
-def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, capsys):
+def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, ccat, capsys):
     table = ScoreTable.read(tmp_path / "known.parquet")
     lines = ["model,task,doc_id,metric,score"]
     for name in NAMES:
@@ -149,7 +132,7 @@ def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, 
     (tmp_path / "board.csv").write_text("\n".join(lines))
     by_task = dict.fromkeys(NAMES, "board.csv")
     settings = {"task": "all_three", "stop": "ranks 2", "warmup": 2}
-    run, content = ranked(suite, server, known=by_task, **settings)
+    content = suite.ranked(server, MODELS, known=by_task, **settings)
     known = {m for m, block in content["models"].items() if block["known"]}
     assert known == set(table.models[1:])
     truth = dict(zip(table.models, table.scores.mean(axis=1)))
@@ -158,34 +141,29 @@ def test_known_models_count_where_they_have_every_task(suite, server, tmp_path, 
     assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)
     # They have no score of single tasks, in print and on the page.
     assert re.search(r"first \(33\.3%\) .* - ", capsys.readouterr().out)
-    assert main(["report", str(run)]) == 0
+    ccat("report", suite.run())
 
 
 @pytest.mark.slow
-def test_actors_of_ray_are_asked_for_several_tasks(suite, server, monkeypatch):
+def test_actors_of_ray_are_asked_for_several_tasks(suite, server, ccat, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, whatever else runs here
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
     ray.shutdown()
     settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 1}, "warmup": 2}
-    path = config(suite, server, **settings, budget={"items": 45})
-    content = yaml.safe_load(path.read_text())
-    for entry in content["models"]:
-        entry["num_cpus"] = 0.5
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    settings |= {"entry": {"num_cpus": 0.5}, "budget": {"items": 45}}
     try:
-        assert main(["rank", str(path), "--executor", "ray"]) in (0, 3)
+        found = suite.ranked(server, MODELS, more=["--executor", "ray"], **settings)
     finally:
         ray.shutdown()
-    found = content_of(path)
     assert found["order"][0] == "m11" and set(found["models"]) == {"m01", "m05", "m11"}
     board = {column["name"]: column for column in found["board"]}
     assert list(board) == ["average", "pair", *NAMES]
     for model, block in found["models"].items():
         assert block["n_items"] == sum(board[n]["models"][model]["items"] for n in NAMES)
         for name in NAMES:
-            assert list((path.with_suffix(".run") / model).glob(f"samples_{name}_*.jsonl"))
+            assert list((suite.run() / model).glob(f"samples_{name}_*.jsonl"))
     # What actors answered stands in the journal, and the run can be looked into.
-    assert main(["rank", str(path.with_suffix(".run"))]) in (0, 3)
+    ccat("rank", suite.run(), code=(0, 3))
 
 
 @pytest.mark.parametrize(
@@ -200,29 +178,28 @@ def test_actors_of_ray_are_asked_for_several_tasks(suite, server, monkeypatch):
         ({"task": "all_three", "bank": {"first": "default.bank.json"}}, "no bank of task second"),
     ],
 )
-def test_mistakes_are_named_before_anything_is_asked(suite, server, capsys, settings, says):
-    path = config(suite, server, **settings)
-    assert main(["rank", str(path)]) == 2
-    assert says in capsys.readouterr().err and not sum(server.asked.values())
+def test_mistakes_are_named_before_anything_is_asked(suite, server, ccat, settings, says):
+    path = suite.config(server.url, MODELS, **settings)
+    assert says in ccat("rank", path, code=2).err and not server.asked
 
 
 def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server, tmp_path):
     known = ScoreTable.read(tmp_path / "known.parquet").models[0]
-    given = Spec.read(config(suite, server, task="all_three"))
+    given = Spec.read(suite.config(server.url, MODELS, task="all_three"))
     given = replace(given, models=(replace(given.models[0], name=known), *given.models[1:]))
     first, rest = make_plan(given).warnings
     assert f"the bank of first was calibrated on {known} too" in first
     assert rest == "the same holds for 2 more banks"
 
 
-def test_many_tasks_begin_with_fewer_items_of_each() -> None:
+def test_many_tasks_begin_with_fewer_items_of_each():
     for n, warmup in {1: 10, 6: 10, 8: 7, 40: 2}.items():
         assert Plan(Spec(), {str(task): {} for task in range(n)}, {}).warmup == warmup
         ranker = Ranker({str(task): ItemBank.blank(range(20)) for task in range(n)}, ["a"])
         assert f"|warmup:{warmup}|" in ranker.result().signature
 
 
-def test_weights_are_written_on_a_command_line_as_in_yaml() -> None:
+def test_weights_are_written_on_a_command_line_as_in_yaml():
     for text in ("equal", "documents"):
         assert Spec.read({"weights": text}).weights == text
     weights = Spec.read({"weights": "leaderboard=math=0.5, b=1"}).weights
@@ -230,22 +207,21 @@ def test_weights_are_written_on_a_command_line_as_in_yaml() -> None:
 
 
 def test_earlier_answers_to_some_of_the_tasks_are_taken(suite, server, capsys):
-    earlier, _ = ranked(suite, server, task="first", budget={"items": 30}, name="earlier")
+    suite.ranked(server, MODELS, task="first", budget={"items": 30}, name="earlier")
+    earlier = str(suite.run("earlier"))
     settings = {"tasks": ["first", "second"], "budget": {"items": 60}}
-    _, content = ranked(suite, server, **settings, more=["--prior", str(earlier)])
+    content = suite.ranked(server, MODELS, **settings, more=["--prior", earlier])
     assert sum(block["from_prior"] for block in content["models"].values()) > 0
-    assert (
-        f"{earlier} has no answers to second; all its documents are asked"
-        in capsys.readouterr().err
-    )
+    said = f"{earlier} has no answers to second; all its documents are asked"
+    assert said in capsys.readouterr().err
 
 
 def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
-    suite: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+    suite, server, tmp_path, capsys, ccat
+):
     kept, sampled = tmp_path / "kept", {"bank": None, "budget": {"items": 66}}
     save = ["--save_bank", str(kept)]
-    _, content = ranked(suite, server, **sampled, tasks=["first", "second"], more=save)
+    content = suite.ranked(server, MODELS, **sampled, tasks=["first", "second"], more=save)
     assert "Saved 3 models to" in capsys.readouterr().err
     found = SuiteBank.load(kept)
     assert list(found) == ["first", "second"] and found.method == "sample"
@@ -259,7 +235,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
             assert one.chosen == "drawn" and one.probabilities is not None
             assert one.probabilities.tolist() == [draws[bank.doc_ids[i]] for i in one.items]
     # The next ranking takes it, of one of the tasks and a new one: what is not asked stays.
-    ranked(suite, server, **sampled, tasks=["second", "third"], name="later", more=save)
+    suite.ranked(server, MODELS, **sampled, tasks=["second", "third"], name="later", more=save)
     grown = SuiteBank.load(kept)
     assert set(grown) == set(NAMES)
     assert grown["first"]["share"].sha256 == found["first"]["share"].sha256
@@ -267,7 +243,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
                      for s in (found, grown))  # fmt: skip
     assert all(b <= a for b, a in zip(before, after))
     settings = {"bank": "kept", "tasks": ["first", "third"]}
-    ranked(suite, server, **{**sampled, **settings}, name="last")
-    file = config(suite, server, **sampled, tasks=["first", "second"], name="fresh")
-    assert main(["rank", str(file), "--save_bank", str(file)]) == 2
-    assert "is a file, but banks of several tasks need a folder" in capsys.readouterr().err
+    suite.ranked(server, MODELS, **{**sampled, **settings}, name="last")
+    file = suite.config(server.url, MODELS, **sampled, tasks=["first", "second"], name="fresh")
+    err = ccat("rank", file, "--save_bank", file, code=2).err
+    assert "is a file, but banks of several tasks need a folder" in err

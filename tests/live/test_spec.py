@@ -44,7 +44,7 @@ def longer(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Spec]]:
     yield added
 
 
-def test_one_line_adds_an_option_everywhere(longer: Any, tmp_path: Path) -> None:
+def test_one_line_adds_an_option_everywhere(longer, tmp_path):
     file = tmp_path / "models.yaml"
     file.write_text(yaml.safe_dump({"task": "t", "models": TWO, "depth": 5}))
     assert longer.read(file).depth == 5 and longer.read({"task": "t", "models": TWO}).depth == 3
@@ -70,11 +70,11 @@ def test_one_line_adds_an_option_everywhere(longer: Any, tmp_path: Path) -> None
     assert "| `depth` | `3` | How deep to look, in levels." in reference._options_table(longer)
 
 
-def test_the_schema_that_is_shipped_is_that_of_the_code() -> None:
+def test_the_schema_that_is_shipped_is_that_of_the_code():
     assert json.loads((DOCS / "config.schema.json").read_text()) == surfaces.schema()
 
 
-def test_the_schema_takes_what_is_read_and_refuses_what_is_refused() -> None:
+def test_the_schema_takes_what_is_read_and_refuses_what_is_refused():
     jsonschema = pytest.importorskip("jsonschema")
     schema = surfaces.schema()
     good: dict[str, Any] = {
@@ -104,7 +104,7 @@ def test_the_schema_takes_what_is_read_and_refuses_what_is_refused() -> None:
         ({"metric": "bleu"}, {"metrics": {"bleu": 1.0}}),
     ],
 )
-def test_keys_of_earlier_versions_are_read_with_a_word(old: Any, now: Any) -> None:
+def test_keys_of_earlier_versions_are_read_with_a_word(old, now):
     said: list[str] = []
     spec = Spec.read(old, warn=said.append)
     assert {key: getattr(spec, key) for key in now} == now
@@ -113,25 +113,25 @@ def test_keys_of_earlier_versions_are_read_with_a_word(old: Any, now: Any) -> No
         assert all(f"is written `stop: {now['stop']}` now" in one for one in said)
 
 
-def test_a_switch_of_an_earlier_version_that_was_off_changes_nothing() -> None:
+def test_a_switch_of_an_earlier_version_that_was_off_changes_nothing():
     said: list[str] = []
     spec = Spec.read({"stop_when_decided": True, "one_at_a_time": False}, warn=said.append)
     assert spec == Spec() and said == ["`stop_when_decided` is written `stop: decided` now"]
 
 
-def test_arguments_in_one_text_mean_what_they_mean_to_the_harness() -> None:
+def test_arguments_in_one_text_mean_what_they_mean_to_the_harness():
     text = "revision=2024-05-13,trust_remote_code=True,peft=None,tp=2,top_p=1e-3,name=no"
     [model] = Spec.read({"models": [{"model": "hf", "model_args": text}]}).models
     assert model.model_args == key_val_to_dict(text)
     assert model.model_args["revision"] == "2024-05-13" and model.model_args["top_p"] == 0.001
 
 
-def test_options_of_an_adaptive_run_are_a_mapping() -> None:
+def test_options_of_an_adaptive_run_are_a_mapping():
     with pytest.raises(UsageError, match="adaptive must be a mapping such as"):
         Adaptive.read(True)  # type: ignore[arg-type]
 
 
-def test_a_metric_may_be_named_in_the_singular_everywhere(monkeypatch) -> None:
+def test_a_metric_may_be_named_in_the_singular_everywhere(monkeypatch):
     calls: list[Any] = []
     monkeypatch.setattr(adaptive, "_call", lambda options, observer, arguments: calls.append(
         (options.spec.metrics, arguments)
@@ -140,14 +140,14 @@ def test_a_metric_may_be_named_in_the_singular_everywhere(monkeypatch) -> None:
     assert calls == [({"bleu": 1.0}, {"model": "hf", "model_args": "pretrained=x", "tasks": ["t"]})]
 
 
-def test_small_numbers_are_read_as_people_write_them(tmp_path: Path) -> None:
+def test_small_numbers_are_read_as_people_write_them(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text("min_difference: 1e-3\nprice: {item: 5e-5}\nbudget: {usd: 1e2}\n")
     spec = Spec.read(file)
     assert (spec.min_difference, spec.price.item, spec.budget) == (1e-3, 5e-5, {"usd": 100.0})
 
 
-def test_what_a_journal_holds_is_read_back_by_any_later_version() -> None:
+def test_what_a_journal_holds_is_read_back_by_any_later_version():
     spec = Spec.read(
         {"task": "t,u", "models": [{**TWO[0], "model_args": "pretrained=x,revision=2"}, TWO[1]],
          "budget": {"items": 9}, "metrics": ["x", "y=0"]}
@@ -168,7 +168,7 @@ def test_what_a_journal_holds_is_read_back_by_any_later_version() -> None:
     assert Spec.recorded(of_0_1).public() == fresh.public()
 
 
-def test_a_run_of_one_model_without_any_limit_has_a_target() -> None:
+def test_a_run_of_one_model_without_any_limit_has_a_target():
     for options, stop in (
         ({}, "se 0.02"), ({"max_items": 9}, "decided"), ({"budget_items": 9}, "decided"),
         ({"target_se": 0.1}, "se 0.1"), ({"stop": "limits"}, "limits"),
@@ -176,7 +176,7 @@ def test_a_run_of_one_model_without_any_limit_has_a_target() -> None:
         assert Adaptive.read(options, warn=lambda text: None).spec.stop == stop
 
 
-def test_a_path_is_no_identity(tmp_path: Path) -> None:
+def test_a_path_is_no_identity(tmp_path):
     (tmp_path / "t.yaml").write_text("task: t")
     entry = {"name": "a", "model": "hf", "model_args": {"pretrained": "./weights"}}
     here = Spec.read({"task": "t.yaml", "models": [entry]}, folder=tmp_path)
@@ -194,7 +194,7 @@ JSON = st.recursive(
 )
 
 
-def test_open_ends_do_not_count() -> None:
+def test_open_ends_do_not_count():
     assert Spec.read({"confidence": 0.99, "audit": 0.9}).audit == 0.9
     for wrong in ({"confidence": 1.0}, {"confidence": 0.5}, {"memory": 0}, {"audit": 0.95}):
         with pytest.raises(UsageError, match=f"`{next(iter(wrong))}` must be a number"):
@@ -202,7 +202,7 @@ def test_open_ends_do_not_count() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*options_of(Spec), "task", "x"]), JSON))
-def test_no_configuration_makes_more_than_a_usage_error(content: dict[str, Any]) -> None:
+def test_no_configuration_makes_more_than_a_usage_error(content):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -214,14 +214,14 @@ def test_no_configuration_makes_more_than_a_usage_error(content: dict[str, Any])
 
 
 @given(st.dictionaries(st.sampled_from(list(options_of(ModelSpec))), JSON))
-def test_no_entry_of_a_model_makes_more_than_a_usage_error(entry: dict[str, Any]) -> None:
+def test_no_entry_of_a_model_makes_more_than_a_usage_error(entry):
     try:
         Spec.read({"models": [{"name": "a", **entry}]})
     except UsageError as error:
         assert "models[0]" in str(error)
 
 
-def test_a_model_is_named_as_the_harness_names_it_in_logs() -> None:
+def test_a_model_is_named_as_the_harness_names_it_in_logs():
     arguments = ("pretrained=org/base", "pretrained=org/base,peft=out/a", "path=x/y", "seed=3")
     models = [{"model": "hf", "model_args": text} for text in arguments]
     assert [m.name for m in Spec.read({"task": "t", "models": models}).models] == [
@@ -229,9 +229,7 @@ def test_a_model_is_named_as_the_harness_names_it_in_logs() -> None:
     ]  # fmt: skip
 
 
-def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(
-    tmp_path: Path,
-) -> None:
+def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(tmp_path):
     spec = Spec.read({
         "tasks": "a,b", "weights": "equal", "metrics": ["bleu", "chrf=0"], "seed": 3,
         "budget": {"usd": 2.5}, "harness": {"num_fewshot": 2},
@@ -251,9 +249,7 @@ def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(
     assert Spec.read(file).stop == surfaces.STARTER["stop"]
 
 
-def test_init_writes_what_the_flags_say_and_names_what_is_missing(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_init_writes_what_the_flags_say_and_names_what_is_missing(tmp_path, capsys):
     file = tmp_path / "m.yaml"
     init = ["rank", "--init", str(file), "--task", "gsm8k"]
     models = [*"--model hf --model_args pretrained=a --model hf --model_args pretrained=b".split()]

@@ -103,7 +103,7 @@ def test_a_store_that_fails_stops_no_run(bench, server, monkeypatch):
         ("nowhere://a/b", "nowhere"),
     ],
 )
-def test_a_url_needs_a_name_and_a_store(url: str, said: str) -> None:
+def test_a_url_needs_a_name_and_a_store(url, said):
     with pytest.raises(UsageError, match=said), directory.stored(url, False, print):
         pass
     with pytest.raises(UsageError, match="only `rank` copies a run to an object store"):
@@ -120,7 +120,7 @@ def test_a_url_needs_a_name_and_a_store(url: str, said: str) -> None:
         ("1\n", "", "1\n"),
     ],
 )
-def test_the_longer_journal_of_a_run_goes_on(far: str, here: str, fetched: str) -> None:
+def test_the_longer_journal_of_a_run_goes_on(far, here, fetched):
     lay(far, here)
     with directory.stored(URL, True, print):
         assert HERE.read_text() == fetched
@@ -151,7 +151,7 @@ def test_a_folder_of_another_run_never_reaches_the_store(far, here, resume, said
     assert journals() == (far, here)
 
 
-def test_a_run_that_is_refused_is_not_copied() -> None:
+def test_a_run_that_is_refused_is_not_copied():
     lay("", "1\n")
     with pytest.raises(RunError), directory.stored(URL, True, print):
         time.sleep(0.1)
@@ -159,7 +159,7 @@ def test_a_run_that_is_refused_is_not_copied() -> None:
     assert not MEMORY.find("/")
 
 
-def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch):
     lay("1\n2\n", "")
 
     real = type(MEMORY).get_file
@@ -180,7 +180,7 @@ def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) 
     assert journals() == ("1\n2\n",) * 2
 
 
-def test_a_store_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_read_is_said(monkeypatch):
     def refuse(*args: object) -> None:
         raise RuntimeError("no credentials")
 
@@ -190,7 +190,7 @@ def test_a_store_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) ->
         pass
 
 
-def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
+def test_folders_are_made_where_a_store_needs_them(tmp_path):
     url = f"file://{tmp_path}/far/runs/models.run"
     warnings: list[str] = []
     with directory.stored(url, False, warnings.append):

@@ -24,8 +24,8 @@ def ranked(bench: Bench, server: CompletionsServer, **harness: object) -> tuple[
 
 
 def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
-    bench: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bench, server, monkeypatch
+):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((bench.folder / "store").as_uri())
@@ -44,9 +44,8 @@ def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
 
 
 def test_a_tracker_that_fails_is_warned_of_and_the_result_is_there(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    bench, server, capsys, monkeypatch
+):
     wandb = MagicMock()
     wandb.init.side_effect = RuntimeError("no network")
     monkeypatch.setitem(sys.modules, "wandb", wandb)
@@ -56,10 +55,7 @@ def test_a_tracker_that_fails_is_warned_of_and_the_result_is_there(
     assert wandb.init.call_args.kwargs["project"] == "p"
 
 
-def test_a_tracker_without_its_package_costs_no_call(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_a_tracker_without_its_package_costs_no_call(bench, server, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
     assert ranked(bench, server, trackio_args={"project": "p"}) == (2, None)
     assert "lm-eval-ccat[trackio]" in capsys.readouterr().err
@@ -69,10 +65,7 @@ def test_a_tracker_without_its_package_costs_no_call(
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_the_harness_pushes_the_results_files(
-    away: bool, bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_the_harness_pushes_the_results_files(away, bench, server, capsys, monkeypatch):
     from lm_eval.loggers import EvaluationTracker
 
     hub, cards = MagicMock(), []

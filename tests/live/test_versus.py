@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import signal
-from pathlib import Path
 
 import pytest
 from worlds.bench import TASK
@@ -116,7 +115,7 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_one_that_was_not(
     assert set(server.asked.values()) == {1}
 
 
-def test_a_file_is_read_with_what_stands_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_read_with_what_stands_beside_it(tmp_path):
     file = tmp_path / "new.yaml"
     file.write_text("task: t\nbank: b.json\nseed: 3\nmodels: [{model: hf}]")
     (tmp_path / "b.json").touch()
@@ -127,7 +126,7 @@ def test_a_file_is_read_with_what_stands_beside_it(tmp_path: Path) -> None:
     )
 
 
-def test_messages_of_a_stored_model_are_those_that_a_server_gets() -> None:
+def test_messages_of_a_stored_model_are_those_that_a_server_gets():
     api = pytest.importorskip("lm_eval.models.openai_completions")
     lm = api.LocalChatCompletion(base_url="http://none", model="m", tokenizer_backend=None)
     chat = [{"role": "system", "content": "Rëad"}, {"role": "user", "content": "Why?"}]

@@ -73,7 +73,7 @@ class Recorder(Journal):
         self.happened.append("durable")
 
 
-def test_a_score_is_on_disk_for_good_before_the_ranker_knows_it() -> None:
+def test_a_score_is_on_disk_for_good_before_the_ranker_knows_it():
     happened: list[str] = []
     book = Teller(fresh(), Recorder(happened), clock=Clock())
     [(model, item)] = book.ask(1)
@@ -88,7 +88,7 @@ def test_a_score_is_on_disk_for_good_before_the_ranker_knows_it() -> None:
     assert happened == ["written ask", "written tell", "durable", "applied"]
 
 
-def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
+def test_what_the_disk_refuses_the_ranker_never_hears():
     journal = Recorder([])
     book = Teller(fresh(), journal, clock=Clock())
     [(model, item)] = book.ask(1)
@@ -108,7 +108,7 @@ def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
     assert book.claims == {(model, item)} and not book.answers
 
 
-def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
+def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid():
     lines: list[bytes] = []
     book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
     [record] = numbered(book, 1)
@@ -125,7 +125,7 @@ def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
         assert one.tally.attempts["a"] == {"hung": 1}
 
 
-def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on() -> None:
+def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
     lines: list[bytes] = []
     book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
     records = numbered(book, 3)
@@ -143,7 +143,7 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on() -> 
     assert again.told == 0  # the run goes on, and the line waits again
 
 
-def test_what_the_journal_says_adds_up_and_is_read_back() -> None:
+def test_what_the_journal_says_adds_up_and_is_read_back():
     lines: list[bytes] = []
     clock = Clock()
     book = teller(lines, clock=clock)
@@ -187,7 +187,7 @@ def test_what_the_journal_says_adds_up_and_is_read_back() -> None:
     assert again.ranker.result() == book.ranker.result()
 
 
-def test_columns_of_money_follow_who_counted() -> None:
+def test_columns_of_money_follow_who_counted():
     book = teller()
     sources = ["usage", "tokenizer", "estimate", None]
     for source, (model, item) in zip(sources, book.ask(4, model="a")):
@@ -197,7 +197,7 @@ def test_columns_of_money_follow_who_counted() -> None:
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), "0.5", None])
-def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> None:
+def test_a_score_that_is_none_is_refused_before_it_is_written(score):
     lines: list[bytes] = []
     book = teller(lines)
     [(model, item)] = book.ask(1)
@@ -208,14 +208,14 @@ def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> Non
 
 
 @pytest.mark.parametrize(("record", "op"), [({"op": "merge"}, "'merge'"), ({"x": 1}, "None")])
-def test_a_record_of_a_later_version_is_refused(record: dict[str, Any], op: str) -> None:
+def test_a_record_of_a_later_version_is_refused(record, op):
     lines: list[bytes] = []
     Journal(lines).append([record])
     with pytest.raises(RunError, match=f"{op} that this version does not know"):
         teller(lines)
 
 
-def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:
+def test_money_of_journals_of_earlier_versions_finds_its_column():
     lines: list[bytes] = []
     Journal(lines).append([
         {"op": "ask", "pairs": [("a", ("", n)) for n in (1, 2)], "draws": [None] * 2, "time": 1.0},
@@ -227,7 +227,7 @@ def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:
 
 
 @pytest.mark.parametrize("method", ["paper", "default"])
-def test_selection_derives_again_what_was_recorded(method: str) -> None:
+def test_selection_derives_again_what_was_recorded(method):
     rng = np.random.default_rng(1)
     scores = np.clip(rng.beta(2, 2, size=(10, 40)) + np.linspace(-0.2, 0.2, 10)[:, None], 0, 1)
     table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(10)])

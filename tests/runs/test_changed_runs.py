@@ -84,7 +84,7 @@ def run(tmp_path: Path) -> Path:
     return folder.path
 
 
-def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run: Path) -> None:
+def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run):
     first = work(run)
     assert len(first) == 24 and work(run) == []
     assert resume(run, identity(32.0)) == ["config.budget.items: 24 -> 32"]
@@ -101,7 +101,7 @@ def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run: Path) -> None:
     )
 
 
-def test_a_model_joins_and_a_price_changes(run: Path) -> None:
+def test_a_model_joins_and_a_price_changes(run):
     work(run, 10)
     now = identity(60.0, prices={"m1": 1.0, "m2": 3.0, "m10": 0.5})
     assert resume(run, now) == [
@@ -115,7 +115,7 @@ def test_a_model_joins_and_a_price_changes(run: Path) -> None:
     assert sorted(order) == ["m1", "m10", "m2"] and order[0] == "m10"
 
 
-def test_what_makes_it_another_run_is_refused(run: Path) -> None:
+def test_what_makes_it_another_run_is_refused(run):
     work(run, 5)
     for other, named in (
         (identity(seed=3), "config.seed: 0 -> 3"),
@@ -130,12 +130,12 @@ def test_what_makes_it_another_run_is_refused(run: Path) -> None:
             )
 
 
-def test_a_url_and_a_version_may_change() -> None:
+def test_a_url_and_a_version_may_change():
     found = differences(identity(), identity(url="http://b/v1", version="9.9"), may_change())
     assert not found.refused and not found.ranker and len(found.changes) == 3
 
 
-def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
+def test_more_time_goes_on_where_the_time_was_used_up(run):
     ranker = Teller.of(run)
     ranker.stop("the budget of 5 seconds is used up")
     ranker.journal.close()
@@ -149,7 +149,7 @@ def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
     assert work(run)
 
 
-def test_a_header_without_a_ranker_asks_no_change_of_it() -> None:
+def test_a_header_without_a_ranker_asks_no_change_of_it():
     ranker = {"models": {"a": 1.0}, "budget": 3.0}
     for old, new in (({}, {"ranker": ranker}), ({"ranker": ranker}, {})):
         assert differences(old, new, may_change()).ranker == {}

@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parent / "format1"
 
 
 @pytest.mark.parametrize("method", ["paper", "default"])
-def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Path) -> None:
+def test_a_directory_of_format_1_opens_as_it_was_left(method, tmp_path):
     folder = shutil.copytree(FIXTURES / method, tmp_path / "run")
     ranker = rebuild(folder)
     header = ranker.journal.header
@@ -41,7 +41,7 @@ def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Pat
     assert len(ranker.unanswered) == 2  # asked when the process ended
 
 
-def test_a_line_that_does_not_fit_its_checksum_is_damaged(tmp_path: Path) -> None:
+def test_a_line_that_does_not_fit_its_checksum_is_damaged(tmp_path):
     """As versions between the first and the seals wrote them: a CRC-32 in each line."""
     folder = shutil.copytree(FIXTURES / "paper", tmp_path / "run")
     file = folder / "journal.jsonl"
@@ -55,7 +55,7 @@ def test_a_line_that_does_not_fit_its_checksum_is_damaged(tmp_path: Path) -> Non
         rebuild(folder)
 
 
-def test_a_run_of_format_1_goes_on_with_seals(tmp_path: Path) -> None:
+def test_a_run_of_format_1_goes_on_with_seals(tmp_path):
     folder = shutil.copytree(FIXTURES / "default", tmp_path / "run")
     ranker = Teller.of(folder)
     before = ranker.journal.count

@@ -39,7 +39,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Journ
     return lambda: JournalFile(tmp_path / "j") if request.param == "file" else Journal(lines)
 
 
-def test_objects_of_one_journal_take_turns(opened: Callable[[], Journal]) -> None:
+def test_objects_of_one_journal_take_turns(opened):
     first, second = opened(), opened()
     assert first.read_new() == [] and first.count == 0
     first.append([HEADER])
@@ -54,7 +54,7 @@ def test_objects_of_one_journal_take_turns(opened: Callable[[], Journal]) -> Non
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), object()])
-def test_nothing_counts_of_what_cannot_be_read_back(opened, wrong) -> None:
+def test_nothing_counts_of_what_cannot_be_read_back(opened, wrong):
     journal = opened()
     journal.append([HEADER])
     with pytest.raises((ValueError, TypeError)):
@@ -65,7 +65,7 @@ def test_nothing_counts_of_what_cannot_be_read_back(opened, wrong) -> None:
         journal.append([TELL])
 
 
-def test_the_identity_of_a_run_follows_its_changes(opened: Callable[[], Journal]) -> None:
+def test_the_identity_of_a_run_follows_its_changes(opened):
     header = {**HEADER, "config": {"budget": 1}, "bank_sha256": "x"}
     writer, reader = opened(), opened()
     writer.append([header, {"op": "change", "identity": {"config": {"budget": 2}}}])
@@ -115,7 +115,7 @@ def test_one_changed_byte_is_noticed(tmp_path_factory, records, data):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permission bits are POSIX's")
-def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_it(tmp_path):
     JournalFile(tmp_path / "j").append([{"op": "note"}])
     assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
@@ -161,13 +161,13 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     assert [r["n"] for r in JournalFile(tmp_path / "j").read_new()] == [1, 3]
 
 
-def test_a_line_is_written_as_people_read_it() -> None:
+def test_a_line_is_written_as_people_read_it():
     journal = Journal()
     journal.append([{"op": "note", "text": "Bäume \u2713"}])
     assert "Bäume \u2713".encode() in journal.lines[0]
 
 
-def test_no_line_without_a_seal_follows_one_that_this_version_wrote() -> None:
+def test_no_line_without_a_seal_follows_one_that_this_version_wrote():
     header, old = b'{"seq": 0, "op": "header", "version": 1}', b'{"seq": 1, "op": "note"}'
     journal = Journal([header, old])
     assert [r["op"] for r in journal.read_new()] == ["header", "note"]
@@ -177,7 +177,7 @@ def test_no_line_without_a_seal_follows_one_that_this_version_wrote() -> None:
         journal.read_new()
 
 
-def test_a_sealed_line_cannot_be_changed_taken_out_or_added() -> None:
+def test_a_sealed_line_cannot_be_changed_taken_out_or_added():
     lines: list[bytes] = []
     Journal(lines).append([{"op": "note", "n": n} for n in range(4)])
     forged: list[bytes] = []

@@ -50,7 +50,7 @@ def test_a_sound_journal_is_called_sound_and_left_alone(run, capsys):
     assert not list(run.glob("*damaged*"))
 
 
-def test_a_torn_last_line_is_no_damage(run: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_torn_last_line_is_no_damage(run, capsys):
     with (run / "journal.jsonl").open("ab") as stream:
         stream.write(b'{"seq": 60, "op"')
     assert main(["verify", str(run), "--json"]) == 0
@@ -154,7 +154,7 @@ def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_p
 
 
 @pytest.mark.parametrize("command", [("verify",), ("verify", "--repair"), ("rank",)])
-def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, capsys) -> None:
+def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, capsys):
     journal = run / "journal.jsonl"
     name, *flags = command
     for newer in (b'"version": 3', b'"version": 3, "seals": "other"'):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,17 @@ PROMPT = "Repeat the numbers of document {id}."
 
 @dataclass
 class Bench:
-    """``outputs[model][prompt]`` is what the server says; ``truth[model]`` the full F-score."""
+    """``outputs[model][prompt]`` is what the server says; ``truth[model]`` the full F-score.
+
+    `base` holds settings of every configuration that do not say otherwise.
+    """
 
     folder: Path
     outputs: dict[str, dict[str, str]]
     truth: dict[str, float]
     bank: Path
     n_docs: int
+    base: dict[str, Any] = field(default_factory=dict)
 
     def at(self, folder: Path) -> Bench:
         """The same bench with another folder for configurations and run directories."""
@@ -43,43 +47,44 @@ class Bench:
 
     def config(self, url: str, models: list[str], **settings: Any) -> Path:
         """Write a configuration; ``entry`` holds settings of each model, ``model_args`` theirs."""
-        entry = settings.pop("entry", {})
-        arguments = settings.pop("model_args", {})
-        name = settings.pop("name", "rank")
+        settings = {"harness": {"include_path": "tasks"}, **self.base, **settings}
+        entry = {"model": "local-completions", **settings.pop("entry", {})}
+        args = {"base_url": url, "tokenizer_backend": "none", "timeout": 5}
+        args |= settings.pop("model_args", {})
+        path = self.folder / f"{settings.pop('name', 'rank')}.yaml"
         content = {
             "task": TASK,
             "bank": self.bank.name,
-            "harness": {"include_path": "tasks"},
-            "models": [
-                {
-                    "name": m,
-                    "model": "local-completions",
-                    "model_args": {
-                        "model": m,
-                        "base_url": url,
-                        "tokenizer_backend": "none",
-                        "timeout": 5,
-                        **arguments,
-                    },
-                    **entry,
-                }
-                for m in models
-            ],
+            "models": [{"name": m, "model_args": {"model": m, **args}, **entry} for m in models],
             **settings,
         }
-        path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         return path
 
+    def run(self, name: str = "rank") -> Path:
+        """The run directory of a configuration."""
+        return self.folder / f"{name}.run"
+
     def ranked(
-        self, server: Any, models: list[str], code: tuple[int, ...] = (0, 3), **settings: Any
+        self,
+        server: Any,
+        models: list[str],
+        code: tuple[int, ...] = (0, 3),
+        more: Sequence[str] = (),
+        **settings: Any,
     ) -> dict[str, Any]:
-        """The result of a ranking by the command line."""
+        """The result of a ranking by the command line, with `more` flags."""
         from lm_eval_ccat.cli.main import main
 
         config = self.config(server.url, models, **settings)
-        assert main(["rank", str(config)]) in code
+        assert main(["rank", str(config), *more]) in code
         return content_of(config)
+
+    def adaptive(self, server: Any, model: str, *flags: Any) -> list[str]:
+        """The command line of an adaptive run of one model."""
+        args = f"model={model},base_url={server.url},tokenizer_backend=none"
+        words = ["run", "--model", "local-completions", "--model_args", args, "--tasks", TASK]
+        return [*words, "--include_path", f"{self.folder}/tasks", "--adaptive", *map(str, flags)]
 
 
 def content_of(config: Path) -> dict[str, Any]:
@@ -132,14 +137,11 @@ metadata: {{version: 1.0, ccat_scales: {{share: {{range: [0, 1]}}}}}}
         rng.random((n_models, n_docs, 10)) < 1 / (1 + np.exp(-(skill[:, None] + ease)))[..., None]
     )
     names = [f"m{j:02d}" for j in range(n_models)]
-    outputs: dict[str, dict[str, str]] = {}
-    for j, name in enumerate(names):
-        outputs[name] = {
-            PROMPT.format(id=i): " ".join(
-                str(n) if ok else "0" for n, ok in zip(numbers[i], right[j, i])
-            )
-            for i in range(n_docs)
-        }
+    said = np.where(right, numbers, 0).astype(str).tolist()
+    outputs = {
+        name: {PROMPT.format(id=i): " ".join(of) for i, of in enumerate(texts)}
+        for name, texts in zip(names, said)
+    }
     scores = right.mean(axis=2)
     held_out = set(names[1::2])
     table = ScoreTable.from_arrays(

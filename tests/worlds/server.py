@@ -114,6 +114,14 @@ class CompletionsServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1/completions"
 
+    def requests(self, model: str) -> int:
+        """How many requests there were of a model."""
+        return sum(n for (name, _), n in self.asked.items() if name == model)
+
+    def answers(self, model: str) -> int:
+        """How many answers of a model were given."""
+        return sum(n for (name, _), n in self.answered.items() if name == model)
+
     def __enter__(self) -> CompletionsServer:
         return self
 
@@ -150,7 +158,7 @@ class CompletionsServer:
                 self.answered.update((model, p) for p in prompts)
                 for prompt, text in zip(prompts, texts):
                     self.said[model, prompt].append((who, text, short))
-                asked = sum(n for (m, _), n in self.answered.items() if m == model)
+                asked = self.answers(model)
             end = {"finish_reason": "length" if short else "stop"}
             reply: dict[str, Any] = {
                 "model": who,
