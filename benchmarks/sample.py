@@ -33,10 +33,15 @@ from quality_data import DATASETS, load
 from scipy.stats import t as student
 
 from lm_eval_ccat import ItemBank, ScoreTable, simulate
+from lm_eval_ccat.cluster import in_processes
+from lm_eval_ccat.methods.calibration import MIN_MODELS
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import Verdicts
-from lm_eval_ccat.simulation.methods import Strategy
+from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, spending_levels
+from lm_eval_ccat.simulation.judging import Figures, summarise
+from lm_eval_ccat.simulation.methods import Strategy, chosen_methods
+from lm_eval_ccat.simulation.stage import Fold, Protocol, replay_fold
 
 BY = (50, 100, 200)
 NEVER = 10**9
@@ -170,20 +175,10 @@ def bank(args: argparse.Namespace) -> None:
             for count in map(int, args.calibrating.split(",")):
                 if count > len(table.models) * (2 / 3 if kind == "frontier" else 1) - 4:
                     continue
-                found = simulate(
-                    table,
-                    ["default"] if base else ["sample", "default"],
-                    kind=kind,
-                    folds=min(args.seeds, 10),
-                    spend="fixed",
-                    levels=[20, 50],
-                    items_per_model=20,
-                    calibration_models=count,
-                    processes=args.processes,
-                )
-                base = base or found.sweep["sample"]
+                found = calibrated_on(count, table, kind, args)
+                base = base or [at["sample"] for at in found]
                 row = []
-                for with_bank, without in zip(found.sweep["default"], base):
+                for with_bank, without in zip((at["default"] for at in found), base):
                     row += [with_bank["tau"] - without["tau"]]
                     row += [without["tied_share"] - with_bank["tied_share"]]
                     row += [with_bank["rmse"] / without["rmse"]]
@@ -192,6 +187,29 @@ def bank(args: argparse.Namespace) -> None:
         what = "tau, decided (default - sample), RMSE ratio at 20 items; the same at 50"
         names = [f"{what}_{n}" for n in (20, 50) for what in ("tau", "decided", "rmse")]
         args.found[f"bank, {kind} folds"] = shown(f"{kind} folds: {what}", rows, names)
+
+
+def calibrated_on(
+    count: int, table: ScoreTable, kind: str, args: argparse.Namespace
+) -> list[dict[str, Figures]]:
+    """Summaries by method at 20 and at 50 items; `count` drawn models calibrate."""
+    whole, _ = Benchmark.of(table)
+    means = whole.mean(whole.scores, np.isfinite(whole.scores))
+    levels = spending_levels([20, 50], 20, len(whole.items), "fixed")
+    methods = chosen_methods(["sample", "default"])
+    protocol = Protocol(methods, levels, np.ones(len(whole.items)), spend="fixed")
+    folds = []
+    for number, (names, others) in enumerate(
+        hold_outs(kind, whole.models, means, 4, min(args.seeds, 10), 0, MIN_MODELS)
+    ):
+        rng = np.random.default_rng([0, number, 11])
+        drawn = rng.choice(len(others), min(count, len(others)), replace=False)
+        calibrate_on = tuple(others[i] for i in sorted(drawn))
+        folds.append(Fold(number, names, calibrate_on, (dict.fromkeys(names, 1.0),)))
+    replayed = in_processes(replay_fold, folds, (protocol, whole), args.processes)
+    runs = [run for of_fold, _, _ in replayed for run in of_fold]
+    at_levels = ([r for r in runs if r.items_per_model == level] for level in levels)
+    return [summarise(at, len(whole.items), 0.95) for at in at_levels]
 
 
 def speed(args: argparse.Namespace) -> None:

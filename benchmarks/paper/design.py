@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.simulation.folds import hold_outs
-from lm_eval_ccat.simulation.methods import Strategy, named
-from lm_eval_ccat.simulation.run import Simulation, simulate
+from lm_eval_ccat.scores.item_scaling import ItemScaling
+from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, item_units, prices_by_seed
+from lm_eval_ccat.simulation.judging import Replay
+from lm_eval_ccat.simulation.methods import Strategy, chosen_methods, named
+from lm_eval_ccat.simulation.stage import Fold, Protocol, Stage
 
 RESCALE = ("range", "none", "holdout")
 BASELINES = ("random", "common", "limit", "static")
@@ -68,12 +70,14 @@ class Design:
         changes["rank"] = {"looks": "one", **changes.get("rank", {})}
         if known.bank == "paper" and self.rescale != "range":
             changes["calibrate"] = {"rescale": "none"}
-            changes["holdout_range"] = self.rescale == "holdout"
         return replace(known, name=label or name, **changes)
 
-    def tested(self, table: ScoreTable) -> ScoreTable:
-        """What held-out models are tested and judged by."""
-        return table if self.temperature is None else at_temperature(table, self.temperature)
+    def of_fold(self, table: ScoreTable, held: Collection[str]) -> ScoreTable:
+        """The scores of one fold: all configs that calibrate, and what `held` are judged by."""
+        others = [m for m in table.models if m not in held]
+        if self.temperature is not None:
+            table = at_temperature(table, self.temperature, held)
+        return ItemScaling.fit(table.select(others)).apply(table) if self.item_scaling else table
 
     def sets(self, table: ScoreTable) -> list[tuple[str, ...]]:
         """The hold-out sets of a table."""
@@ -81,22 +85,38 @@ class Design:
         means = np.zeros(len(table.models))
         return [names for names, _ in hold_outs("random", table.models, means, size, self.folds, 0)]
 
-    def simulate(
-        self, table: ScoreTable, methods: Sequence[str | Strategy], units: Any, **changes: Any
-    ) -> Simulation:
-        """Replay methods on the hold-out sets of a table, in this process."""
-        options: dict[str, Any] = {
-            "holdouts": self.sets(table),
-            "seeds": self.seeds,
-            "items_per_model": self.items_per_model,
-            "confidence": self.confidence,
-            "item_scaling": self.item_scaling,
-            "tested": self.tested(table),
-            "prices": self.prices,
-            "units": units,
-            **changes,
-        }
-        return simulate(table, methods, **options)
+    def replay(
+        self, table: ScoreTable, methods: Sequence[str | Strategy], units: Any, **how: Any
+    ) -> list[Replay]:
+        """Replay methods on every fold, in this process; `how` as for `stages`."""
+        return [o for stage in self.stages(table, methods, units, **how) for o in stage.play()]
+
+    def stages(
+        self,
+        table: ScoreTable,
+        methods: Sequence[str | Strategy],
+        units: Any,
+        levels: Sequence[float] = (),
+        sets: Sequence[Sequence[str]] | None = None,
+    ) -> Iterator[Stage]:
+        """Hold out one set after another; every method is calibrated on the others."""
+        [table] = Benchmark.of(table)[0].tables.values()  # refuses scores that are all equal
+        by_seed = prices_by_seed(self.prices, table.models, self.seeds)
+        sizes, levels = item_units(table.doc_ids, units), tuple(levels or (self.items_per_model,))
+        for number, held in enumerate(sets or self.sets(table)):
+            whole = Benchmark({"": self.of_fold(table, held)}, {"": 1.0})
+            scores = whole.select(held).scores
+            seen = {"score_range": (np.nanmin(scores), np.nanmax(scores))}
+            others = tuple(m for m in table.models if m not in held)
+            prices = tuple({m: of_seed[m] for m in held} for of_seed in by_seed)
+            fold = Fold(number, tuple(held), others, prices)
+            told = [
+                replace(m, rank={**seen, **m.rank})
+                if m.bank == "paper" and self.rescale == "holdout"
+                else m
+                for m in chosen_methods(methods)
+            ]
+            yield Stage(fold, Protocol(tuple(told), levels, sizes, self.confidence), whole)
 
 
 _STATED = re.compile(r"(?:^|[^a-z])(?:t|temp|temperature)[\"'\s]*[=:_]?\s*(\d+(?:\.\d+)?)", re.I)
@@ -114,8 +134,10 @@ def temperature_of(config: str) -> float | None:
     return None if found is None else float(found[1])
 
 
-def at_temperature(table: ScoreTable, temperature: float) -> ScoreTable:
-    """The table with one config of each model: the only one it has, else that at `temperature`.
+def at_temperature(
+    table: ScoreTable, temperature: float, models: Collection[str] | None = None
+) -> ScoreTable:
+    """The table with one config of each model, or of these: its only one, else at `temperature`.
 
     Raises
     ------
@@ -124,6 +146,9 @@ def at_temperature(table: ScoreTable, temperature: float) -> ScoreTable:
     """
     rows: list[int] = []
     for model, configs in table.rows_of.items():
+        if models is not None and model not in models:
+            rows += configs.tolist()
+            continue
         cold = [int(r) for r in configs if temperature_of(table.row_config[r]) == temperature]
         if len(configs) > 1 and len(cold) != 1:
             listed = ", ".join(repr(table.row_config[r]) for r in configs)

@@ -243,7 +243,8 @@ def run_experiments(
         try:
             table = load(source, args)
             units, unit_name = units_of(source, args, table)
-            design.tested(table)  # refuses configs of which none is at the temperature
+            # Refuses configs of which none is at the temperature.
+            design.of_fold(table, table.models)
         except CcatError as error:
             entry["skipped"] = str(error)
             continue

@@ -6,6 +6,7 @@ Means are over runs, as the paper averages them: each run counts once, ties of e
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -30,30 +31,33 @@ def replay(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     what the fixed-length test used.
     """
     methods: list[str | Strategy] = [*map(design.method, design.methods), *BASELINES]
-    adaptive = {}
-    for name in design.methods:
-        adaptive[name] = name
-        if name != "paper":  # all others may spend what `paper` spent, so this one goes alone
-            adaptive[name] = f"{name}, adaptive"
-            methods.append(design.method(name, adaptive[name], own_budget=True))
-        methods.append(
-            design.method(name, f"{name}, fixed", kind="fixed", as_long_as=adaptive[name])
-        )
-    replayed = design.simulate(table, methods, units)
-    runs = by_method(replayed.outcomes)
-    sets = design.sets(table)
+    played: list[Replay] = []
+    adaptive, fixed = defaultdict(list), defaultdict(list)
+    level, sets = design.items_per_model, design.sets(table)
+    for stage in design.stages(table, methods, units):
+        played += (of_fold := stage.play())
+        for method in stage.protocol.methods[: len(design.methods)]:
+            name = method.name
+            for seed in range(design.seeds):
+                if name == "paper":
+                    run = by_method(of_fold)[name][seed]
+                else:  # all others may spend what `paper` spent, so this one goes alone
+                    run = stage.run(method, seed, level, stage.budget(seed, level))
+                longest = max([1, *map(len, run.items_of.values())])
+                long = replace(method, kind="fixed", rank={**method.rank, "max_items": longest})
+                adaptive[name].append(run)
+                fixed[name].append(stage.run(long, seed, level, None))
+    runs = by_method(played)
     return {
         "summary": {name: of_runs(runs[name]) for name in (*design.methods, *BASELINES)},
         "fixed_length": {
-            name: _fixed_length(runs[adaptive[name]], runs[f"{name}, fixed"])
-            for name in design.methods
+            name: _fixed_length(adaptive[name], fixed[name]) for name in design.methods
         },
         "discrimination": float(
             np.mean([discrimination(calibrate(table.without(s), "paper")) for s in sets])
         ),
         "cost": _costs(table, design, units, sets, runs[design.methods[0]]),
         "holdout": len(sets[0]),
-        "warnings": replayed.warnings,
     }
 
 
@@ -134,8 +138,8 @@ def families(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
         held = [members[f][int(rng.integers(len(members[f])))] for f in trios[n]]
         rest = table.without({m for f in trios[n] for m in members[f]} - set(held))
         methods = [*map(design.method, design.methods), *BASELINES]
-        replayed = design.simulate(rest, methods, units, holdouts=[held])
-        outcomes += [replace(outcome, fold=number) for outcome in replayed.outcomes]
+        replayed = design.replay(rest, methods, units, sets=[held])
+        outcomes += [replace(outcome, fold=number) for outcome in replayed]
         sets.append(
             {"families": list(trios[n]), "models": held, "calibration": len(rest.models) - 3}
         )
@@ -154,18 +158,19 @@ def sweep(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     few, many = [n for n in levels if n < 10], [n for n in levels if n >= 10]
     measured: dict[str, list[dict[str, Any]]] = {}
     for budgets, warmup in ((few, min(few, default=10)), (many, 10), (further, None)):
-        methods: list[str | Strategy] = ["random"]
+        if not budgets:
+            continue
+        # Each by itself, for its own budget; `random` spends what `paper` does.
+        alone: list[list[str | Strategy]] = [["random"]]
         if warmup is not None:
             # A warm-up longer than the budget would be the same run at every level below it.
             rank = {"stop": "limits", "warmup": int(warmup)}
-            methods[:0] = [design.method(m, rank=rank, own_budget=True) for m in design.methods]
-        if not budgets:
-            continue
-        replayed = design.simulate(
-            table, methods, units, items_per_model=budgets[0], levels=budgets
-        )
+            adaptive = [design.method(m, rank=rank) for m in design.methods]
+            alone[:0] = [[m] for m in adaptive if m.name != "paper"]
+            alone[-1][:0] = [m for m in adaptive if m.name == "paper"]
+        replayed = [o for m in alone for o in design.replay(table, m, units, levels=budgets)]
         for budget in budgets:
-            at = [o for o in replayed.outcomes if o.items_per_model == budget]
+            at = [o for o in replayed if o.items_per_model == budget]
             for method, runs in by_method(at).items():
                 measured.setdefault(method, []).append(
                     {"budget": budget, **of_runs(runs), "holdout": len(runs[0].holdout)}
@@ -180,7 +185,7 @@ def information(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]
     kinds = {"first": {}, "full": {"rank": {"information": "full"}}}
     # One at a time: with both in one replay the second would spend what the first did.
     runs = {
-        kind: design.simulate(table, [design.method("paper", kind, **options)], units).outcomes
+        kind: design.replay(table, [design.method("paper", kind, **options)], units)
         for kind, options in kinds.items()
     }
     pairs = list(zip(runs["first"], runs["full"]))

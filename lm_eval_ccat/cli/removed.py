@@ -73,7 +73,9 @@ REMOVED: dict[str, str] = {
     "simulate --familywise": "Strategy(..., rank={'familywise': True}) of simulate in Python",
     "simulate --items": "simulate(..., units=) in Python",
     "simulate --units_column": "simulate(..., units=) in Python",
-    "simulate --item_scaling": "simulate(..., item_scaling=True) in Python",
+    "simulate --calibration_models": "python benchmarks/sample.py, in the source distribution",
+    "simulate --holdouts": "replay_fold(Fold(...), ...) of lm_eval_ccat.simulation.stage in Python",
+    "simulate --item_scaling": "python benchmarks/paper/run --scales, in the source distribution",
     "simulate --ray_address": "--executor ray:ADDRESS",
     "simulate --wanted_tau": "the sweep of simulate --json",
     "validate": "lm_eval validate",
@@ -87,10 +89,7 @@ REMOVED: dict[str, str] = {
     },
     **{
         f"simulate --{name}": f"simulate(..., {name}=) in Python"
-        for name in (
-            *("calibration_models", "confidence", "holdouts", "levels", "prices", "processes"),
-            *("seeds", "weights"),
-        )
+        for name in ("confidence", "levels", "prices", "processes", "seeds", "weights")
     },
     **{
         f"bank {action} --{flag}": f"bank {action}, which reads scores as the bank states"

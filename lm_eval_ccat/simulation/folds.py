@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bank.bank import family_of
-from ..errors import ScoreTableError, UsageError
+from ..errors import UsageError
 from ..methods.policy import rounded
 from ..metrics import check_column
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
-from ..scores.item_scaling import ItemScaling
 
 Prices = Mapping[str, float] | None
 HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
@@ -80,11 +79,6 @@ class Benchmark:
     def select(self, models: Sequence[str]) -> Benchmark:
         """Return the benchmark of some models only, in the order of the tables."""
         return replace(self, tables={t: x.select(models) for t, x in self.tables.items()})
-
-    def scaled_by(self, calibration: Mapping[str, ScoreTable]) -> Benchmark:
-        """Return each item's scores scaled to [0, 1] over calibration scores, as in the paper."""
-        scaled = {t: ItemScaling.fit(calibration[t]).apply(x) for t, x in self.tables.items()}
-        return replace(self, tables=scaled)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -314,36 +308,6 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
             "told by the first part of the models' names"
         )
     return list(sets.values())
-
-
-def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:
-    """Return the given hold-out sets, each with the models that remain to calibrate on."""
-    sets = []
-    for names in holdouts:
-        unknown = set(names) - set(models)
-        if unknown:
-            raise ScoreTableError(f"no scores of model {sorted(unknown)[0]!r} to hold out")
-        if len(names) < 2 or len(models) - len(names) < least:
-            raise UsageError(
-                f"hold-out set of {len(names)} models of {len(models)}: at least 2 are needed "
-                f"to rank, and {least} to calibrate on"
-            )
-        sets.append((tuple(names), tuple(m for m in models if m not in set(names))))
-    if not sets:
-        raise UsageError("no hold-out set given")
-    return sets
-
-
-def calibration_set(
-    others: Sequence[str], most: int | None, fold: int, seed: int
-) -> tuple[str, ...]:
-    """Return all models that may calibrate, or `most` of them, drawn by fold and seed."""
-    if most is None or most >= len(others):
-        return tuple(others)
-    if most < 2:
-        raise UsageError(f"calibration_models {most}: at least 2 are needed")
-    drawn = np.random.default_rng([seed, fold, 11]).choice(len(others), most, replace=False)
-    return tuple(others[i] for i in sorted(drawn))
 
 
 def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:

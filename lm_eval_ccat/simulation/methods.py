@@ -52,14 +52,6 @@ class Strategy:
         The bank's method, for ``ranker``, ``fixed`` and ``paired_difference``.
     calibrate, rank : dict
         Options of the calibration and of the Ranker.
-    own_budget : bool
-        Whether to spend up to the budget, rather than what the method "paper" spent.
-    as_long_as : str, optional
-        For ``fixed``: give every model as many items as the method of this name, which must come
-        earlier, gave the model that it tested longest on the same fold with the same seed.
-    holdout_range : bool
-        Rescale by the range of the held-out models' own scores, as the paper's authors do. This
-        uses the scores to be predicted; only for ``bank="paper"``, and only for comparison.
 
     Examples
     --------
@@ -72,9 +64,6 @@ class Strategy:
     bank: str | None = None
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rank: Mapping[str, Any] = field(default_factory=dict)
-    own_budget: bool = False
-    as_long_as: str | None = None
-    holdout_range: bool = False
 
     @property
     def drives_ranker(self) -> bool:
@@ -135,8 +124,6 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
     for method in methods:
         if isinstance(method, str):
             method = named(method)
-        if method.as_long_as is not None and method.as_long_as not in {m.name for m in chosen}:
-            raise UsageError(f"{method.name!r} needs {method.as_long_as!r} before it")
         if method.name in {m.name for m in chosen}:
             raise UsageError(f"method {method.name!r} appears twice")
         chosen.append(method)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..cluster import in_processes
-from ..errors import ScoreTableError, UsageError
+from ..errors import UsageError
 from ..methods.calibration import MIN_MODELS
 from ..ranker.arguments import sure
 from ..scores import ScoreTable
@@ -22,10 +22,8 @@ from .folds import (
     LOWEST_PRICE,
     Benchmark,
     Prices,
-    calibration_set,
     hold_outs,
     item_units,
-    own_sets,
     prices_by_seed,
     spending_levels,
 )
@@ -133,10 +131,6 @@ def simulate(
     prices: Prices = None,
     weights: str | Mapping[str, float] = "documents",
     levels: Sequence[float] | None = (),
-    holdouts: Sequence[Sequence[str]] | None = None,
-    calibration_models: int | None = None,
-    item_scaling: bool = False,
-    tested: ScoreTable | Mapping[str, ScoreTable] | None = None,
     spend: str = "budget",
     kind: str = "random",
     seed: int = 0,
@@ -180,16 +174,6 @@ def simulate(
     levels : sequence of float, optional
         Other values of ``items_per_model`` to replay for ``sweep`` and ``advice``. None picks
         half, twice and four times ``items_per_model``.
-    holdouts : sequence of sequences of str, optional
-        Your own hold-out sets, in place of ``holdout`` and ``folds``.
-    calibration_models : int, optional
-        Calibrate on a seeded draw of this many of the other models, to see how well few suffice.
-    item_scaling : bool
-        Scale each item's scores to [0, 1] over the calibration rows of each fold, as the paper does
-        for BioLaySumm; the ranking and the truth are then of the mean of the scaled scores.
-    tested : ScoreTable or mapping of task to ScoreTable, optional
-        Scores to test and judge held-out models by, if not all of their configs: the same models
-        and items at one temperature, say. Calibration uses all of ``table``.
     spend : {"budget", "fixed"}
         With "fixed" every method gives every model ``items_per_model`` items, and those of
         ``levels``, at equal prices and whatever their units, stops nothing early and looks once.
@@ -197,7 +181,7 @@ def simulate(
         Which models to hold out: any; models of the best third, with only models below it
         calibrating; or whole families, by the first part of the models' names.
     seed : int
-        Seed of the partitions and of the draw of calibration models.
+        Seed of the partitions.
     processes : int, optional
         How many folds to replay at once; default one per core.
     on_progress : callable, optional
@@ -233,37 +217,25 @@ def simulate(
     sure(confidence)
     if isinstance(table, (str, Path)):
         table = ScoreTable.read(table, metric=metric, **reading)
+    elif reading:
+        raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
     whole, warnings = Benchmark.of(table, weights)
-    judged = whole
-    if tested is not None:
-        judged = Benchmark.of(tested, weights)[0]
-        if set(whole.models) - set(judged.models) or judged.items != whole.items:
-            raise ScoreTableError("the scores to test by are not of the same models and items")
     n_items, tasks = len(whole.items), list(whole.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
     sizes = item_units(whole.items, units)
-    protocol = Protocol(chosen, all_levels, sizes, confidence, item_scaling, spend)
+    protocol = Protocol(chosen, all_levels, sizes, confidence, spend)
     least = MIN_MODELS if any(m.calibrates for m in chosen) else 0
-    if holdouts is None:
-        seen = np.isfinite(whole.scores)
-        means = whole.mean(whole.scores, seen)
-        sets = hold_outs(kind, whole.models, means, holdout, folds, seed, least)
-    else:
-        sets = own_sets(whole.models, holdouts, least)
+    means = whole.mean(whole.scores, np.isfinite(whole.scores))
+    sets = hold_outs(kind, whole.models, means, holdout, folds, seed, least)
     by_seed = prices_by_seed(prices, whole.models, seeds)
     pieces = [
-        Fold(
-            number,
-            names,
-            calibration_set(others, calibration_models, number, seed),
-            tuple({m: of_seed[m] for m in names} for of_seed in by_seed),
-        )
+        Fold(number, names, others, tuple({m: of_seed[m] for m in names} for of_seed in by_seed))
         for number, (names, others) in enumerate(sets)
     ]
     outcomes: list[Replay] = []
     fold_warnings: Counter[str] = Counter()
     calibration: dict[str, list[float]] = {}
-    replayed = in_processes(replay_fold, pieces, (protocol, whole, judged), processes)
+    replayed = in_processes(replay_fold, pieces, (protocol, whole), processes)
     for done, (of_fold, messages, seconds) in enumerate(replayed, start=1):
         outcomes += of_fold
         fold_warnings.update(dict.fromkeys(messages, 1))
@@ -303,9 +275,8 @@ def simulate(
             "items_per_model": items_per_model,
             "confidence": confidence,
             "warmup": protocol.first_items(items_per_model, len(tasks)),
-            "item_scaling": item_scaling,
             "spend": spend,
-            "kind": "given" if holdouts is not None else kind,
+            "kind": kind,
             "prices": "equal" if spend == "fixed" else "given" if prices else DRAWN,
             "units": "1 each" if units is None or spend == "fixed" else "given",
             "seed": seed,

@@ -41,8 +41,6 @@ class Protocol:
         Size of each item.
     confidence : float
         Two-sided confidence of pairs and intervals.
-    item_scaling : bool
-        Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
     spend : {"budget", "fixed"}
         With "fixed" every method gives every model the same number of items, at equal prices,
         stops nothing early and looks once.
@@ -52,7 +50,6 @@ class Protocol:
     levels: tuple[float | None, ...]
     units: Floats
     confidence: float = 0.95
-    item_scaling: bool = False
     spend: str = "budget"
 
     def first_items(self, level: float | None, n_tasks: int) -> int:
@@ -83,10 +80,10 @@ class Fold:
     prices: tuple[Mapping[str, float], ...]
 
 
-def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> FoldResult:
+def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark]) -> FoldResult:
     """Replay every method on one fold, at every level of spending, with every seed.
 
-    ``common`` holds the protocol, the scores to calibrate on and those to test by (often the same).
+    ``common`` holds the protocol and the scores of all models.
     """
     stage = Stage(fold, *common)
     return stage.play(), stage.warnings, stage.seconds
@@ -99,8 +96,8 @@ class Stage:
     ----------
     fold : Fold
     protocol : Protocol
-    whole, tested : Benchmark
-        Scores of all models to calibrate on, and to test by.
+    whole : Benchmark
+        Scores of all models.
 
     Attributes
     ----------
@@ -112,13 +109,10 @@ class Stage:
         How long each method calibrated; methods that share a bank count once.
     """
 
-    def __init__(self, fold: Fold, protocol: Protocol, whole: Benchmark, tested: Benchmark) -> None:
+    def __init__(self, fold: Fold, protocol: Protocol, whole: Benchmark) -> None:
         self.fold, self.protocol = fold, protocol
         tables = whole.calibration(fold.calibration)
-        if protocol.item_scaling:  # the held-out models have no part in it
-            scaled = Benchmark(tables, whole.share).scaled_by(tables)
-            tested, tables = tested.scaled_by(tables), dict(scaled.tables)
-        self.calibration, self.held = tables, tested.select(fold.holdout)
+        self.calibration, self.held = tables, whole.select(fold.holdout)
         self.scores = self.held.scores
         self.truth = Truth.of(self.held)
         self.column = {item: n for n, item in enumerate(self.held.items)}
@@ -154,26 +148,24 @@ class Stage:
         # The paper's method runs first, because the others may spend what it spent.
         ordered = sorted(methods, key=lambda m: m.name != "paper")
         for level in self.protocol.levels:
-            played: dict[str, list[Replay]] = {}
+            budgets = [self.budget(seed, level) for seed in seeds]
             for method in ordered:
-                runs = [self._within_budget(method, seed, level, played) for seed in seeds]
-                played[method.name] = runs
+                runs = [self.run(method, seed, level, budgets[seed]) for seed in seeds]
+                if method.name == "paper":
+                    budgets = [float(np.mean([one.cost for one in runs]))] * len(runs)
                 outcomes += runs
         place = {method.name: n for n, method in enumerate(methods)}
         return sorted(outcomes, key=lambda o: place[o.method])
 
-    def _within_budget(
-        self, method: Strategy, seed: int, level: float | None, played: Mapping[str, list[Replay]]
-    ) -> Replay:
-        """Replay one run up to its budget; `played` holds the runs of earlier methods."""
+    def budget(self, seed: int, level: float | None) -> float | None:
+        """Return the budget of a run at a level of spending."""
+        if level is None:
+            return None
+        return level * sum(self.fold.prices[seed].values()) * float(self.protocol.units.mean())
+
+    def run(self, method: Strategy, seed: int, level: float | None, budget: float | None) -> Replay:
+        """Replay one run up to its budget."""
         prices, units = self.fold.prices[seed], self.protocol.units
-        budget = length = None
-        if longer := played.get(method.as_long_as or ""):
-            length = max(map(len, longer[seed].items_of.values()), default=0)
-        elif "paper" in played and not method.own_budget:
-            budget = float(np.mean([one.cost for one in played["paper"]]))
-        elif level is not None:
-            budget = level * sum(prices.values()) * float(units.mean())
         run = self._begun(method, seed, level, budget)
         most = np.inf if budget is None else budget
         if not method.drives_ranker:
@@ -188,8 +180,7 @@ class Stage:
         options: dict[str, object] = {"budget": budget}
         if method.kind == "fixed":
             kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
-            items = kept if length is None else max(length, 1)
-            options = {"warmup": 0, "stop": "limits", "max_items": items}
+            options = {"warmup": 0, "stop": "limits", "max_items": kept}
         ranker = self._ranker(method, seed, prices, units, level, options)
         for _ in self._rounds(ranker, prices, most) if method.kind == "fixed" else ():
             pass
@@ -245,8 +236,6 @@ class Stage:
         several = len(banks) > 1
         where = {task: self.held.columns(task, bank.doc_ids) for task, bank in banks.items()}
         sizes = {task: units[at] for task, at in where.items()}
-        if method.holdout_range:
-            options = {**options, "score_range": (np.nanmin(self.scores), np.nanmax(self.scores))}
         ranker = Ranker(
             [Outcome.of(bank, task) for task, bank in banks.items()],
             models=dict(prices),

@@ -113,11 +113,11 @@ def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     table = made(spread=0.4)
     found = replay(table, DESIGN, None)
     fixed_length = found["fixed_length"]["paper"]
-    long = Strategy("long", "fixed", "paper", as_long_as="paper")
-    both = DESIGN.simulate(table, [DESIGN.method("paper"), long], None)
-    adaptive = [o for o in both.outcomes if o.method == "paper"]
-    fixed = [o for o in both.outcomes if o.method == "long"]
-    for a, f in zip(adaptive, fixed):
+    adaptive, fixed = DESIGN.replay(table, [DESIGN.method("paper")], None), []
+    for a, stage in zip(adaptive, DESIGN.stages(table, ["paper"], None)):
+        rank = {"looks": "one", "max_items": max(map(len, a.items_of.values()))}
+        f = stage.run(Strategy("long", "fixed", "paper", rank=rank), 0, None, None)
+        fixed.append(f)
         assert {len(items) for items in f.items_of.values()} == {max(map(len, a.items_of.values()))}
         prices = drawn_prices(table.models, 0)
         assert f.cost == pytest.approx(
@@ -137,12 +137,12 @@ def test_three_models_of_three_families_that_calibration_has_not_seen(monkeypatc
     }  # fmt: skip
     seen = []
 
-    def watch(self, table, methods, units, **changes):
-        seen.append((table.models, changes["holdouts"]))
-        return simulate_(self, table, methods, units, **changes)
+    def watch(self, table, methods, units, sets):
+        seen.append((table.models, sets))
+        return replay_(self, table, methods, units, sets=sets)
 
-    simulate_ = Design.simulate
-    monkeypatch.setattr(Design, "simulate", watch)
+    replay_ = Design.replay
+    monkeypatch.setattr(Design, "replay", watch)
     found = families(made(), replace(DESIGN, families=of), None)
     assert len(found["sets"]) == 3 == len({tuple(s["families"]) for s in found["sets"]})
     for (models, [held]), one in zip(seen, found["sets"]):
@@ -168,3 +168,48 @@ def test_the_sweep_does_not_stop_early():
         assert s["asked"] / s["holdout"] > 0.8 * s["budget"]
     assert paper[0]["asked"] / 4 == pytest.approx(5, abs=1)  # no warm-up of ten
     assert random[-1]["tau"] == pytest.approx(1.0)
+
+
+SETS = [("m00", "m03", "m05", "m08")]
+
+
+def test_held_out_models_are_tested_and_judged_at_one_temperature():
+    """The warmer temperature reverses the order; calibration sees both."""
+    cold, hot = made(9, 80), made(9, 80, spread=-0.4)
+    configs = ["t=0"] * 9 + ["t=1"] * 9
+    both = ScoreTable.from_arrays(np.vstack([cold.raw, hot.raw]), cold.models * 2, configs=configs)
+    [at_zero] = DESIGN.replay(both, ["paper"], None, sets=SETS)
+    [plain] = replace(DESIGN, temperature=None).replay(both, ["paper"], None, sets=SETS)
+    assert at_zero.tau == 1.0 and not np.allclose(at_zero.errors, plain.errors)
+    [stage] = DESIGN.stages(both, ["paper"], None, sets=SETS)
+    np.testing.assert_array_equal(stage.scores, cold.select(SETS[0]).scores)
+    assert stage.banks["paper", "[]"][""].provenance["rows"] == 10
+
+
+def test_the_range_of_the_held_out_models():
+    scores = made(9, 80).scores.copy()
+    scores[[0, 3, 5, 8]] = held = 0.3 + 0.4 * scores[[0, 3, 5, 8]]
+    table = ScoreTable.from_arrays(scores, [f"m{n:02d}" for n in range(9)])
+    told = {"looks": "one", "score_range": (held.min(), held.max())}
+    same = Strategy("same", "ranker", "paper", {"rescale": "none"}, told)
+    peek = replace(DESIGN, rescale="holdout")
+    [a] = peek.replay(table, [peek.method("paper")], None, sets=SETS)
+    [b] = DESIGN.replay(table, [same], None, sets=SETS)
+    [c] = DESIGN.replay(table, [DESIGN.method("paper")], None, sets=SETS)
+    assert a.items_of == b.items_of and (a.errors == b.errors).all()
+    assert not (a.errors == c.errors).all()
+
+
+def test_scores_scaled_by_item_make_the_order_and_the_truth():
+    """Ends of each item are those of the calibration models; what lies beyond is cut."""
+    rng = np.random.default_rng(2)
+    scores = rng.random((9, 40)) * rng.uniform(0.02, 1, 40)
+    held, rest = scores[:4], scores[4:]
+    low, high = rest.min(axis=0), rest.max(axis=0)
+    scaled = np.clip((held - low) / (high - low), 0.0, 1.0).mean(axis=1)
+    assert (np.argsort(scaled) != np.argsort(held.mean(axis=1))).any()
+    table = ScoreTable.from_arrays(scores, [f"m{n}" for n in range(9)])
+    design = replace(DESIGN, item_scaling=True)
+    [outcome] = design.replay(table, ["common"], None, levels=[400.0], sets=[table.models[:4]])
+    assert outcome.order == tuple(table.models[i] for i in np.argsort(-scaled))
+    assert outcome.tau == 1.0 and outcome.errors == pytest.approx(np.zeros(4), abs=1e-12)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from lm_eval_ccat import ItemBank, ScoreTable, simulate
+from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
 from lm_eval_ccat.metrics import Scale
@@ -374,18 +374,3 @@ def test_each_item_is_spread_over_its_calibration_range_which_a_bank_keeps(tmp_p
     newer = update(made, scores_for(made, source))
     assert newer.models == ("a", "b", "new")
     np.testing.assert_array_equal(scores_for(newer, source).raw, scaled.raw)
-
-
-def test_a_replay_scales_by_each_folds_calibration_models():
-    rng = np.random.default_rng(3)
-    skill = np.linspace(0.3, 0.7, 8)[:, None]
-    # Every item uses another narrow part of the scale: what the scaling is for.
-    raw = rng.uniform(0, 0.8, 40) + 0.1 * np.clip(skill + 0.2 * rng.normal(size=(8, 40)), 0, 1)
-    table = ScoreTable.from_arrays(raw, [f"m{n}" for n in range(8)])
-    arguments = dict(methods=["common"], seeds=1, processes=1, holdouts=[["m2", "m5"]])
-    by_hand = ItemScaling.fit(table.without(["m2", "m5"])).apply(table)
-    one, other, plain = (
-        [{**run, "seconds": 0} for run in simulate(scores, item_scaling=scale, **arguments).runs]
-        for scores, scale in ((table, True), (by_hand, False), (table, False))
-    )
-    assert one == other != plain
