@@ -25,6 +25,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..metrics.scale import Scale
+from ..ranker.contents import shares_of
 from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
@@ -95,11 +96,8 @@ class Board:
     @cached_property
     def shares(self) -> dict[str, float]:
         """Weight of each task in the average; the weights sum to 1."""
-        sizes = {
-            task: 1.0 if self.rules.weights == "equal" else float(bank.n_items)
-            for task, bank in self.banks.items()
-        }
-        return {task: size / sum(sizes.values()) for task, size in sizes.items()}
+        sizes = {task: float(bank.n_items) for task, bank in self.banks.items()}
+        return shares_of(sizes, self.rules.weights)
 
     @property
     def scale(self) -> Scale:

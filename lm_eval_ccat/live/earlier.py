@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
-from ..errors import ScaleError, ScoreTableError, UsageError
+from ..errors import ScoreTableError, UsageError
 from ..methods.belief import POPULATION
 from ..plugins import did_you_mean
 from ..ranker.references import KnownMean, means_of_known
@@ -26,6 +25,7 @@ from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import LoggedRun, every_run
 from ..shown import some
+from ..upkeep.tables import scores_for
 from .fields import ANY, Values
 from .spec import Spec
 
@@ -187,23 +187,11 @@ def read_known(source: Any, bank: ItemBank, model: str | None = None) -> ScoreTa
     Raises
     ------
     ScoreTableError, ScaleError
-            The results cannot be read, or are not on this metric.
+        The results cannot be read, or are not on this metric.
     UsageError
         They hold no other model.
     """
-    scale = bank.scale
-    if isinstance(source, ScoreTable):
-        table = source
-    else:
-        ends, lower = (scale.low, scale.high), not scale.higher_is_better
-        try:
-            table = ScoreTable.read(source, bank.metric, bank.task, bank.filter, ends, lower)
-        except ScaleError:
-            if scale.cap is None:
-                raise
-            # Logs have no cap but the metric's own: read raw scores, and cap them as the bank does.
-            table = ScoreTable.read(source, bank.metric, bank.task, bank.filter)
-        table = table if scale.cap is None else replace(table, scale=scale)
+    table = source if isinstance(source, ScoreTable) else scores_for(bank, source)
     if model not in table.models:
         return table
     if len(table.models) == 1:

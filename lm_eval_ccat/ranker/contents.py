@@ -398,44 +398,68 @@ def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     return out
 
 
+def shares_of(
+    sizes: Mapping[str, float], weights: Any, outcomes: Collection[str] = ()
+) -> dict[str, float]:
+    """Return the weight of each task: by size (``documents``), ``equal``, or as stated.
+
+    Parameters
+    ----------
+    sizes : mapping of task to float
+    weights : {"documents", "equal"} or mapping of task to float
+    outcomes : collection of str, optional
+        Other names that `weights` could have stated, for the error.
+
+    Returns
+    -------
+    dict of str to float
+        They sum to 1.
+
+    Raises
+    ------
+    UsageError
+        The weights are not of these tasks, or one is not above 0.
+
+    Examples
+    --------
+    >>> shares_of({"a": 30, "b": 10}, "documents"), shares_of({"a": 30, "b": 10}, "equal")
+    ({'a': 0.75, 'b': 0.25}, {'a': 0.5, 'b': 0.5})
+    """
+    of = {"documents": sizes, "equal": dict.fromkeys(sizes, 1.0)}.get(str(weights), weights)
+    if not isinstance(of, Mapping) or set(of) != set(sizes):
+        known = " or of ".join(", ".join(map(str, names)) for names in (sizes, outcomes) if names)
+        raise UsageError(
+            f"weights {weights!r} are neither 'documents' nor 'equal', nor a positive number for "
+            f"each of {known}"
+        )
+    total = _total(of.values(), zero=False)
+    return {task: of[task] / total for task in sizes}
+
+
 def _shares(
     of_task: Mapping[str, Sequence[Outcome]], stated: Weights
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, summing to 1."""
-    weights: dict[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
     inner: dict[str, Any] = {t: {o.name: o.weight for o in of} for t, of in of_task.items()}
     metrics = {name for names in inner.values() for name in names}
+    weights: Any = "documents" if stated is None else stated
     by_outcome = False
     if isinstance(stated, Mapping):
-        of: dict[str, Any] = dict(stated)
+        of = dict(stated)
         by_outcome = any(isinstance(w, Mapping) for w in of.values())
         if set(of) == set(of_task) and by_outcome:
             for task, names in of.items():
                 if not isinstance(names, Mapping) or set(names) != set(inner[task]):
                     raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
             inner = of
-        elif set(of) == set(of_task):
-            weights = of
-        elif set(of) == metrics:
+        elif set(of) == metrics != set(of_task):
             inner = {t: {k: of[k] for k in names} for t, names in inner.items()}
-        else:
-            known = [*of_task, *(metrics if metrics != set(of_task) else ())]
-            raise UsageError(
-                f"weights are of {', '.join(map(str, of))}, the banks of "
-                f"{', '.join(map(str, known))}"
-            )
-    elif stated == "equal":
-        weights = dict.fromkeys(of_task, 1.0)
-    elif stated not in (None, "documents"):
-        raise UsageError(
-            f"weights {stated!r} is neither 'documents' nor 'equal', nor a weight per task or "
-            "outcome"
-        )
+            weights = "documents"
     sums = {task: _total(of_outcome.values(), zero=True) for task, of_outcome in inner.items()}
-    weights = sums if by_outcome else weights
-    total = _total(weights.values(), zero=False)
+    sizes = {task: float(of[0].bank.n_items) for task, of in of_task.items()}
+    share = shares_of(sizes, sums if by_outcome else weights, metrics)
     return {
-        task: {k: weights[task] / total * (w / sums[task]) for k, w in of_outcome.items()}
+        task: {k: share[task] * (w / sums[task]) for k, w in of_outcome.items()}
         for task, of_outcome in inner.items()
     }
 

@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..methods.policy import rounded
 from ..metrics import check_column
 from ..metrics.scale import Floats
+from ..ranker.contents import shares_of
 from ..scores import ScoreTable
 
 Prices = Mapping[str, float] | None
@@ -73,7 +74,8 @@ class Benchmark:
             warnings += [f"no score of {', '.join(empty)}; left out"] if empty else []
             scored.append(set(table.models) - set(empty))
         first = next(iter(tables.values())).models
-        whole = cls(tables, _shares(tables, weights))
+        sizes = {task: float(table.n_items) for task, table in tables.items()}
+        whole = cls(tables, shares_of(sizes, weights))
         return whole.select([m for m in first if all(m in models for models in scored)]), warnings
 
     def select(self, models: Sequence[str]) -> Benchmark:
@@ -154,21 +156,6 @@ def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
     overall = total.sum() / count.sum() if count.sum() else 0.5
     means: Floats = np.divide(total, count, out=np.full(len(count), overall), where=count > 0)
     return means
-
-
-def _shares(
-    tables: Mapping[str, ScoreTable], weights: str | Mapping[str, float]
-) -> dict[str, float]:
-    if isinstance(weights, Mapping):
-        if set(weights) != set(tables) or not all(0.0 < w < np.inf for w in weights.values()):
-            raise UsageError(f"weights need a positive number for each of {', '.join(tables)}")
-        sizes = {t: float(weights[t]) for t in tables}
-    elif weights in ("documents", "equal"):
-        sizes = {t: float(x.n_items) if weights == "documents" else 1.0 for t, x in tables.items()}
-    else:
-        raise UsageError(f"weights {weights!r} is neither 'documents' nor 'equal'")
-    total = sum(sizes.values())
-    return {t: size / total for t, size in sizes.items()}
 
 
 def item_units(items: Sequence[Any], units: Mapping[Any, float] | ArrayLike | None) -> Floats:

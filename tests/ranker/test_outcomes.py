@@ -125,7 +125,7 @@ def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says
     ("arguments", "says"),
     [
         ({"weights": {"bleu": 0, "chrf": 0}}, "above 0"),
-        ({"weights": {"bleu": 1}}, "weights are of bleu"),
+        ({"weights": {"bleu": 1}}, "weights {.bleu.: 1} are neither"),
         ({"weights": {"t": {"bleu": 1}}}, "not one per outcome"),
         ({"weights": {"bleu": -1, "chrf": 1}}, "weight -1"),
         ({"weights": {"bleu": "1", "chrf": 1}}, "weight '1'"),
