@@ -13,7 +13,6 @@ hub (hub:OWNER/NAME).  Reading a bank never executes anything.
 from __future__ import annotations
 
 import argparse
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -31,10 +30,10 @@ from .parsing import (
     INCLUDE_PATH,
     JSON,
     REQUIRED,
-    WIDTH,
     Opt,
     Options,
     Run,
+    columns,
     emit,
     prints_json,
     scores_for,
@@ -288,21 +287,19 @@ def show(args: argparse.Namespace) -> int:
     """
     suite, several = opened(args.bank)
     if several:
-        banks = [(f"{task} {outcome}", bank) for task, outcome, bank in suite.banks()]
-        kept = sum(int(bank.kept.sum()) for _, bank in banks)
-        size = f"{plural(len(banks), 'bank')} of {plural(len(suite), 'task')}"
-        lines = [f"{args.bank}: {size}, {kept} items"]
-        width = max(len(name) for name, _ in banks)
-        lines += [f"  {name:<{width}}  {words.in_one_line(bank)}" for name, bank in banks]
         tasks = {t: {o: words.facts_of(b) for o, b in of.items()} for t, of in suite.items()}
-        emit(args.json, {"suite": args.bank, "tasks": tasks}, lines)
+        lines = [
+            f"{task} {outcome}: {words.in_one_line(facts)}"
+            for task, of in tasks.items()
+            for outcome, facts in of.items()
+        ]
+        size = f"{plural(len(lines), 'bank')} of {plural(len(suite), 'task')}"
+        emit(args.json, {"suite": args.bank, "tasks": tasks}, [f"{args.bank}: {size}", *lines])
         return 0
     [(_, _, bank)] = suite.banks()
-    facts, lines = words.facts_of(bank), [f"{args.bank}  (sha256 {bank.short_hash})"]
-    for text in words.in_sentences(bank):
-        lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"  warning: {warning}" for warning in facts["warnings"]]
-    emit(args.json, {"file": args.bank, **facts}, lines)
+    facts = words.facts_of(bank)
+    warnings = (("warning", text) for text in facts["warnings"])
+    emit(args.json, {"file": args.bank, **facts}, columns([*words.in_lines(facts), *warnings]))
     return 0
 
 

@@ -13,7 +13,7 @@ from ..scores.reading import Logged
 from ..shown import plural
 from ..upkeep import tables
 from ..upkeep.build import bank_of, build
-from ..upkeep.words import in_lines, report
+from ..upkeep.words import in_lines, in_one_line, report
 from .parsing import (
     EXCLUDE,
     JSON,
@@ -21,6 +21,7 @@ from .parsing import (
     REQUIRED,
     Opt,
     Options,
+    columns,
     emit,
     names_of,
     prints_json,
@@ -97,10 +98,8 @@ def _one_bank(args: argparse.Namespace) -> int:
     table, bank = bank_of(table, wanted, **how)
     bank.save(args.output)
     facts = report(table, bank)
-    bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
-    lines = [*in_lines(facts), ("bank", bank_line)]
-    width = max(len(name) for name, _ in lines)
-    emit(args.json, facts, (f"{name:<{width}}  {text}" for name, text in lines))
+    bank_line = f"{args.output}; --json shows every figure"
+    emit(args.json, facts, columns([*in_lines(facts), ("bank", bank_line)]))
     warn(*dict.fromkeys([*facts["warnings_of_scores"], *facts["warnings"]]))
     return 0
 
@@ -120,9 +119,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
         warn_of_range(args, bank.metric, bank.scale.higher_is_better)
         warn(*(f"{full}: {text}" for text in report["warnings_of_scores"]))
         if not prints_json(args.json):
-            items = f"{report['items_kept']} of {report['items']} items kept"
-            models = f"{len(report['models'])} models; {report['trust']}"
-            print(f"{full}: {items}, {models}", flush=True)
+            print(f"{full}: {in_one_line(report)}; {report['trust']}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))

@@ -11,6 +11,7 @@ import math
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -271,6 +272,14 @@ def emit(
         write_file(Path(target), text + "\n")
     for line in lines:
         print(line, file=out or sys.stdout)
+
+
+def columns(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield the lines of a table of names and texts, which are wrapped."""
+    width = max(len(name) for name, _ in pairs) + 2
+    for name, text in pairs:
+        lines = textwrap.wrap(text, WIDTH - width, break_long_words=False, break_on_hyphens=False)
+        yield f"{name:<{width}}" + f"\n{' ' * width}".join(lines)
 
 
 @contextmanager

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from ..bank import ItemBank, SuiteBank
 from ..content import Facts
@@ -16,12 +14,8 @@ from ..methods.method import method_of
 from ..scores import ScoreTable
 from ..shown import first_of, plural, short, some
 
-_NAMES, _PAGE_NAMES = 6, 40
+_NAMES, _LISTED = 6, 40
 _SHOWN = 10  # items that calibration removed
-#: Settings that a person chooses; the others are found in ``--json``.
-_CHOSEN = (
-    "num_fewshot", "chat_template", "system_instruction", "generation_kwargs", "task_version",
-)  # fmt: skip
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
 #: Days after which models have changed so much that a bank should be checked on new ones.
 RENEW_AFTER = 365
@@ -58,6 +52,7 @@ def facts_of(bank: ItemBank) -> Facts:
         "made": bank.made,
         "age": age_in_words(bank),
         "observations": len(bank.observations),
+        "trust": trust(bank),
     }
 
 
@@ -82,7 +77,6 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
         "missing_scores": int(np.isnan(table.raw).sum()),
         "warnings_of_scores": list(table.warnings),  # a bank that hides names repeats none of them
         **noise,
-        "trust": trust(bank),
     }
 
 
@@ -91,6 +85,8 @@ def trust(bank: ItemBank) -> str:
     stated = bank.self_check.get("trust") or bank.provenance.get("report", {}).get("trust")
     if isinstance(stated, str):
         return stated
+    if not bank.models:
+        return "it rests on no other models: documents are drawn at random"
     doubts = len(bank.warnings)
     opening = (
         f"read the {plural(doubts, 'warning')} before you rely on this bank"
@@ -101,84 +97,69 @@ def trust(bank: ItemBank) -> str:
 
 
 def in_lines(facts: Facts) -> list[tuple[str, str]]:
-    """Return a calibration's report as pairs of name and text; whether to trust it comes first.
+    """Return the facts of a bank as pairs of name and text; whether to trust it comes first.
 
-    Figures of the method and of its self-check are only in the facts, which `report` makes.
+    Parameters
+    ----------
+    facts : dict
+        From `facts_of`, or from `report`, which adds those of the calibration.
+
+    Examples
+    --------
+    >>> dict(in_lines(facts_of(ItemBank.blank(range(20)))))["items"]
+    '20 kept of 20'
     """
-    means, removed = list(facts["models"].items()), list(facts["removed"].items())
-    several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
-    missing = f"; {facts['missing_scores']} scores missing" if facts["missing_scores"] else ""
+    names, means = facts["calibration_models"], list(facts.get("models", {}).items())
+    models = f"{len(names)}: {first_of(names, _LISTED)}" if names else "none"
+    if means:
+        several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
+        models = (
+            f"{len(means)}{several}, from {means[0][0]} ({means[0][1]:.4g}) to "
+            f"{means[-1][0]} ({means[-1][1]:.4g})"
+        )
+    missing = f"; {facts['missing_scores']} scores missing" if facts.get("missing_scores") else ""
+    removed = list(facts.get("removed", {}).items())
+    settings = {k: v for k, v in facts["settings"].items() if v is not None}
     lines = [
         ("trust", facts["trust"]),
         ("task", f"{facts['task'] or 'not stated'}, filter {facts['filter'] or 'not stated'}"),
         ("metric", f"{facts['metric']} ({facts['scale']})"),
         ("method", facts["method"]),
-        ("models", f"{len(means)}{several}, from {means[0][0]} ({means[0][1]:.4g}) to "
-                   f"{means[-1][0]} ({means[-1][1]:.4g})"),
+        ("models", models),
         ("items", f"{facts['items_kept']} kept of {facts['items']}{missing}"),
-    ]  # fmt: skip
-    lines += [("  removed", f"doc_id {d}: {why}") for d, why in removed[:_SHOWN]]
+        *(("  removed", f"doc_id {d}: {why}") for d, why in removed[:_SHOWN]),
+    ]
     if len(removed) > _SHOWN:
         lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
-    settings = {k: v for k, v in facts["settings"].items() if v is not None}
     if settings:
         lines.append(("settings", ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())))
-    return lines
+    return [*lines, ("age", facts["age"]), ("sha256", facts["sha256"])]
 
 
-def in_one_line(bank: ItemBank) -> str:
+def in_one_line(facts: Facts) -> str:
     """A bank's line in the list of a suite.
 
     Examples
     --------
-    >>> in_one_line(ItemBank.blank(range(3)))
-    'sample, 3 of 3 items, 0 models, made on an unrecorded date'
+    >>> in_one_line(facts_of(ItemBank.blank(range(3))))
+    'sample, 3 items kept of 3, 0 models, made on an unrecorded date; 0 warnings'
     """
-    doubts = len(bank.warnings) + len(bank.notes)
+    models, doubts = len(facts["calibration_models"]), len(facts["warnings"])
     return (
-        f"{bank.method}, {int(bank.kept.sum())} of {bank.n_items} items, {len(bank.models)} "
-        f"models, {age_in_words(bank)}" + (f"; {plural(doubts, 'warning')}" if doubts else "")
+        f"{facts['method']}, {plural(facts['items_kept'], 'item')} kept of {facts['items']}, "
+        f"{plural(models, 'model')}, {facts['age']}; {plural(doubts, 'warning')}"
     )
 
 
-def in_sentences(bank: ItemBank) -> list[str]:
-    """Return the text of `bank show`.
-
-    Examples
-    --------
-    >>> in_sentences(ItemBank.blank(range(20)))[1]
-    'It rests on no other models: documents are drawn at random.'
-    """
-    filter_of = f", filter {bank.filter}" if bank.filter not in (None, "none") else ""
-    kept, size = int(np.count_nonzero(bank.kept)), bank.n_items
-    asked = f"All {size:,} documents" if kept == size else f"{kept:,} of {size:,} documents"
-    task = f" of {bank.task}" if bank.task else ""
-    texts = [
-        f"{asked}{task} may be asked; the metric is {bank.metric}{filter_of} "
-        f"({bank.scale.describe()}).",
-        origin(bank),
-        reach(bank),
-        tried(bank),
-        _difficulty(bank),
-        _settings(bank.settings),
-    ]
-    if bank.observations:
-        n = plural(len(bank.observations), "model")
-        texts.append(f"It holds the scores of {n}, so that `bank update` can add others.")
-    return [text for text in texts if text]
-
-
-def origin(bank: ItemBank, name: str = "It") -> str:
-    """Models, method and age."""
-    if not bank.models:
-        return f"{name} rests on no other models: documents are drawn at random."
+def origin(bank: ItemBank, name: str) -> str:
+    """Models, method and age of a bank that was calibrated."""
     return (
         f"{name} was calibrated on {len(bank.models)} models ({first_of(bank.models, _NAMES)}) by "
         f"the method “{bank.method}” and {age_in_words(bank)}."
     )
 
 
-def reach(bank: ItemBank, name: str = "It") -> str:
+def reach(bank: ItemBank, name: str) -> str:
     """Say for which scores to trust a bank; empty if it does not say."""
     words = str(bank.self_check.get("range") or "").split()
     inside = f"{name[:1].lower()}{name[1:]}"
@@ -197,32 +178,6 @@ def tried(bank: ItemBank) -> str:
         f"estimates had an RMSE of {check['rms_error']:.3f} (scores on 0 to 1) after "
         f"{check['items']} documents."
     )
-
-
-def _difficulty(bank: ItemBank) -> str:
-    method = method_of(bank)
-    if not method.has_curves or not bank.kept.any():
-        return ""
-    curves = method.tested_curves(bank)
-    at = curves.basis.at(np.array([curves.centre]))[0]
-    expected = expit(curves.coefficients[bank.kept] @ at)
-    low, quarter, high, most = np.quantile(expected, [0.0, 0.25, 0.75, 1.0])
-    return (
-        f"An average model is expected to score {low:.2f} on its hardest document and {most:.2f} "
-        f"on its easiest, {quarter:.2f} to {high:.2f} on the middle half (scores on 0 to 1)."
-    )
-
-
-def _settings(settings: Any) -> str:
-    stated = {k: v for k in _CHOSEN if (v := settings.get(k)) not in (None, False, "", {}, [])}
-    if not stated:
-        return ""
-    words = {
-        k: " and ".join(f"{n}={x!r}" for n, x in v.items()) if isinstance(v, dict) else short(v)
-        for k, v in stated.items()
-    }
-    parts = [f"{k.replace('_', ' ')} {v}" for k, v in words.items()]
-    return f"It holds for runs with {', '.join(parts)}; other runs are refused, or warned about."
 
 
 def reveals(bank: ItemBank) -> list[str]:
@@ -270,19 +225,8 @@ def page_of(suite: SuiteBank, licence: str | None = None) -> str:
 
 
 def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
-    models = first_of(bank.models, _PAGE_NAMES)
-    facts = {
-        "metric": f"{bank.metric}, filter {bank.filter or 'none'}, {bank.scale.describe()}",
-        "items": f"{int(bank.kept.sum()):,} of {bank.n_items:,} may be asked",
-        "method": bank.method,
-        "age": age_in_words(bank),
-        "SHA-256": bank.sha256,
-        "how well it replays": str(bank.self_check.get("trust") or "not checked"),
-        "calibrated on": f"{len(bank.models)} models: {models}" if models else "no models",
-        **{f"setting {k}": v for k, v in sorted(bank.settings.items()) if v is not None},
-    }
     lines = [f"# Item bank of {task}, {outcome}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    lines += [f"| {name} | {text} |" for name, text in in_lines(facts_of(bank))]
     for title, texts in (("Warnings", bank.warnings), ("What the file reveals", reveals(bank))):
         if texts:
             lines += ["", f"## {title}", "", *(f"- {one}" for one in texts)]

@@ -91,8 +91,8 @@ def test_one_task_is_one_bank_without_the_models_that_are_excluded(place, capsys
         capsys.readouterr()
         assert main(["bank", "show", str(place / "one.json")]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert f"It was calibrated on {len(names)} models (" in shown
-        assert f"the method “paper” and made on {bank.made}, today." in shown
+        assert f" models {len(names)}: m" in shown and " method paper " in shown
+        assert f" age made on {bank.made}, today " in shown
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
     assert set(json_of(capsys, "bank", "show", place / "suite")["tasks"]) == {"suite_a", "suite_b"}
     assert main(["bank", "show", str(place / "suite")]) == 0
     shown = capsys.readouterr().out
-    assert "2 banks of 2 tasks" in shown and "suite_b acc  paper, " in shown
+    assert "2 banks of 2 tasks" in shown and "suite_b acc: paper, " in shown
     assert json_of(capsys, "bank", "check", place / "suite", "--scores", place / "logs")["ok"]
     for task, items in (("suite_a", TABLE.scores), ("suite_b", TABLE.scores[:, :9:-1])):
         table = ScoreTable.from_arrays(items, TABLE.models, metric="acc")
