@@ -65,9 +65,9 @@ def calibrate(args: argparse.Namespace) -> int:
       lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf \
           -o uk.bank.json
 
-    Several tasks (a table with several, a group such as mmlu, a,b, or 'mmlu_*') make a suite: a
-    folder with a bank per task and metric.  Every command that takes a bank takes a suite.  Exit
-    code 3: some of them got no bank.
+    Several tasks (a table with several, a group that was run, such as mmlu, a,b, or 'mmlu_*') make
+    a suite: a folder with a bank per task and metric.  Every command that takes a bank takes a
+    suite.  Exit code 3: some of them got no bank.
     """
     from ..integrations.hub import logs_of
 

@@ -36,7 +36,7 @@ def build(
     path : path
         Logs or a table that any reader reads, of several models.
     tasks : sequence of str, optional
-        Names, shell patterns, or groups: those that the logs record, else those of the harness.
+        Names, shell patterns, or groups that the logs record.
     metrics : sequence of str, optional
         Names or shell patterns; None means the only metric of each task.
     wanted : Wanted, optional

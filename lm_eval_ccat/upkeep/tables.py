@@ -62,16 +62,13 @@ def make_bank(
 
 
 def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return those of the recorded tasks that names, shell patterns and groups select.
-
-    Groups are those that the logs record, else those of the harness.
-    """
+    """Return those of the recorded tasks that names, shell patterns and recorded groups select."""
     groups = reader_of(path).groups(path)
     tasks: list[str] = []
     for name in names:
         matching = [name] if name in recorded else [t for t in recorded if fnmatchcase(t, name)]
-        if not matching:
-            matching = _leaves(name, groups) if name in groups else _harness_group(name)
+        if not matching and name in groups:
+            matching = _leaves(name, groups)
             if missing := [task for task in matching if task not in recorded]:
                 raise UsageError(
                     f"{path}: no scores of {len(missing)} of the {len(matching)} tasks of {name}, "
@@ -207,15 +204,10 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
         There is no such path.
     """
     path = existing(path)
-    if text and ("," in text or re.search(r"[*?\[]", text)):
-        return False
     reader = reader_of(path)
-    if text and text in reader.groups(path):
-        return False
-    tasks = {o.task for o in reader.outcomes(path)}
-    if text is None or len(tasks) < 2:
-        return len(tasks) < 2
-    return text in tasks or not _harness_group(text)
+    if text:
+        return not re.search(r"[,*?\[]", text) and text not in reader.groups(path)
+    return len({o.task for o in reader.outcomes(path)}) < 2
 
 
 def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
@@ -225,17 +217,3 @@ def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
         inner = _leaves(member, groups) if member in groups and member != name else [member]
         out |= dict.fromkeys(inner)
     return list(out)
-
-
-def _harness_group(name: str) -> list[str]:
-    """Tasks of a group or tag of the harness; none where it knows no such group."""
-    from ..harness import internals
-    from ..harness.opening import with_shipped_tasks
-
-    try:
-        tasks = internals.static_configs(
-            internals.task_manager([name], with_shipped_tasks([])), name
-        )
-    except (KeyError, OSError, CcatError):
-        return []
-    return [] if list(tasks) == [name] else list(tasks)
