@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from boards import bank_of, draw
 from scipy import stats
+from worlds.boards import bank_of, draw, drive
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.methods.policy import Drawn
@@ -20,10 +20,7 @@ def world(n_items: int = 120, task: int = 0):
 
 def run(bank, scores, *, audit: float, n: int, seed: int = 0, **more):
     ranker = Ranker(bank, {"m": 1.0}, max_items=n, audit=audit, seed=seed, **more)
-    while not ranker.done:
-        for model, item in ranker.ask(3):
-            ranker.tell(model, item, scores[item])
-    return ranker.result()
+    return drive(ranker, {"m": scores}, 3)
 
 
 def test_a_model_that_no_ability_of_the_bank_describes_does_not_fit_it():

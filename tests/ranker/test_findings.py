@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from boards import bank_of, draw
+from worlds.boards import bank_of, draw
 
 from lm_eval_ccat import Ranker
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-import boards
 import numpy as np
 import pytest
 from scipy.special import stdtr
+from worlds import boards
+from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
@@ -31,10 +32,6 @@ def bank_of(method: str) -> ItemBank:
     return calibrate(KNOWN, method=method)
 
 
-def drive(ranker: Ranker, scores: dict[str, np.ndarray], n: int = 1):
-    return boards.drive(ranker, lambda model, item: float(scores[model][item]), n)
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("known", [KNOWN, MEANS], ids=["scores", "means"])
 def test_a_new_model_finds_its_place(method, known):
@@ -54,11 +51,8 @@ def test_a_new_model_finds_its_place(method, known):
 @pytest.mark.parametrize("right", [0, 7, 10])
 def test_beside_one_known_model_the_chance_of_being_best_is_that_of_being_better(method, right):
     bank = ItemBank.blank(range(60)) if method == "sample" else bank_of(method)
-    ranker = Ranker(bank, {"new": 1.0}, known={"k": 0.8}, max_items=10)
-    for at in range(10):
-        [(model, item)] = ranker.ask()
-        ranker.tell(model, item, float(at < right))
-    found = ranker.result()
+    ranker, at = Ranker(bank, {"new": 1.0}, known={"k": 0.8}, max_items=10), iter(range(10))
+    found = drive(ranker, lambda model, item: float(next(at) < right))
     better = found.pairwise.get(("new", "k")) or 1.0 - found.pairwise["k", "new"]
     assert found.p_best["new"] == pytest.approx(better, abs=0.02)
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from boards import bank_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds.boards import bank_of
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.ranker.contents import Contents

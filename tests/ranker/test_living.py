@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from boards import bank_of, draw, drive, of
+from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import UsageError

@@ -10,7 +10,6 @@ from typing import Any
 import invariants
 import numpy as np
 import pytest
-from boards import bank_of, draw
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +19,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from worlds.boards import bank_of, draw
 from worlds.journals import Teller
 
 from lm_eval_ccat import Ranker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from boards import bank_of, draw, drive, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from boards import bank_of, draw
+from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import ScaleError, UsageError
@@ -20,43 +20,33 @@ def banks(method: str = "default"):
     return {"t": {"bleu": bank_of(method, N, 0, "x"), "chrf": bank_of(method, N, 0, "y")}}
 
 
-def drive(ranker: Ranker, first=FIRST, second=OTHER):
-    while not ranker.done:
-        for model, item in ranker.ask(3):
-            j, i = "abc".index(model), item[1]
-            scores = {"bleu": float(first[j, i]), "chrf": float(second[j, i])}
-            ranker.tell(model, item, scores)
-    return ranker.result()
+def run(second=OTHER, models="abc", n=3, method="default", **options):
+    """A ranking whose answers have a score of each of two outcomes."""
+    bleu, chrf = of(FIRST), of(second)
+    ranker = Ranker(banks(method), dict.fromkeys(models, 1.0), **options)
+    return drive(ranker, lambda m, item: {"bleu": bleu(m, item[1]), "chrf": chrf(m, item[1])}, n)
 
 
 @pytest.mark.parametrize("method", ["paper", "default"])
 def test_an_outcome_of_weight_0_is_reported_and_does_not_steer(method):
-    weights, models = {"bleu": 1, "chrf": 0}, dict.fromkeys("abc", 1.0)
-    several = drive(Ranker(banks(method), models, weights=weights, max_items=25))
-    alone = Ranker({"t": bank_of(method, N, 0, "x")}, models, max_items=25)
-    while not alone.done:
-        for model, item in alone.ask(3):
-            alone.tell(model, item, float(FIRST["abc".index(model), item[1]]))
-    assert several.items == alone.result().items
-    assert several.estimates == pytest.approx(alone.result().estimates)
-    assert several.standard_errors == pytest.approx(alone.result().standard_errors)
+    several = run(method=method, weights={"bleu": 1, "chrf": 0}, max_items=25)
+    ranker = Ranker({"t": bank_of(method, N, 0, "x")}, dict.fromkeys("abc", 1.0), max_items=25)
+    alone = drive(ranker, lambda model, item: of(FIRST)(model, item[1]), 3)
+    assert several.items == alone.items
+    assert several.estimates == pytest.approx(alone.estimates)
+    assert several.standard_errors == pytest.approx(alone.standard_errors)
     assert several.tasks["t"].outcomes["chrf"].estimates["c"] > 0.5
 
 
 def errors_of(second: np.ndarray) -> tuple[float, float, float]:
     """Standard error of the mean of two outcomes, and of each, after the same 60 answers."""
-    ranker = Ranker(banks(), {"b": 1.0}, max_items=60)
-    while not ranker.done:
-        for model, (task, i) in ranker.ask():
-            told = {"bleu": float(FIRST[1, i]), "chrf": float(second[i])}
-            ranker.tell(model, (task, i), told)
-    result = ranker.result()
+    result = run(np.tile(second, (3, 1)), "b", 1, max_items=60)
     parts = [o.standard_errors["b"] for o in result.tasks["t"].outcomes.values()]
     return result.standard_errors["b"], *parts
 
 
 def test_an_answer_counts_for_every_outcome_and_these_weigh_alike():
-    result = drive(Ranker(banks("default"), ["a", "b", "c"], max_items=20))
+    result = run(max_items=20)
     task = result.tasks["t"]
     assert task.weights == {"bleu": 0.5, "chrf": 0.5}
     for m in "abc":

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from boards import bank_of, draw, drive, of
 from scipy.special import stdtrit
+from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.policy import Drawn

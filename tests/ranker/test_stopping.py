@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from boards import bank_of, draw, drive, of
+from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import UsageError

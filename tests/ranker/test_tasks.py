@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from boards import bank_of, draw
-from boards import drive as drive_any
 from scipy.special import ndtr
+from worlds.boards import bank_of, draw
+from worlds.boards import drive as drive_any
 
 from lm_eval_ccat import ItemBank, Ranker
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from boards import bank_of, draw, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds.boards import bank_of, draw, of
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import UsageError

@@ -1,4 +1,4 @@
-"""Small worlds of models and items for the tests of this folder."""
+"""Small worlds of models and items, and rankings of them driven to their end."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ def bank_of(method: str, n_items: int = 80, task: int = 0, metric: str | None = 
     return calibrate(ScoreTable.from_arrays(scores, names, task=f"t{task}"), method)
 
 
+def of(scores, names="abcdefgh"):
+    """What each model scores on an item, from rows by model, or of models in this order."""
+    rows = scores if isinstance(scores, dict) else dict(zip(names, scores))
+    return lambda model, item: float(rows[model][item])
+
+
 def drive(ranker: Ranker, scores, n: int = 1):
-    """Run a ranking to its end; `scores` is ``(model, item) -> what is told``."""
+    """Run a ranking to its end; `scores` is ``(model, item) -> what is told``, or as of `of`."""
+    score = scores if callable(scores) else of(scores)
     while not ranker.done:
         for model, item in ranker.ask(n):
-            ranker.tell(model, item, scores(model, item))
+            ranker.tell(model, item, score(model, item))
     return ranker.result()
-
-
-def of(scores: np.ndarray, names="abcdefgh"):
-    """What `drive` asks, from an array of models x items."""
-    return lambda model, item: float(scores[names.index(model), item])
