@@ -63,7 +63,11 @@ def test_a_bank_that_was_used_goes_to_another_process_and_back(name):
     assert pickle.loads(pickle.dumps(methods.method(name))) == methods.method(name)
 
 
-def test_a_registered_method_cannot_take_the_name_of_one_of_ours():
+def test_a_method_is_registered_by_a_name_that_none_of_ours_has():
+    mine = Method("mine", "", PaperPolicy)
+    methods.register(mine)
+    assert methods.method("mine") is mine
+    methods.METHODS.unregister("mine")
     with pytest.raises(UsageError, match="take another name"):
         methods.register(Method("paper", "", PaperPolicy))
 

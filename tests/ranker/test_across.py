@@ -118,18 +118,6 @@ def told(world, across: bool, tasks=("a",), n: int = 25) -> Ranker:
     return ranker
 
 
-def test_answers_in_one_task_tell_of_another_and_not_of_one_that_stands_apart(world):
-    without, lent = told(world, False).result(), told(world, True).result()
-    for m, sign in (("strong", 1.0), ("weak", -1.0)):
-        moved = {t: lent.tasks[t].estimates[m] - without.tasks[t].estimates[m] for t in world[0]}
-        assert sign * moved["b"] > 0.1
-        assert abs(moved["apart"]) < 0.25 * abs(moved["b"])
-        assert abs(moved["a"]) < 0.01
-        assert lent.tasks["b"].standard_errors[m] < 0.8 * without.tasks["b"].standard_errors[m]
-    average = np.mean([lent.tasks[t].estimates["strong"] for t in world[0]])
-    assert lent.estimates["strong"] == pytest.approx(average, abs=1e-9)
-
-
 def test_errors_and_what_they_share_make_the_error_of_the_mean(world):
     ranker = told(world, True, ("a", "b", "apart"), 4)
     found, shared = ranker.result(), ranker.shared_errors("strong")
@@ -168,16 +156,6 @@ def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior
     ):
         found = Across.of(Ranker(shown, {"strong": 1.0})._contents.tasks)
         assert (found and found.tasks) == tasks
-
-
-def test_a_model_that_joins_is_lent_to_as_well(world):
-    ranker = told(world, True)
-    ranker.change(add={"late": 1.0})
-    row = dict(zip(world[1]["a"].models, world[1]["a"].scores))["strong"]
-    for i in range(25):
-        ranker.tell("late", ("a", i), float(row[i]))
-    found = ranker.result().tasks["b"].estimates
-    assert found["late"] == pytest.approx(found["strong"])
 
 
 # -- errors of a mean over tasks ---------------------------------------------------------------

@@ -112,33 +112,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
-def test_its_table_is_headed_by_the_order(found):
-    assert found._grid().title == found.in_words() != ""
-
-
-def test_a_table_of_a_ranking_of_nobody_says_so():
-    ranker = Ranker(bank_of("default"), ["a"])
-    ranker.drop("a")
-    assert ranker.result()._grid().title == "no model was ranked"
-
-
-@pytest.mark.parametrize("looks", ["every", "one"])
-@pytest.mark.parametrize("method", ["default", "finite"])
-def test_a_higher_confidence_widens_an_interval(method, looks):
-    finite = {"guarantee": "finite"} if method == "finite" else {}
-    bank = bank_of("sample" if finite else method)
-    ranker = Ranker(bank, ["a", "b"], max_items=30, looks=looks, **finite)
-    ranking = drive(ranker, of(draw([-0.3, 0.3], 80, 5)))
-    levels = [0.51, 0.7, 0.8, 0.949, 0.95, 0.951, 0.99, 0.999]
-    for interval in (
-        lambda c: ranking.interval("a", c),
-        lambda c: ranking.difference("a", "b", c)[1:],
-    ):
-        low, high = zip(*map(interval, levels))
-        assert list(low) == sorted(low, reverse=True) and list(high) == sorted(high)
-        assert (np.diff(np.subtract(high, low)[[0, 1, 2, 4, 6]]) > 0.0).all()
-
-
 def test_open_pairs_say_what_they_need_and_decided_ones_need_nothing():
     rng, n = np.random.default_rng(1), 2000
     base = rng.normal(0.5, 0.15, n) + np.array([[0.04], [0.0]])

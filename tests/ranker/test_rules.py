@@ -138,6 +138,9 @@ def test_why_names_the_rules_that_stopped_it():
     assert reached.why(s) == "every adjacent pair is decided"
     both = TargetError(0.5) & RankWidth(9)
     assert both.why(s) == "every standard error is at most 0.5 and every rank is known to 9 ranks"
+    assert (TopDecided(1) & Percentile(5.0)).why(s) == (
+        "the best model is decided and every percentile is known to 5"
+    )
 
 
 def test_rules_are_values():

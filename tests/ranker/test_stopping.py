@@ -37,13 +37,6 @@ def n_items(result) -> int:
     return sum(map(len, result.items.values()))
 
 
-def test_the_best_is_decided_long_before_all_are():
-    top, everything = run("top 1"), run("decided")
-    assert top.order[0] == "c" and n_items(top) < n_items(everything)
-    assert top.stopped_because == "the best model is decided" and top.goal_met
-    assert {top.decisions["c", m] for m in "ab"} == {"decided"}
-
-
 @pytest.mark.parametrize(
     ("stop", "models", "says", "goal_met"),
     [
@@ -81,30 +74,6 @@ def test_time_is_told():
 
 
 @pytest.mark.parametrize(
-    ("stop", "models", "says"),
-    [
-        ("top 30", "ac", "the best 30 are decided"),
-        ("ranks 8", "a", "every rank is known to 8 ranks"),
-        ("percentile 10", "ac", "every percentile is known to 10"),
-        ("se 0.03", "a", "the target is reached"),
-        ("se 0.03", "ac", "every standard error is at most 0.03"),
-    ],
-)
-def test_goals_among_known_models(stop, models, says):
-    known = {f"k{i:02d}": 0.2 + 0.6 * i / 60 for i in range(61)}
-    result = run(stop, dict.fromkeys(models, 1.0), known=known)
-    assert result.stopped_because == says and result.goal_met
-    goal, most = stop.split()[0], float(stop.split()[1])
-    for best, worst in (result.rank_ranges[m] for m in models):
-        assert {
-            "top": worst <= most or best > most,
-            "ranks": worst - best < most,
-            "percentile": worst - best <= 0.01 * most * len(result.order),
-            "se": max(result.standard_errors.values()) <= most,
-        }[goal]
-
-
-@pytest.mark.parametrize(
     ("make", "says"),
     [
         (lambda: TargetError(0.0), "se of TargetError 0.0"),
@@ -126,19 +95,6 @@ def test_goals_among_known_models(stop, models, says):
 def test_what_is_no_rule_is_refused(make, says):
     with pytest.raises(UsageError, match=says):
         make()
-
-
-def test_equal_models_are_called_equivalent_and_stop_early():
-    same, rng = draw([0.2], 200, 8, noise=0.3)[0], np.random.default_rng(0)
-    told = of(np.clip(same + 0.02 * rng.normal(size=(2, 200)), 0, 1))
-    wide, narrow = (
-        drive(Ranker(bank_of("sample", 200), ["a", "b"], max_items=200, min_difference=d), told)
-        for d in (0.0, 0.1)
-    )
-    assert narrow.decisions["a", "b"] == "equivalent" and narrow.goal_met
-    assert n_items(narrow) < n_items(wide)
-    assert narrow.in_words() in ("{a, b}", "{b, a}")
-    assert narrow.stopped_because == "every adjacent pair is decided or equivalent"
 
 
 @pytest.mark.parametrize(

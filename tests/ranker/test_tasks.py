@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 from worlds.boards import bank_of, draw
 from worlds.boards import drive as drive_any
 
@@ -34,18 +33,6 @@ def truth(weights) -> np.ndarray:
     return sum(w * SCORES[t].mean(axis=1) for t, w in weights.items())
 
 
-def test_ranks_by_the_aggregate():
-    """In which every document weighs alike."""
-    result = drive(Ranker(banks_of("default"), dict.fromkeys(NAMES, 1.0)))
-    assert result.order == ["d", "c", "b", "a"] and result.decided
-    assert result.weights == {t: n / 210 for t, n in SIZES.items()}
-    for m, value in zip(NAMES, truth(result.weights)):
-        assert abs(result.estimates[m] - value) < 5 * result.standard_errors[m]
-        own = [(t, i) for t, r in result.tasks.items() for i in r.items[m]]
-        assert sorted(result.items[m]) == sorted(set(own)) == sorted(own)
-        assert all(len(r.items[m]) >= 5 for r in result.tasks.values())
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
     weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
@@ -62,33 +49,11 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
         assert result.standard_errors[m] == pytest.approx(math.sqrt(variance))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_task_that_weighs_little_gets_little(method):
-    weights = {"small": 0.02, "middle": 0.02, "large": 0.96}
-    suite = Ranker(
-        banks_of(method), ["b", "c"], weights=weights, budget=70, stop="limits", warmup=5
-    )
-    counts = {t: sum(map(len, r.items.values())) for t, r in drive(suite).tasks.items()}
-    assert counts == {"small": 10, "middle": 10, "large": 50}
-
-
 def test_all_items_of_all_tasks_leave_no_error():
     suite = Ranker(banks_of("sample"), {"a": 1.0}, stop="decided and se 1e-9", weights="equal")
     result = drive(suite)
     value = float(truth(dict.fromkeys(SIZES, 1 / 3))[0])
     assert result.estimates["a"] == pytest.approx(value) and result.standard_errors["a"] < 1e-8
-
-
-def test_the_error_of_a_difference_is_that_of_the_weighted_sum():
-    weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
-    ranker = Ranker(banks_of("paper"), NAMES, weights=weights, budget=90, looks="one")
-    result = drive(ranker)
-    of = [(w / 5.0, result.tasks[t].verdicts.belief.on_scores) for t, w in weights.items()]
-    for a, b in ((0, 1), (1, 3)):  # tasks are other items: their errors add
-        error = math.sqrt(sum(w * w * belief.variance[a, b] for w, belief in of))
-        a, b = NAMES[a], NAMES[b]
-        z = (result.estimates[a] - result.estimates[b]) / error
-        assert result.pairwise[a, b] == pytest.approx(float(ndtr(z)), rel=1e-9)
 
 
 def test_items_go_to_tasks_in_proportion_to_their_weights():
@@ -116,6 +81,7 @@ def test_groups_of_tasks_have_their_score_and_its_error():
     }
     ranker = Ranker(older, dict.fromkeys(NAMES, 1.0), groups=groups, budget=150, across=False)
     result = drive(ranker)
+    assert result.weights == {t: n / 210 for t, n in SIZES.items()}  # documents weigh alike
     for group, weights in (
         ("both", {"small": 0.5, "large": 0.5}),
         ("uneven", {"small": 0.75, "middle": 0.25}),

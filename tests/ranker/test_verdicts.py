@@ -158,14 +158,6 @@ def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
         assert Verdicts(belief, looks, "ab", min_difference=0.05).state[0, 1] == state
 
 
-def test_a_barred_pair_stays_open_whatever_was_seen():
-    b = Belief.independent([0.7, 0.5, 0.2], [0.01] * 3, n=[90] * 3, n_items=500)
-    bar = np.zeros((3, 3), dtype=bool)
-    bar[0, 1] = bar[1, 0] = True
-    v = Verdicts(b, Looks().after(b, 0.05), "abc", bar=bar)
-    assert v.state[0].tolist() == [OPEN, OPEN, DECIDED] and not v.unsettled.any()
-
-
 def test_one_look_is_students_test():
     b = replace(
         Belief.independent([0.6, 0.5], [0.03, 0.03], n=[20, 20], n_items=500),
@@ -219,17 +211,6 @@ def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
     assert strict(1, board({"r": 0.49, "s": 0.51}, 0.01)) == 2.0  # they may be equal to each other
 
 
-@CASES
-@given(seed=st.integers(0, 10**6), n=st.integers(2, 5), references=st.booleans())
-def test_familywise_decides_no_pair_that_single_pairs_leave_open(seed, n, references):
-    belief = some(seed, n, references)
-    looks = LOOKS[2].after(belief, 0.05)
-    single, family = (
-        Verdicts(belief, looks, "abcde"[:n], familywise=f).state for f in (False, True)
-    )
-    assert ((family == OPEN) | (family == single)).all()
-
-
 # -- looks ---------------------------------------------------------------------------------------
 
 
@@ -261,11 +242,6 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons
     assert 0.06 < strict < 0.21
 
 
-def test_a_single_look_taken_again_and_again_errs_in_a_quarter_of_rankings():
-    """Although it states 95%: that is what boundaries are for."""
-    assert 0.18 < false_share(Looks(once=True), 60, 400, 1000) < 0.32
-
-
 @CASES
 @given(
     looks=st.sampled_from(LOOKS),
@@ -279,11 +255,6 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     log = looks.log_p(np.asarray(ndtr(-c)), at, float(size))
     assert log[0] == pytest.approx(np.log(level), abs=0.03)
     assert looks.boundary(level / 2, at, float(size)) > c
-
-
-def test_all_horizons_together_spend_no_more_than_the_level():
-    spent = [Looks(horizons=(60, 120, 240, 480, 960)[:k]).spent(10_000) for k in range(1, 6)]
-    assert spent == sorted(spent) and 0.5 < spent[0] < spent[-1] < 1.0
 
 
 def test_a_horizon_that_is_raised_spends_what_was_kept_back():

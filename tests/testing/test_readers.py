@@ -1,51 +1,14 @@
-"""Every reader does what the conformance suite asks, one from outside the package too."""
+"""Readers do what the conformance suite asks; `test_contributing.py` adds one from outside."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import pytest
-
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.scores.readers.frameworks import Row, reader_of_rows
-from lm_eval_ccat.scores.table import READERS, register
+from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite
-
-
-def toy_logs(path):
-    return [path] if path.suffix == ".toy" else []
-
-
-def toy_rows(log, notes):
-    content = json.loads(log.read_text())
-    for model, scores in content["scores"].items():
-        for item, score in zip(content["items"], scores):
-            yield Row(model, "play", "joy", item, score)
-
-
-TOY = reader_of_rows("toy", "a .toy file", toy_logs, toy_rows)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def known():
-    register(TOY)
-    yield
-    READERS.unregister("toy")
-
-
-class TestToy(ReaderSuite):
-    reader = TOY
-
-    def write(self, folder: Path) -> Path:
-        scores = {"a": [0.1, 0.2], "b": [0.5, 1.0]}
-        (folder / "x.toy").write_text(json.dumps({"scores": scores, "items": [4, 7]}))
-        return folder / "x.toy"
-
-    def expected(self) -> ScoreTable:
-        return ScoreTable.from_arrays([[0.1, 0.2], [0.5, 1.0]], ["a", "b"], [4, 7])
 
 
 class TestLongForm(ReaderSuite):
@@ -87,15 +50,3 @@ class TestHarnessLogs(ReaderSuite):
 
     def expected(self) -> ScoreTable:
         return ScoreTable.from_arrays([[1.0, 0.0], [0.0, 0.0]], ["a", "b"])
-
-
-def test_the_command_line_reads_what_a_reader_from_outside_reads(tmp_path, capsys):
-    table = example_table()
-    scores = dict(zip(table.models, table.raw.tolist()))
-    log = tmp_path / "x.toy"
-    log.write_text(json.dumps({"scores": scores, "items": table.doc_ids}))
-    assert main(["calibrate", str(log), "--method", "paper", "-o", str(tmp_path / "b.json")]) == 0
-    assert "play" in capsys.readouterr().out
-    (tmp_path / "x.dat").write_text("")
-    assert main(["calibrate", str(tmp_path / "x.dat"), "-o", str(tmp_path / "b.json")]) == 1
-    assert "a .toy file" in capsys.readouterr().err

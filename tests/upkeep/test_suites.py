@@ -168,6 +168,8 @@ def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
         table = ScoreTable.from_arrays(items, TABLE.models, metric="acc")
         table.write(tmp_path / f"{task}.parquet")  # which states no task
     line = ["bank", "check", place / "suite", "--scores", tmp_path]
+    assert main([*map(str, line)]) == 3
+    assert "suite_b acc: 40 items, 12 calibration models" in capsys.readouterr().out
     found = json_of(capsys, *line, code=3)["tasks"]
     assert [found[task]["acc"]["ok"] for task in found] == [True, False]
 
