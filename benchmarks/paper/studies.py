@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.simulation.folds import drawn_prices, item_units
+from lm_eval_ccat.ranker.arguments import item_units
+from lm_eval_ccat.simulation.folds import drawn_prices
 from lm_eval_ccat.simulation.judging import Replay
 from lm_eval_ccat.simulation.methods import Strategy
 

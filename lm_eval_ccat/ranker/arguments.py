@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..methods.method import Method
+from ..metrics.scale import Floats
 
 
 def number(
@@ -115,3 +116,37 @@ def price_of(name: Any, price: Any) -> float:
     if not isinstance(name, str):
         raise UsageError(f"model {name!r} is not a name")
     return number(price, f"price of model {name!r}:", 0.0)
+
+
+def item_units(items: Sequence[Any], units: Any) -> Floats:
+    """Return the size of each item.
+
+    Parameters
+    ----------
+    items : sequence
+        doc_ids, or pairs of task and doc_id.
+    units : mapping, array_like or None
+        ``{item: units}``, or an array in the order of the items; by default 1 each.
+
+    Raises
+    ------
+    UsageError
+        An item has no units, or they are not positive.
+    """
+    if units is None:
+        return np.ones(len(items))
+    if isinstance(units, Mapping):
+        units = [units.get(item) for item in items]
+    try:
+        sizes: Floats = np.asarray(units, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"units {units!r:.60} are not numbers above 0") from None
+    if sizes.shape != (len(items),):
+        raise UsageError(f"units: {sizes.size} values for {len(items)} items")
+    bad = np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0.0)))
+    if len(bad):
+        raise UsageError(
+            f"units: {len(bad)} of {len(items)} items have no positive units "
+            f"(doc_id {items[bad[0]]!r})"
+        )
+    return sizes

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
@@ -16,7 +15,7 @@ from ..errors import ScaleError, UsageError
 from ..methods.belief import Belief
 from ..methods.policy import Policy
 from ..metrics.scale import Floats, Scale
-from .arguments import number
+from .arguments import item_units, number
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
 Weights = str | Mapping[str, float] | Mapping[str, Mapping[str, float]] | None
@@ -320,14 +319,14 @@ class Contents:
     def units(self, stated: Any) -> Floats:
         """Return the units of all items: 1 each, or as stated (by task if there are several)."""
         if self.bare:
-            return _units(self.tasks[0].bank, stated)
+            return item_units(self.tasks[0].bank.doc_ids, stated)
         by_task = {} if stated is None else stated
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
         unknown = sorted(set(by_task) - set(self.of_task))
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
-        return np.concatenate([_units(t.bank, by_task.get(t.name)) for t in self.tasks])
+        return np.concatenate([item_units(t.bank.doc_ids, by_task.get(t.name)) for t in self.tasks])
 
     def group(self, name: str, stated: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
         """Return the factor on each task's weight in a group of tasks, by task number."""
@@ -346,26 +345,6 @@ def scale_of(outcomes: Sequence[Outcome]) -> Scale:
     """Return the scale that all outcomes share, else [0, 1]."""
     first = outcomes[0].scale
     return first if all(o.scale == first for o in outcomes) else Scale()
-
-
-def _units(bank: ItemBank, stated: Mapping[Any, float] | ArrayLike | None) -> Floats:
-    """Return units in bank order: 1 each, or as stated by doc_id or position."""
-    if stated is None:
-        return np.ones(bank.n_items)
-    if isinstance(stated, Mapping):
-        missing = [d for d in bank.doc_ids if d not in stated]
-        if missing:
-            raise UsageError(f"units has no value for doc_id {missing[0]!r}")
-        stated = [stated[d] for d in bank.doc_ids]
-    try:
-        array = np.asarray(stated, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise UsageError("units must be numbers above 0") from None
-    if array.shape != (bank.n_items,):
-        raise UsageError(f"units has shape {array.shape}, the bank has {bank.n_items} items")
-    if not (np.isfinite(array).all() and (array > 0.0).all()):
-        raise UsageError("units must be numbers above 0")
-    return array
 
 
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:

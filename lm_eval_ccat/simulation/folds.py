@@ -9,13 +9,14 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..bank.bank import family_of
 from ..errors import UsageError
 from ..methods.policy import rounded
 from ..metrics import check_column
 from ..metrics.scale import Floats
+from ..ranker.arguments import number
 from ..ranker.contents import shares_of
 from ..scores import ScoreTable
 
@@ -158,39 +159,6 @@ def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
     return means
 
 
-def item_units(items: Sequence[Any], units: Mapping[Any, float] | ArrayLike | None) -> Floats:
-    """Return the size of each item.
-
-    Parameters
-    ----------
-    items : sequence
-        doc_ids, or pairs of task and doc_id.
-    units : mapping, array_like or None
-        ``{item: units}``, or an array in the order of the items; by default 1 each.
-
-    Raises
-    ------
-    UsageError
-        An item has no units, or they are not positive.
-    """
-    if units is None:
-        return np.ones(len(items))
-    if isinstance(units, Mapping):
-        sizes = [units.get(item) for item in items]
-        values = np.array([np.nan if v is None else v for v in sizes], dtype=np.float64)
-    else:
-        values = np.asarray(units, dtype=np.float64)
-    if values.shape != (len(items),):
-        raise UsageError(f"units: {values.size} values for {len(items)} items")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise UsageError(
-            f"units: {len(bad)} of {len(items)} items have no positive units "
-            f"(doc_id {items[bad[0]]!r})"
-        )
-    return values
-
-
 # -- the protocol --------------------------------------------------------------------------------
 
 
@@ -314,11 +282,8 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
     """
     if prices is None:
         return [drawn_prices(models, s) for s in range(seeds)]
-    for model in models:
-        price = prices.get(model)
-        if price is None or not 0 < price < float("inf"):
-            raise UsageError(f"prices: no positive price of model {model!r} (found {price!r})")
-    return [{model: float(prices[model]) for model in models}] * seeds
+    stated = {m: number(prices.get(m), f"price of model {m!r}:", 0.0, above=True) for m in models}
+    return [stated] * seeds
 
 
 def spending_levels(

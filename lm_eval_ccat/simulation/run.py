@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..cluster import in_processes
 from ..errors import UsageError
 from ..methods.calibration import MIN_MODELS
-from ..ranker.arguments import sure
+from ..ranker.arguments import item_units, sure
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, plural
 from .folds import (
@@ -23,7 +23,6 @@ from .folds import (
     Benchmark,
     Prices,
     hold_outs,
-    item_units,
     prices_by_seed,
     spending_levels,
 )

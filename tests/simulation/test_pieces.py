@@ -15,13 +15,13 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import family_of
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.ranker.arguments import item_units
 from lm_eval_ccat.simulation import judging
 from lm_eval_ccat.simulation.audit import Claims, audit
 from lm_eval_ccat.simulation.folds import (
     Benchmark,
     drawn_prices,
     hold_outs,
-    item_units,
     mean_of_seen,
     prices_by_seed,
     spending_levels,

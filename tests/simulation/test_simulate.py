@@ -169,7 +169,7 @@ def test_folds_and_seeds_draw_each_their_own():
         ({"items_per_model": None, "spend": "fixed"}, "needs a number of items"),
         ({"seeds": 0}, "at least 1"),
         ({"confidence": 0.3}, "confidence 0.3 is not in"),
-        ({"prices": {"m00": 1}}, "no positive price"),
+        ({"prices": {"m00": 1}}, "price of model .* is not a number"),
         ({"table": two_tasks(), "items_per_model": 3}, "at least 2 of each"),
         ({"table": two_tasks(), "weights": "much"}, "neither 'documents' nor 'equal'"),
         ({"table": two_tasks(), "weights": {"a": 1.0}}, "a positive number for each of a, b"),
