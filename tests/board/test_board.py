@@ -143,11 +143,11 @@ def test_a_changed_ledger_is_refused_at_its_row(board, change):
             refused()
 
 
-def test_a_row_of_an_older_version_is_shown_and_not_refused(board):
+def test_a_row_of_an_older_version_is_shown_and_not_refused(board, ccat):
     *rest, last = board.ledger.rows()
     better = replace(last, score=last.score + 0.01)
     rewrite(board, [*rest, replace(better, made_by="0.0.9")])
-    assert main(["board", "check", str(board.path)]) == 0
+    ccat("board", "check", board.path)
     rewrite(board, [*rest, replace(better, made_by="0.0.9"), better])
     *_, older, refused = check(board)
     assert str(older).startswith(f"row 8, {last.model}: older: made by 0.0.9: score: recorded ")
@@ -272,7 +272,7 @@ def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     assert all_sound(now), "by the banks they were made with"
 
 
-def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys):
+def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys, ccat):
     rng = np.random.default_rng(0)
     names = [f"m{j}" for j in range(12)]
     skill = np.linspace(-1, 1.5, 12)[:, None]
@@ -285,8 +285,8 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys):
         (tmp_path / "tables").mkdir(exist_ok=True)
         tables[task].without(["m5", "m6"]).write(tmp_path / "tables" / f"{task}.parquet")
     folder = tmp_path / "board"
-    assert main(["board", "init", str(folder), "--from", str(tmp_path / "tables")]) == 0
-    assert "a board of first, second. m11 is the best of 10." in capsys.readouterr().out
+    out = ccat("board", "init", folder, "--from", tmp_path / "tables").out
+    assert "a board of first, second. m11 is the best of 10." in out
     board = Board(folder)
     means = {t: dict(zip(names, table.raw.mean(axis=1))) for t, table in tables.items()}
     for one in standing(board).placed:
@@ -331,15 +331,15 @@ def test_nonsense_in_a_row_is_refused_and_stops_nothing(board, tmp_path):
     assert "chain is broken" in found[4].reason
 
 
-def test_rows_that_were_taken_out_at_the_end_are_found_by_the_published_hash(board, capsys):
+def test_rows_that_were_taken_out_at_the_end_are_found_by_the_published_hash(board, ccat):
     head, path = board.ledger.head(), board.ledger.path
-    assert main(["board", "check", str(board.path), "--head", head[:12]]) == 0
+    ccat("board", "check", board.path, "--head", head[:12])
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    assert main(["board", "check", str(board.path)]) == 0
-    assert main(["board", "check", str(board.path), "--head", head]) == 1
-    assert f"no row ends with {head[:12]}" in capsys.readouterr().err
+    ccat("board", "check", board.path)
+    err = ccat("board", "check", board.path, "--head", head, code=1).err
+    assert f"no row ends with {head[:12]}" in err
     for short in ("", head[:11]):
-        assert main(["board", "check", str(board.path), "--head", short]) == 2
+        ccat("board", "check", board.path, "--head", short, code=2)
 
 
 def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):

@@ -36,55 +36,47 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_show_says_what_it_rests_on(files, capsys):
-    assert main(["bank", "show", "t.bank.json"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+def test_show_says_what_it_rests_on(files, ccat):
+    shown = " ".join(ccat("bank", "show", "t.bank.json").out.split())
     assert "metric chrf (0 to 100" in shown and "items 80 kept of 80" in shown
     assert "models 10: m0, m1, m2, m3, m4, m5, m6, m7, m8, m9" in shown
     assert shown.startswith("trust ") and "[" not in shown
-    assert main(["bank", "show", "t.bank.json", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = json.loads(ccat("bank", "show", "t.bank.json", "--json").out)
     assert facts["sha256"] == ItemBank.load("t.bank.json").sha256
 
 
-def test_check_by_new_results(files, capsys):
+def test_check_by_new_results(files, capsys, ccat):
     assert main(["bank", "check", "t.bank.json"]) == 0
-    assert main(["bank", "check", "t.bank.json", "--scores", "new.parquet"]) == 0
-    assert "nothing wrong found" in capsys.readouterr().out
+    out = ccat("bank", "check", "t.bank.json", "--scores", "new.parquet").out
+    assert "nothing wrong found" in out
     assert main(["bank", "check", "t.bank.json", "--scores", "drifted.parquet", "--json"]) == 3
     facts = json.loads(capsys.readouterr().out)
     (drift,) = [f for f in facts["findings"] if f["kind"] == "drifted_items"]
     assert not facts["ok"] and drift["items"] == [7]
 
 
-def test_diff_and_update(files, capsys):
+def test_diff_and_update(files, capsys, ccat):
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet", "-o", "exact.bank.json"]
-    assert main(call) == 1
-    assert "name them with --calibrated_on" in capsys.readouterr().err
-    assert main([*call, "--calibrated_on", "old.parquet"]) == 0
-    assert "10 models added to 10" in capsys.readouterr().out
+    assert "name them with --calibrated_on" in ccat(*call, code=1).err
+    assert "10 models added to 10" in ccat(*call, "--calibrated_on", "old.parquet").out
     check = ["bank", "check", "t.bank.json"]
     assert main([*check, "t.bank.json"]) == 0 and main([*check, "exact.bank.json"]) == 3
     out = capsys.readouterr().out
     assert "models added: 10 (n0, n1" in out and "parameters changed: 6 (" in out
-    assert main([*check, "exact.bank.json", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["same"] is False
+    assert json.loads(ccat(*check, "exact.bank.json", "--json", code=3).out)["same"] is False
 
 
-def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, capsys):
+def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, ccat):
     monkeypatch.chdir(tmp_path)
     t, u = ItemBank.blank(range(4), task="t"), ItemBank.blank(range(3), task="u")
     SuiteBank({"t": t, "u": u}).save("old")
     SuiteBank({"t": ItemBank.blank(range(5), task="t"), "v": u}).save("new")
-    assert main(["bank", "check", "old", "old"]) == 0
-    assert "no difference" in capsys.readouterr().out
-    assert main(["bank", "check", "old", "new"]) == 3
-    shown = capsys.readouterr().out.splitlines()
+    assert "no difference" in ccat("bank", "check", "old", "old").out
+    shown = ccat("bank", "check", "old", "new", code=3).out.splitlines()
     assert shown == ["v score: added", "u score: removed", "t score: items added: 1 (4)"]
-    assert main(["bank", "check", "old", "new", "--json"]) == 3
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(ccat("bank", "check", "old", "new", "--json", code=3).out)
     assert not found["same"] and found["banks_added"] == [["v", "score"]]
     assert found["tasks"]["t"]["score"]["items_added"] == [4]
     t.save("t.bank.json")
-    assert main(["bank", "check", "old", "t.bank.json"]) == 2
-    assert "one is a suite, the other a single bank" in capsys.readouterr().err
+    err = ccat("bank", "check", "old", "t.bank.json", code=2).err
+    assert "one is a suite, the other a single bank" in err

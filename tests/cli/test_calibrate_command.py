@@ -68,7 +68,7 @@ def test_doubts_are_printed_and_stored(tmp_path, calibrated, capsys):
     ],
 )
 def test_a_range_goes_from_worst_to_best_and_a_contradiction_is_said(
-    tmp_path, capsys, calibrated, metric, ends, scale, warned
+    tmp_path, ccat, calibrated, metric, ends, scale, warned
 ):
     table = written(tmp_path / "s.parquet", scale=Scale(0, 100))
     lines = ["model,doc_id,metric,score"]
@@ -77,8 +77,7 @@ def test_a_range_goes_from_worst_to_best_and_a_contradiction_is_said(
     (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
     line = ["calibrate", str(tmp_path / "s.csv"), "--range", ends, "--method", "paper"]
     for more in ([], ["--metric", "*"]):
-        assert main([*line, *more, "-o", str(tmp_path / f"b{len(more)}")]) == 0
-        said = capsys.readouterr().err
+        said = ccat(*line, *more, "-o", tmp_path / f"b{len(more)}").err
         assert (f"{metric} is known to be better" in said) == (warned is not None)
         assert warned is None or warned in said
     assert ItemBank.load(tmp_path / "b0").scale == scale

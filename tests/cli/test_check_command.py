@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import MetricError, ScaleError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.check import check_tasks
@@ -167,9 +166,8 @@ def test_metrics_of_hf_evaluate_are_scored_as_the_harness_reports_them(folder):
     assert metric_of_task(task, "overlap").score(reported["overlap"]) == pytest.approx(1 / 3)
 
 
-def test_without_documents_the_yaml_is_judged(capsys):
-    assert main(["check", "truthfulqa_gen", "--json"]) == 0
-    [task] = json.loads(capsys.readouterr().out)
+def test_without_documents_the_yaml_is_judged(ccat):
+    [task] = json.loads(ccat("check", "truthfulqa_gen", "--json").out)
     truthful = {m["metric"]: m for m in task["metrics"]}
     assert truthful["rougeL_diff"]["scale"]["low"] == -100
     assert truthful["bleu_max"]["key"] == "bleu_max,none"
@@ -185,7 +183,6 @@ def test_without_documents_the_yaml_is_judged(capsys):
         ("no_such_task", 2, None),
     ],
 )
-def test_exit_codes_and_one_line_errors(folder, capsys, arguments, code, said):
-    assert main(["check", *arguments.split(), "--include_path", str(folder)]) == code
-    out, err = capsys.readouterr()
+def test_exit_codes_and_one_line_errors(folder, ccat, arguments, code, said):
+    out, err = ccat("check", *arguments.split(), "--include_path", folder, code=code)
     assert err.count("\n") == 1 if said is None else said in " ".join(out.split())

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -52,48 +53,45 @@ def test_help_shows_an_example_and_what_needs_no_model_imports_nothing_heavy(tmp
     assert all(len(line) <= 80 for line in overview.split("\n"))
 
 
-def test_task_and_tasks_are_both_taken_wherever_one_is():
-    parsers, flags = [command_parser(COMMANDS)], []
+def options() -> Iterator[tuple[str, argparse.Action]]:
+    """Every option of every command, with the name of the command."""
+    parsers = [command_parser(COMMANDS)]
     for one in parsers:  # grows as it goes
         for action in one._actions:
             if isinstance(action, argparse._SubParsersAction):
                 parsers += action.choices.values()
-            elif {"--task", "--tasks"} & {*action.option_strings}:
-                flags.append((one.prog, {*action.option_strings}))
-    assert len(flags) >= 8
+            elif action.option_strings and action.dest != "help":
+                yield one.prog, action
+
+
+def test_task_and_tasks_are_both_taken_wherever_one_is():
+    both = {"--task", "--tasks"}
+    flags = [(name, both & {*one.option_strings}) for name, one in options()]
+    assert sum(map(bool, (taken for _, taken in flags))) >= 8
     for name, taken in flags:
         # The harness's own parser of `run` takes abbreviations.
-        assert {"--task", "--tasks"} <= taken or name.endswith(" run"), name
+        assert taken in (both, set()) or name.endswith(" run"), name
 
 
 def test_at_most_150_options_are_visible():
     """All of ours: what the harness's own ``run`` has is the harness's."""
     harness: Any = argparse.ArgumentParser().add_subparsers()
     internals.run_command().create(harness)
-    parser = command_parser(COMMANDS)
-    seen, parsers = 0, [parser]
-    for one in parsers:  # grows as it goes
-        for action in one._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                parsers += action.choices.values()
-            elif action.option_strings and action.dest != "help":
-                seen += action.help != argparse.SUPPRESS
     of_harness = [a for a in harness.choices["run"]._actions if a.option_strings]
+    seen = sum(one.help != argparse.SUPPRESS for _, one in options())
     assert seen - len(of_harness) + 1 <= 150  # --help is not counted above
 
 
-def test_version(capsys):
-    assert main(["--version"]) == 0
-    shown = capsys.readouterr().out
+def test_version(ccat):
+    shown = ccat("--version").out
     assert shown.strip() == f"lm-eval-ccat {__version__}"
     as_module = [sys.executable, "-m", "lm_eval_ccat", "--version"]
     assert subprocess.run(as_module, capture_output=True, text=True).stdout == shown
 
 
-def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch):
+def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch, ccat):
     call = ["bank", "show", "no_such.bank.json"]
-    assert main(call) == 1
-    error = capsys.readouterr().err
+    error = ccat(*call, code=1).err
     assert len(error.splitlines()) == 1 and "no_such.bank.json" in error
     monkeypatch.setenv("LM_EVAL_CCAT_DEBUG", "1")
     assert main(call) == 1 and "Traceback" in capsys.readouterr().err
@@ -102,13 +100,12 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("typed", REMOVED)
-def test_what_has_left_is_refused_and_its_successor_exists(typed, capsys):
+def test_what_has_left_is_refused_and_its_successor_exists(typed, ccat):
     if typed.endswith(":"):
         with pytest.raises(UsageError, match="in its place"):
             refuse_removed_keys([typed.removesuffix(":")])
     else:
-        assert main(typed.split()) == 2
-        error = capsys.readouterr().err
+        error = ccat(*typed.split(), code=2).err
         assert f"`{typed}` was removed" in error and REMOVED[typed] in error
     program, command, *_ = [*REMOVED[typed].split(), ""]
     if program == "lm-eval-ccat" and not command.startswith("-"):
@@ -128,19 +125,17 @@ def test_help_of_a_shared_option_is_true_of_its_command(capsys):
         assert words in text[text.index(f"--{option} ") :][:400]
 
 
-def test_completion_knows_commands_and_flags(capsys):
-    assert main(["--completion", "bash"]) == 0
-    script = capsys.readouterr().out
+def test_completion_knows_commands_and_flags(ccat):
+    script = ccat("--completion", "bash").out
     assert "simulate" in script and "--items_per_model" in script
     listed = re.search(r"_shtab_lm_eval_ccat_subparsers=\((.*?)\)", script)[1].split()
     assert listed == [*COMMANDS] and "--adaptive_seed" in script
 
 
-def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys):
+def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys, ccat):
     bank, out = str(tmp_path / "t.bank.json"), tmp_path / "deeper" / "out.json"
     ItemBank.blank(range(5), task="t").save(bank)
-    assert main(["bank", "show", bank, "--json"]) == 0
-    printed = capsys.readouterr().out
+    printed = ccat("bank", "show", bank, "--json").out
     assert main(["bank", "show", bank, "--json", str(out)]) == 0
     assert json.loads(out.read_text()) == json.loads(printed)
     assert capsys.readouterr().out.startswith(bank)  # with a file the text is printed as well

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from worlds.bench import write_adaptive
 
 from lm_eval_ccat import Ranker, calibrate
 from lm_eval_ccat.cli.main import main
@@ -104,30 +105,20 @@ def test_what_does_not_fit_is_named(verified, content, table):
 
 
 @pytest.mark.parametrize("name", ["results", "mine"])  # by --output_path out, and out/mine.json
-def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, capsys):
+def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, ccat):
     table.write(tmp_path / "full.parquet")
-    block = {
-        "metric": "mqm", "filter": "none", "key": "mqm,none", "estimate": 9.0,
-        "standard_error": 0.5, "interval": [8.02, 9.98], "confidence": 0.95, "items": 30,
-        "items_total": 200,
-    }  # fmt: skip
+    block = {"metric": "mqm", "key": "mqm,none", "items": 30, "items_total": 200}
     file = tmp_path / f"{name}_2026-01-01T00-00-00.json"
-    content = {"model_name": "m07", "results": {"t": {}}, "adaptive": {"t": block}}
-    file.write_text(json.dumps(content))
-    [claims] = all_claims(file)
+    [claims] = all_claims(write_adaptive(file, "m07", 9.0, 0.5, block=block))
     assert list(claims.models) == ["m07"]
-    assert main(["verify", str(tmp_path), "--full", str(tmp_path / "full.parquet")]) == 0
-    assert f"{(9.0 - table.raw[7].mean()) / 0.5:+.2f}" in capsys.readouterr().out
+    out = ccat("verify", tmp_path, "--full", tmp_path / "full.parquet").out
+    assert f"{(9.0 - table.raw[7].mean()) / 0.5:+.2f}" in out
 
 
 def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path):
-    block = {"metric": "acc", "filter": "none", "estimate": 0.5, "standard_error": 0.1,
-             "interval": [0.3, 0.7], "confidence": 0.95, "items": 3, "items_total": 9}  # fmt: skip
-    made_up = {"model_name": "qdpv68r5", "model_source": "echo", "results": {"t": {}},
-               "config": {"model_args": {"system": 3}}, "adaptive": {"t": block}}  # fmt: skip
+    about = {"model_source": "echo", "config": {"model_args": {"system": 3}}}
     file = tmp_path / "results_2026-01-01T00-00-00.json"
-    file.write_text(json.dumps(made_up))
-    [claims] = all_claims(file)
+    [claims] = all_claims(write_adaptive(file, "qdpv68r5", 0.5, 0.1, **about))
     assert list(claims.models) == ["echo:system=3"]
 
 
@@ -139,7 +130,6 @@ def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path):
         ('{"models": {"a": {}}, "pairwise": []}', "not a complete result"),
     ],
 )
-def test_what_is_no_result_is_refused(tmp_path, capsys, content, said):
+def test_what_is_no_result_is_refused(tmp_path, ccat, content, said):
     (tmp_path / "result.json").write_text(content)
-    assert main(["verify", str(tmp_path), "--full", str(tmp_path)]) == 1
-    assert said in capsys.readouterr().err
+    assert said in ccat("verify", tmp_path, "--full", tmp_path, code=1).err

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.demo import MODEL_TYPE, register_models
 from lm_eval_ccat.demo.systems import (
     CALIBRATING,
@@ -46,11 +45,10 @@ def test_systems_really_differ(documents):
     assert means[-1] > 2.5 * means[0]
 
 
-def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path, capsys):
+def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path, ccat):
     """That a demo is right where it is sure is tested with the tutorial, which begins with it."""
     (tmp_path / "rank.run").mkdir()
-    assert main(["demo", "--dir", str(tmp_path)]) == 1
-    assert "already holds a demo" in capsys.readouterr().err
+    assert "already holds a demo" in ccat("demo", "--dir", tmp_path, code=1).err
 
 
 def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named():

@@ -101,7 +101,7 @@ def hub(monkeypatch, tmp_path):
     server.server_close()
 
 
-def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatch):
+def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatch, ccat):
     bank = calibrate(example_table(), "paper")
     bank.save(tmp_path / "b.bank.json")
     push = ["bank", "push", str(tmp_path / "b.bank.json"), "hub:o/n", "--license", "cc0-1.0"]
@@ -110,11 +110,9 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     shown = capsys.readouterr().out
     assert "the names of 12 models" in shown and "goes to hub:o/n under" in shown
     for wrong, why in (("hub:o", "is named owner/name"), ("o/n@main", "not to a revision")):
-        assert main([*push[:3], wrong, *push[4:]]) in (1, 2)
-        said = capsys.readouterr()
+        said = ccat(*push[:3], wrong, *push[4:], code=(1, 2))
         assert why in said.err and not said.out, "said before the page and the question"
-    assert main([*push, "--yes"]) == 0
-    assert f"--bank hub:o/n@{COMMIT}" in capsys.readouterr().out
+    assert f"--bank hub:o/n@{COMMIT}" in ccat(*push, "--yes").out
     assert "license: cc0-1.0" in hub.sets["o/n"]["README.md"].decode()
     assert ItemBank.load("hub:o/n").sha256 == bank.sha256
     assert "/resolve/main/" in hub.asked[-1]
@@ -128,8 +126,7 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     assert sorted(hub.sets["o/s"]) == files
     assert list(SuiteBank.load("hub:o/s")) == ["t", "u"]
     capsys.readouterr()
-    assert main(["bank", "show", "hub:o/s"]) == 0
-    assert "hub:o/s: 2 banks of 2 tasks" in capsys.readouterr().out
+    assert "hub:o/s: 2 banks of 2 tasks" in ccat("bank", "show", "hub:o/s").out
     assert main(["bank", "check", str(tmp_path / "suite"), "hub:o/s"]) == 0
     plan = {"task": "no_such_task", "models": [{"model": "hf"}], "bank": "hub:o/s"}
     with pytest.raises(UsageError, match="no_such_task"):
@@ -170,7 +167,7 @@ def details(model: str, right: list[bool]) -> dict[str, bytes]:
     }
 
 
-def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, capsys):
+def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, ccat):
     rng = np.random.default_rng(0)
     ease = rng.normal(size=40)
     for j in range(6):
@@ -178,10 +175,8 @@ def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, capsys):
         hub.sets[f"board/m{j}-details"] = details(f"org/m{j}", right)
     names = [f"hub:board/m{j}-details" for j in range(6)]
     out = str(tmp_path / "board")
-    assert main(["calibrate", *names, "--metric", "*", "--method", "paper", "-o", out]) == 0
-    assert "t acc" in capsys.readouterr().out
+    assert "t acc" in ccat("calibrate", *names, "--metric", "*", "--method", "paper", "-o", out).out
     [bank] = SuiteBank.load(out)["t"].values()
     assert bank.n_items == 40 and set(bank.models) == {f"org/m{j}" for j in range(6)}
     command = ["calibrate", "hub:board/none", "-o", out]
-    assert main(command) == 1
-    assert "hub:board/none: the data set cannot be fetched" in capsys.readouterr().err
+    assert "hub:board/none: the data set cannot be fetched" in ccat(*command, code=1).err

@@ -81,14 +81,10 @@ class Answered(Exception):
      (400, Remedy.DOCUMENT), (413, Remedy.DOCUMENT), (401, Remedy.MODEL), (404, Remedy.MODEL)],
 )  # fmt: skip
 def test_what_an_http_status_means(status, remedy):
-    try:
-        try:
-            raise Answered(status)
-        except Answered as inner:
-            raise RuntimeError("wrapped by a client") from inner
-    except RuntimeError as error:
-        failure = Failure(error)
-        assert failure.status == status and failure.remedy is remedy
+    error = RuntimeError("wrapped by a client")
+    error.__cause__ = Answered(status)
+    failure = Failure(error)
+    assert failure.status == status and failure.remedy is remedy
 
 
 @pytest.mark.parametrize(
@@ -114,23 +110,13 @@ def test_what_a_failed_attempt_may_cost(error, column):
 
 def test_waiting_grows_is_bounded_and_listens_to_the_server():
     rule = FailureRule(backoff=1.0, max_backoff=10.0)
-    assert [Failure(TimeoutError()).pause(rule, n) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
+    pauses = [Failure(TimeoutError()).pause(rule, n) for n in (1, 2, 3, 4, 5, 5000)]
+    assert pauses == [1, 2, 4, 8, 10, 10]
     for attempt, header, seconds in ((1, "6", 6), (3, "0.1", 4), (1, "600", 600)):
         refused = Answered(429, {"Retry-After": header})
         assert Failure(refused).pause(rule, attempt) == seconds
     soon = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=100), usegmt=True)
     assert 90 < Failure(Answered(429, {"Retry-After": soon})).pause(rule, 1) <= 100
-
-
-def test_a_server_may_be_away_for_any_number_of_probes():
-    model, now = Availability(limit=1e6, backoff=0.01, max_backoff=0.02), 0.0
-    model.failed(now, sent=now, reason="HTTP 503")
-    for _ in range(3000):
-        now += model.wait(now)
-        assert model.may_ask(now)
-        model.failed(now, sent=now, reason="HTTP 503")
-        assert model.wait(now) == pytest.approx(0.02)
-    assert Failure(TimeoutError()).pause(FailureRule(attempts=5000), 5000) == 30.0
 
 
 def test_errors_of_code_are_not_paid_for_again_and_again():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 from scipy.stats import ttest_rel
 from scores.test_harness_logs import sample_row, write_run
-from worlds.bench import TASK
+from worlds.bench import TASK, write_adaptive
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.errors import UsageError
@@ -349,12 +349,6 @@ def test_a_weighted_mean_is_called_by_its_terms():
 
 
 def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path):
-    for name, estimate in (("a", 0.5), ("b", 0.51)):
-        block = {
-            "metric": "acc", "filter": "none", "estimate": estimate, "standard_error": 0.1,
-            "interval": [0.3, 0.7], "confidence": 0.95, "items": 3, "items_total": 9,
-        }  # fmt: skip
-        content = {"model_name": name, "results": {"t": {}}, "adaptive": {"t": block}}
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    [one] = compare(tmp_path / "a.json", tmp_path / "b.json").outcomes
+    a, b = (write_adaptive(tmp_path / f"{n}.json", n, x, 0.1) for n, x in (("a", 0.5), ("b", 0.51)))
+    [one] = compare(a, b).outcomes
     assert one.overall.verdict == "not known" and one.overall.more_documents == 6

@@ -12,7 +12,6 @@ import pytest
 from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import earlier
 from lm_eval_ccat.live.spec import Spec
@@ -75,7 +74,7 @@ def test_logs_of_the_harness_are_taken_under_another_name(bench, server, had):
     assert sum(server.asked.values()) == content["cost"] <= 20
 
 
-def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had):
+def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had, ccat):
     [torn], [unreadable] = (list((bench.folder / "first.run" / m).glob("samples_*")) for m in PAIR)
     lines = torn.read_text().splitlines()
     torn.write_text("\n".join([lines[0][:40], *lines[1:]]))
@@ -85,8 +84,7 @@ def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had)
     assert f"{torn.name}: 1 damaged lines; their answers are asked" in capsys.readouterr().err
     assert content["models"]["m05"]["from_prior"] > 0
     config = bench.config(server.url, PAIR, name="third", prior=prior, **WHOLE)
-    assert main(["rank", str(config)]) == 1
-    error = capsys.readouterr().err
+    error = ccat("rank", config, code=1).err
     assert f"{unreadable.name}.gz: 1 damaged lines" in error
     assert "no answer to task loopback_task" in error
 

@@ -7,89 +7,70 @@ from io import StringIO
 import numpy as np
 import pytest
 import yaml
+from worlds.server import trouble
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.outcome import Outcome
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.forecast import target_in_words
 from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.spec import Spec
 
 
-def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, server, capsys):
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("say", 401, '{"error": "no such key\\u001b[2J"}') if model == "m05" else None
-
-    server.mood = mood
+def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, server, ccat):
+    server.mood = trouble("say", 401, '{"error": "no such key\\u001b[2J"}', of="m05")
     config = bench.config(server.url, ["m01", "m05", "m11"])
-    assert main(["rank", str(config), "--dry_run", "--probe"]) == 1
-    out = capsys.readouterr().out
+    out = ccat("rank", config, "--dry_run", "--probe", code=1).out
     assert sum(server.asked.values()) == 3 and not config.with_suffix(".run").exists()
     assert "m01 answers: " in out and "m05 fails: HTTP 401: no such key" in out
     assert "\x1b" not in out and "Nothing was asked" not in out
     config = bench.config(server.url, ["m01", "m11"])
-    assert main(["rank", str(config), "--dry_run", "--probe"]) == 0
-    assert main(["rank", str(config), "--probe"]) == 2
+    ccat("rank", config, "--dry_run", "--probe")
+    ccat("rank", config, "--probe", code=2)
 
 
-def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, capsys):
+def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, ccat):
     config = bench.config(
         server.url, ["m01", "m11"], bank="default.bank.json", entry={"price": {"item": 0.5}}
     )
-    assert main(["rank", str(config)]) == 2
-    refused = capsys.readouterr().err
+    refused = ccat("rank", config, code=2).err
     assert "up to about $120" in refused and "--budget_usd X" in refused
     assert not server.asked and not config.with_suffix(".run").joinpath("journal.jsonl").exists()
-    assert main(["rank", str(config), "--yes"]) == 0
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(ccat("rank", config, "--yes").err.split())
     assert "at most 240 answers (120 of each model), about $120." in said
     few = bench.config(server.url, ["m01", "m11"], name="few", max_items=3)
     asked = sum(server.asked.values())
-    assert main(["rank", str(few)]) in (0, 3)
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(ccat("rank", few, code=(0, 3)).err.split())
     assert "at most 20 answers (10 of each model)" in said
     assert sum(server.asked.values()) == asked + 20
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 2)])
 def test_on_a_terminal_it_asks_before_money_without_a_limit(
-    bench, server, capsys, monkeypatch, answer, code
+    bench, server, ccat, monkeypatch, answer, code
 ):
     stdin = StringIO(answer)
     monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdin", stdin)
     config = bench.config(server.url, ["m01", "m11"], entry={"price": {"item": 0.5}})
-    assert main(["rank", str(config)]) == code
-    said = capsys.readouterr().err
+    said = ccat("rank", config, code=code).err
     assert "if models are equal. Start? [y/N]" in said
     assert bool(server.asked) == (code == 0)
     assert ("not started" in said) == (code == 2)
 
 
-def test_a_limit_or_small_change_is_not_asked_about(bench, server):
-    for name, entry, limit in (
-        ("limit", {"price": {"item": 0.5}}, {"max_items": 15}),
-        ("change", {"price": {"item": 0.001}}, {}),
-    ):
-        config = bench.config(server.url, ["m01", "m11"], name=name, entry=entry, **limit)
-        assert main(["rank", str(config)]) == 0
-
-
-def test_without_a_bank_it_says_what_differences_take(bench, server, capsys):
+def test_without_a_bank_it_says_what_differences_take(bench, server, ccat):
     config = bench.config(server.url, ["m01", "m11"], bank=None, budget={"items": 40})
-    assert main(["rank", str(config)]) == 0
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(ccat("rank", config).err.split())
     assert "Expected items of each model to decide a pair by share" in said
     assert "14 to 30 if they differ by 0.2" in said
 
 
-def test_a_model_without_an_address_is_refused_before_another_is_asked(bench, server, capsys):
+def test_a_model_without_an_address_is_refused_before_another_is_asked(bench, server, ccat):
     config = bench.config(server.url, ["m01", "m05", "m11"], max_items=10)
     content = yaml.safe_load(config.read_text())
     del content["models"][1]["model_args"]["base_url"]
     config.write_text(yaml.safe_dump(content))
-    assert main(["rank", str(config)]) == 1
-    assert "model m05 has no server to ask: give base_url" in capsys.readouterr().err
+    assert "model m05 has no server to ask: give base_url" in ccat("rank", config, code=1).err
     assert not server.asked
 
 

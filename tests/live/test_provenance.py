@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from worlds.bench import TASK
+from worlds.server import trouble
 
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.live.ranking import rank
@@ -24,7 +25,7 @@ def swapped(model: str, n: int) -> Mapping[str, Any]:
 def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(bench, server):
     server.says = swapped
     config = bench.config(server.url, THREE, entry={"price": {"item": 1.0}})
-    run = bench.folder / "rank.run"
+    run = bench.run()
     content = rank(config, run_dir=run).content
     said = [w for w in content["warnings"] if "the server of m11 changed" in w]
     assert said and "m11-1 (fp), then m11-2 (fp)" in said[0]
@@ -42,10 +43,7 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(ben
 
 
 def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(bench, server):
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("truncate",) if model == "m11" else None
-
-    server.mood = mood
+    server.mood = trouble("truncate", of="m11")
     config = bench.config(server.url, THREE, max_items=30)
     for accepted in (False, True):
         content = rank(config, accept_change=accepted).content
@@ -99,16 +97,7 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told():
 
 def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench, server):
     listed = json.dumps({"choices": [{"index": 0, "text": [{"type": "text", "text": "4"}]}]})
-
-    asked: list[str] = []
-
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        asked.extend([prompt] if model == "m11" else [])
-        return ("say", 200, listed) if model == "m11" and asked[2:3] == [prompt] else None
-
-    server.mood = mood
-    run = bench.folder / "rank.run"
+    server.mood = trouble("say", 200, listed, of="m11", when=lambda number, _: number % 4 == 0)
     few = {"stop": "limits", "max_items": 10, "failures": {"attempts": 2, "backoff": 0.1}}
-    rank(bench.config(server.url, THREE, **few), run_dir=run)
-    (failed,) = [one for one in map(json.loads, open(run / "journal.jsonl")) if one["op"] == "fail"]
-    assert failed["model"] == "m11" and "its text is of type list" in str(failed)
+    failed = bench.ranked(server, THREE, **few)["models"]["m11"]["failed"]
+    assert failed and all("its text is of type list" in one["reason"] for one in failed)

@@ -45,13 +45,13 @@ def lose_a_node_that_works(cluster: Any, journal: Path) -> None:
 
 
 @pytest.mark.slow
-def test_new_models_are_placed_among_known_ones_from_two_nodes(bench, server, cluster):
+def test_new_models_are_placed_among_known_ones_from_two_nodes(bench, server, cluster, ccat):
     config = bench.config(
         server.url, TWO, entry={"num_cpus": 1.5}, bank="default.bank.json", known="known.parquet",
         max_items=20, stop="limits",
     )  # fmt: skip
     arguments = ["--executor", f"ray:{cluster.address}"]
-    assert main(["rank", str(config), *arguments]) in (0, 3)  # one model fits on a node
+    ccat("rank", config, *arguments, code=(0, 3))  # one model fits on a node
     content = content_of(config)
     assert len(content["order"]) == 8 and {m for m, _ in server.asked} == set(TWO)
     truth = sorted([*[*bench.truth][::2], *TWO], key=lambda m: -bench.truth[m])
@@ -62,13 +62,13 @@ def test_new_models_are_placed_among_known_ones_from_two_nodes(bench, server, cl
 
 
 @pytest.mark.slow
-def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster):
+def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster, ccat):
     server.latency = 0.1
     config = bench.config(server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop="limits")
     journal = config.with_suffix(".run") / "journal.jsonl"
     threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
     arguments = ["--executor", f"ray:{cluster.address}"]
-    assert main(["rank", str(config), *arguments]) in (0, 3)
+    ccat("rank", config, *arguments, code=(0, 3))
     content = content_of(config)
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
     records = JournalFile(journal).read_new()
@@ -81,7 +81,7 @@ def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster):
 
 
 @pytest.mark.slow
-def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster):
+def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster, ccat):
     server.latency = 0.05
     config = bench.config(
         server.url, TWO, entry={"num_cpus": 2.0}, max_items=50, stop="limits",
@@ -90,7 +90,7 @@ def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster
     journal = config.with_suffix(".run") / "journal.jsonl"
     threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
     arguments = ["--executor", f"ray:{cluster.address}"]
-    assert main(["rank", str(config), *arguments]) == 4
+    ccat("rank", config, *arguments, code=4)
     models = content_of(config)["models"]
     [aside] = [block for block in models.values() if block["set_aside"]]
     assert "no node had room for it within 3 s: it asks for 2 CPUs" in aside["set_aside"]

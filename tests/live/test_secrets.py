@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from worlds.server import CompletionsServer
+from worlds.server import trouble
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.masking import forget
@@ -25,27 +24,23 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_key_stays_out_of_every_file_and_line(way, bench, capfd, monkeypatch):
+def test_a_key_stays_out_of_every_file_and_line(way, bench, server, capfd, monkeypatch):
     forget()
     if way == "environment":
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        if prompt.endswith(" 7."):  # one document is refused, and the refusal echoes the key
-            return ("say", 400, json.dumps({"error": f"bad key {KEY} in {KEY}"}))
-        return None
-
-    echoing = {
+    # Answers echo the key, and so does the refusal of one document.
+    refusal = json.dumps({"error": f"bad key {KEY} in {KEY}"})
+    server.mood = trouble("say", 400, refusal, when=lambda number, _: number == 7)
+    server.outputs = {
         model: {prompt: f"{text} {KEY}" for prompt, text in said.items()}
         for model, said in bench.outputs.items()
     }
-    with CompletionsServer(echoing, mood=mood) as server:
-        url = server.url
-        if way == "address":
-            url = url.replace("//", f"//me:{quote(KEY, safe='')}@")
-        config = bench.config(url, ["m01", "m11"], stop="limits", **{"max_items": 12, **WAYS[way]})
-        code = main(["rank", str(config), "--watch"])
-    run = config.with_suffix(".run")
+    url = server.url
+    if way == "address":
+        url = url.replace("//", f"//me:{quote(KEY, safe='')}@")
+    config = bench.config(url, ["m01", "m11"], stop="limits", **{"max_items": 12, **WAYS[way]})
+    code = main(["rank", str(config), "--watch"])
+    run = bench.run()
     assert code in (0, 3, 4)
     assert main(["rank", str(run), "--json"]) in (0, 3, 4)
     assert main(["verify", str(run)]) == 0
@@ -59,8 +54,6 @@ def test_a_key_stays_out_of_every_file_and_line(way, bench, capfd, monkeypatch):
         text = file.read_text("utf-8", errors="replace")
         for form in (KEY, json.dumps(KEY)[1:-1], quote(KEY, safe="")):
             assert form not in text, file
-        if os.name == "posix":
-            assert file.stat().st_mode & 0o077 == 0, file
     assert "***" in (run / "journal.jsonl").read_text()  # the answers did echo it
     if os.name == "posix":
-        assert Path(run).stat().st_mode & 0o077 == 0
+        assert [file for file in (run, *files) if file.stat().st_mode & 0o077] == []

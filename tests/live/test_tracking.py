@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from unittest.mock import MagicMock
 
 import pytest
-from worlds.bench import TASK, Bench
-from worlds.server import CompletionsServer
+from worlds.bench import TASK
 
-from lm_eval_ccat.cli.main import main
-
-KEY = "hf_s3cretTokenOfMine"
-
-
-def ranked(bench: Bench, server: CompletionsServer, **harness: object) -> tuple[int, dict | None]:
-    settings = {"include_path": "tasks", **harness}
-    config = bench.config(server.url, ["m01", "m11"], harness=settings)
-    code = main(["rank", str(config)])
-    file = config.with_suffix(".run") / "result.json"
-    return code, json.loads(file.read_text()) if file.exists() else None
+KEY, TWO, TASKS = "hf_s3cretTokenOfMine", ["m01", "m11"], {"include_path": "tasks"}
 
 
 def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
-    bench, server, monkeypatch
+    bench, server, monkeypatch, ccat
 ):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((bench.folder / "store").as_uri())
-    code, content = ranked(bench, server, mlflow_args="project=ours,name=first")
-    assert code == 0 and content is not None
+    ours, theirs = ("project=ours,name=first", {"project": "theirs"})
+    content = bench.ranked(server, TWO, (0,), harness={**TASKS, "mlflow_args": ours})
     [run] = mlflow.search_runs(experiment_names=["ours"], output_format="list")
     assert run.info.run_name == "first"
     for model, block in content["models"].items():
         assert run.data.metrics[f"estimate/{model}"] == pytest.approx(block["estimate"])
-    harness = {"include_path": "tasks", "mlflow_args": {"project": "theirs"}}
-    config = bench.config(server.url, ["m01", "m11"], harness=harness)
     asked = sum(server.asked.values())
-    assert main(["rank", str(config), "--resume"]) == 0
+    bench.ranked(server, TWO, (0,), ["--resume"], harness={**TASKS, "mlflow_args": theirs})
     assert sum(server.asked.values()) == asked
     assert len(mlflow.search_runs(experiment_names=["theirs"], output_format="list")) == 1
 
@@ -49,19 +35,20 @@ def test_a_tracker_that_fails_is_warned_of_and_the_result_is_there(
     wandb = MagicMock()
     wandb.init.side_effect = RuntimeError("no network")
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    code, content = ranked(bench, server, wandb_args={"project": "p"})
-    assert code == 0 and content is not None
+    bench.ranked(server, TWO, (0,), harness={**TASKS, "wandb_args": {"project": "p"}})
     assert "the result is not in wandb: RuntimeError: no network" in capsys.readouterr().err
     assert wandb.init.call_args.kwargs["project"] == "p"
 
 
-def test_a_tracker_without_its_package_costs_no_call(bench, server, capsys, monkeypatch):
+def test_a_tracker_without_its_package_costs_no_call(bench, server, ccat, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
-    assert ranked(bench, server, trackio_args={"project": "p"}) == (2, None)
-    assert "lm-eval-ccat[trackio]" in capsys.readouterr().err
-    assert not server.asked
-    assert ranked(bench, server, wandb_args=["p"]) == (2, None)
-    assert "`harness.wandb_args` must be a mapping" in capsys.readouterr().err
+    for args, says in (
+        ({"trackio_args": {"project": "p"}}, "lm-eval-ccat[trackio]"),
+        ({"wandb_args": ["p"]}, "`harness.wandb_args` must be a mapping"),
+    ):
+        config = bench.config(server.url, TWO, harness={**TASKS, **args})
+        assert says in ccat("rank", config, code=2).err
+        assert not server.asked and not (bench.run() / "result.json").exists()
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -79,11 +66,10 @@ def test_the_harness_pushes_the_results_files(away, bench, server, capsys, monke
     monkeypatch.setattr(EvaluationTracker, "_api", staticmethod(api))
     monkeypatch.setattr(EvaluationTracker, "recreate_metadata_card", lambda self: cards.append(1))
     pushed = {"hub_results_org": "us", "push_results_to_hub": True, "push_samples_to_hub": True}
-    code, _ = ranked(bench, server, hf_hub_log_args={**pushed, "token": KEY})
-    said = capsys.readouterr()
-    assert code == 0
-    run = bench.folder / "rank.run"
-    for model in ("m01", "m11"):
+    args = {"hf_hub_log_args": {**pushed, "token": KEY}}
+    bench.ranked(server, TWO, (0,), harness={**TASKS, **args})
+    said, run = capsys.readouterr(), bench.run()
+    for model in TWO:
         assert len(list((run / model).glob("results_*.json"))) == 1
     if away:
         assert "the results files of m01 are not on the hub: no network" in said.err

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import signal
 
 import pytest
 from worlds.bench import TASK
@@ -14,7 +12,6 @@ from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.sides import without_files
 from lm_eval_ccat.live.tasks import PlaceholderLM
-from lm_eval_ccat.ranker.contents import Task
 
 
 def live(server: CompletionsServer, name: str) -> dict:
@@ -39,79 +36,54 @@ def test_two_live_models(bench, server, baseline, candidate, margin, verdict):
     assert (found.baseline, found.candidate) == (baseline, "new")
 
 
-def test_no_more_documents_of_a_benchmark_decide_than_it_has(bench, server):
-    found = compare(
-        live(server, "m05"), {**live(server, "m05"), "name": "new"}, "share", 0.01, task=TASK,
-        settings={"harness": {"include_path": str(bench.folder / "tasks")}, "max_items": 10},
-    )  # fmt: skip
-    one = found.outcomes[0].overall
-    assert one.verdict == "not known"
-    assert 0 < one.more_documents <= bench.n_docs - one.documents
-
-
-def test_a_stored_run_and_a_live_model(bench, server, tmp_path, capsys):
-    config = bench.config(server.url, ["m03", "m05"], name="old", bank=None, budget={"items": 120},
-                          stop="limits")  # fmt: skip
-    main(["rank", str(config)])
-    asked = {pair: n for pair, n in server.asked.items()}
-    capsys.readouterr()
+def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
+    old = {"bank": None, "budget": {"items": 120}, "stop": "limits"}
+    config = bench.config(server.url, ["m03", "m05"], name="old", **old)
+    ccat("rank", config, code=(0, 3))
+    server.asked.clear()
+    stored = bench.run("old") / "m05"
     arguments = f"model=m09,base_url={server.url},tokenizer_backend=none"
     command = [
-        "compare", str(tmp_path / "old.run" / "m05"), "--task", TASK, "--metric", "share",
+        "compare", stored, "--task", TASK, "--metric", "share",
         "--model", "local-completions", "--model_args", arguments, "--models", "m05,m09",
-        "--include_path", str(tmp_path / "tasks"), "--run_dir", str(tmp_path / "versus"), "--json",
+        "--include_path", tmp_path / "tasks", "--run_dir", tmp_path / "versus", "--json",
     ]  # fmt: skip
-    assert main(command) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(ccat(*command).out)
     [one] = content["outcomes"]
     assert content["verdict"] == one["verdict"] == "better"
     # The stored run answered from its logs, on documents that it has.
-    assert {pair for pair in server.asked if server.asked[pair] > asked.get(pair, 0)} == {
-        (m, p) for m, p in server.asked if m == "m09"
-    }
-    assert 10 <= one["documents"] <= sum(1 for m, _ in server.asked if m == "m09")
+    assert {model for model, _ in server.asked} == {"m09"}
+    assert 10 <= one["documents"] <= len(server.asked)
     # A file of `rank` says the same, and more, of the candidate.
-    new = str(bench.config(server.url, ["m09"], name="new", bank=None, max_items=20))
-    stored = str(tmp_path / "old.run" / "m05")
-    assert main(["compare", stored, new, "--metric", "share", "--json"]) in (0, 3)
-    [again] = json.loads(capsys.readouterr().out)["outcomes"]
+    new = bench.config(server.url, ["m09"], name="new", bank=None, max_items=20)
+    said = ccat("compare", stored, new, "--metric", "share", "--json", code=(0, 3)).out
+    [again] = json.loads(said)["outcomes"]
     assert again["documents"] <= 20 and again["baseline"] < again["candidate"]
     paid = sum(server.asked.values())
-    assert main(command) == 0  # once more: all is known, and nothing is asked
-    assert json.loads(capsys.readouterr().out)["outcomes"] == content["outcomes"]
+    # Once more: all is known, and nothing is asked.
+    assert json.loads(ccat(*command).out)["outcomes"] == content["outcomes"]
     assert sum(server.asked.values()) == paid
-    assert main(["compare", stored, str(config)]) == 2
-    assert "a side of a comparison is one model" in capsys.readouterr().err
+    assert "a side of a comparison is one model" in ccat("compare", stored, config, code=2).err
     # What was asked can be taken by the next run.
-    again = bench.config(server.url, ["m09", "m11"], name="next", bank=None, prior="versus",
-                         budget={"items": 60})  # fmt: skip
-    assert main(["rank", str(again)]) in (0, 3)
-    result = json.loads((tmp_path / "next.run" / "result.json").read_text())
+    taken = {"name": "next", "bank": None, "prior": "versus", "budget": {"items": 60}}
+    result = bench.ranked(server, ["m09", "m11"], **taken)
     assert result["models"]["m09"]["from_prior"] > 0
 
 
 def test_an_interrupted_comparison_goes_on_and_ends_as_one_that_was_not(
-    bench, server, tmp_path, capsys, monkeypatch
+    bench, server, tmp_path, capsys, interrupt_at, ccat
 ):
     sides = [str(bench.config(server.url, [m], name=m, bank=None)) for m in ("m05", "m07")]
     command = ["compare", *sides, "--margin", "0.03", "--json", "--run_dir", str(tmp_path / "one")]
     code = main(command)
     expected = json.loads(capsys.readouterr().out)["outcomes"]
     assert expected[0]["documents"] > 30
-    taken_in, calls = Task.told, itertools.count()
-
-    def told(self: Task, *args: object) -> object:
-        if next(calls) == 40:
-            signal.raise_signal(signal.SIGINT)
-        return taken_in(self, *args)
-
-    monkeypatch.setattr(Task, "told", told)
+    interrupt_at(40)
     server.asked.clear()
     command[-1] = str(tmp_path / "two")
-    assert main(command) == 1
-    assert f"(interrupted); the same command goes on with {command[-1]}" in capsys.readouterr().err
-    assert main(command) == code
-    assert json.loads(capsys.readouterr().out)["outcomes"] == expected
+    err = ccat(*command, code=1).err
+    assert f"(interrupted); the same command goes on with {command[-1]}" in err
+    assert json.loads(ccat(*command, code=code).out)["outcomes"] == expected
     assert set(server.asked.values()) == {1}
 
 

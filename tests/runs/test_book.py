@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -26,20 +27,12 @@ def make_bank() -> Any:
     return calibrate(table, method="paper")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def fresh(**options: Any) -> Ranker:
     return Ranker(make_bank(), {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
 
 
-def teller(lines: list[bytes] | None = None, clock: Clock | None = None) -> Teller:
-    book = Teller(fresh(), Journal(lines), clock=clock or Clock())
+def teller(lines: list[bytes] | None = None, clock: Callable[[], float] = time.time) -> Teller:
+    book = Teller(fresh(), Journal(lines), clock=clock)
     book.read()
     return book
 
@@ -75,34 +68,30 @@ class Recorder(Journal):
 
 def test_a_score_is_on_disk_for_good_before_the_ranker_knows_it():
     happened: list[str] = []
-    book = Teller(fresh(), Recorder(happened), clock=Clock())
+    book = Teller(fresh(), Recorder(happened))
     [(model, item)] = book.ask(1)
     tell = book.ranker.tell
 
-    def told(*args: Any, **kwargs: Any) -> None:
+    def told(*args, **kwargs):
         happened.append("applied")
         tell(*args, **kwargs)
 
-    book.ranker.tell = told  # type: ignore[method-assign]
+    book.ranker.tell = told
     book.answer(model, item, 0.5, 1.0)
     assert happened == ["written ask", "written tell", "durable", "applied"]
 
 
 def test_what_the_disk_refuses_the_ranker_never_hears():
     journal = Recorder([])
-    book = Teller(fresh(), journal, clock=Clock())
+    book = Teller(fresh(), journal)
     [(model, item)] = book.ask(1)
     journal.full = True
-    calls: list[Callable[[], Any]] = [
-        lambda: book.answer(model, item, 0.5, 1.0),
-        lambda: book.fail(model, item, "HTTP 400"),
-        lambda: book.release(model, item),
-        lambda: book.drop(model, "HTTP 401"),
-        lambda: book.stop("time"),
-    ]
-    for call in calls:
+    for call, *words in (
+        (book.answer, model, item, 0.5, 1.0), (book.fail, model, item, "HTTP 400"),
+        (book.release, model, item), (book.drop, model, "HTTP 401"), (book.stop, "time"),
+    ):  # fmt: skip
         with pytest.raises(RunError, match="No space"):
-            call()
+            call(*words)
     result = book.ranker.result()
     assert result.items[model] == [] and not result.set_aside and not book.done
     assert book.claims == {(model, item)} and not book.answers
@@ -110,7 +99,7 @@ def test_what_the_disk_refuses_the_ranker_never_hears():
 
 def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid():
     lines: list[bytes] = []
-    book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
+    book = Book(fresh(budget=40.0), Journal(lines))
     [record] = numbered(book, 1)
     book.write([record])
     book.tell(book.asks[0])
@@ -118,7 +107,7 @@ def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid():
     pair = record["model"], record["item"]
     assert book.answers[pair]["score"] == 0.5 and not book.waiting
     book.event("lost", model="a", item=pair[1], cost=2.5, usd=2.5, column="unknown", why="hung")
-    again = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
+    again = Book(fresh(budget=40.0), Journal(lines))
     again.read()
     for one in (book, again):
         assert one.ranker.budget == 37.5 and one.tally.money("a")["unknown"] == 2.5
@@ -127,7 +116,7 @@ def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid():
 
 def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
     lines: list[bytes] = []
-    book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
+    book = Book(fresh(budget=40.0), Journal(lines))
     records = numbered(book, 3)
     book.write(records[1:2])  # behind an ask without an answer: at the end it counts all the same
     book.event("end", reason="a deadline", gaps=True)
@@ -136,7 +125,7 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
     assert book.done and book.ranker.result().stopped_because == "a deadline"
     assert book.told == 1 and not book.ranker.in_flight
     book.note("resume", op="session")
-    again = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
+    again = Book(fresh(budget=40.0), Journal(lines))
     again.read()
     assert again.ranker.budget == 38.0 and not again.done and len(again.unanswered) == 2
     again.settle()
@@ -145,14 +134,14 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
 
 def test_what_the_journal_says_adds_up_and_is_read_back():
     lines: list[bytes] = []
-    clock = Clock()
-    book = teller(lines, clock=clock)
+    now = 1000.0
+    book = teller(lines, clock=lambda: now)
     book.note("start", op="session")
     tokens = {"input": 100, "output": 7, "source": "usage"}
     spent = {"a": 0.0, "b": 0.0}
     for n in range(6):
         for model, item in book.ask(1):
-            clock.now += 2.0
+            now += 2.0
             if n == 3:
                 book.fail(model, item, "HTTP 400", cost=0.25, seconds=0.5)
                 spent[model] += 0.25
@@ -162,11 +151,11 @@ def test_what_the_journal_says_adds_up_and_is_read_back():
                 about = {"seconds": 0.5, "tokens": tokens, "empty": n == 0, "usd": 1.5}
                 book.answer(model, item, 0.5, 1.5, **about)
                 spent[model] += 1.5
-    clock.now += 1000.0  # nobody was there
+    now += 1000.0  # nobody was there
     book.note("resume", op="session")
-    clock.now += 3.0
+    now += 3.0
     book.note("interrupted")
-    again = teller(lines, clock=clock)
+    again = teller(lines, clock=lambda: now)
     for one in (book, again):
         tally = one.tally
         assert one.ranker.result().cost == spent
@@ -182,7 +171,7 @@ def test_what_the_journal_says_adds_up_and_is_read_back():
         assert tally.elapsed == pytest.approx(15.0)
         assert len(one.answers) == 4 and not one.claims and one.closed
     assert book.elapsed() == again.elapsed() == pytest.approx(15.0)
-    clock.now += 1.0
+    now += 1.0
     assert again.elapsed() == pytest.approx(16.0)
     assert again.ranker.result() == book.ranker.result()
 
@@ -224,35 +213,3 @@ def test_money_of_journals_of_earlier_versions_finds_its_column():
         {"op": "note", "event": "late tell", "model": "a", "item": ("", 2), "cost": 0.25},
     ])  # fmt: skip
     assert teller(lines).tally.money("a") == {"billed": 0.0, "assumed": 0.5, "unknown": 1.25}
-
-
-@pytest.mark.parametrize("method", ["paper", "default"])
-def test_selection_derives_again_what_was_recorded(method):
-    rng = np.random.default_rng(1)
-    scores = np.clip(rng.beta(2, 2, size=(10, 40)) + np.linspace(-0.2, 0.2, 10)[:, None], 0, 1)
-    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(10)])
-    bank = calibrate(table.without(["m2", "m7"]), method=method)
-
-    def ranker() -> Ranker:
-        return Ranker(bank, {"m2": 1.0, "m7": 2.0}, warmup=3, max_items=12, audit=0.2, seed=5)
-
-    lines: list[bytes] = []
-    live = Teller(ranker(), Journal(lines), clock=Clock())
-    while pairs := live.ask(3):
-        for model, item in pairs:
-            live.answer(model, item, float(table.select([model]).scores[0, item]), 1.0)
-    selecting = ranker()
-    drawn = 0
-    for record in Journal(lines).read_new():
-        if record["op"] == "ask":
-            asked = [(model, ("", item)) for model, item in selecting.ask(len(record["pairs"]))]
-            assert asked == record["pairs"]
-            draws = [selecting.probability(*pair) for pair in record["pairs"]]
-            assert draws == record["draws"]
-            drawn += sum(p is not None for p in draws)
-        else:
-            selecting.tell(record["model"], record["item"], record["score"], cost=record["cost"])
-    assert drawn > 0
-    imposed = Teller(ranker(), Journal(lines))
-    imposed.read()
-    assert imposed.ranker.result().to_dict() == selecting.result().to_dict()

@@ -39,54 +39,47 @@ def damage(run: Path, number: int) -> bytes:
     return journal.read_bytes()
 
 
-def test_a_sound_journal_is_called_sound_and_left_alone(run, capsys):
+def test_a_sound_journal_is_called_sound_and_left_alone(run, ccat):
     before = (run / "journal.jsonl").read_bytes()
     n = before.count(b"\n")
-    assert main(["verify", str(run)]) == 0
-    assert f"Sound: {n} records of format 1, chained" in capsys.readouterr().out
-    assert main(["verify", str(run), "--repair"]) == 0
-    assert "nothing to repair" in capsys.readouterr().out
+    assert f"Sound: {n} records of format 1, chained" in ccat("verify", run).out
+    assert "nothing to repair" in ccat("verify", run, "--repair").out
     assert (run / "journal.jsonl").read_bytes() == before
     assert not list(run.glob("*damaged*"))
 
 
-def test_a_torn_last_line_is_no_damage(run, capsys):
+def test_a_torn_last_line_is_no_damage(run, ccat):
     with (run / "journal.jsonl").open("ab") as stream:
         stream.write(b'{"seq": 60, "op"')
-    assert main(["verify", str(run), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(ccat("verify", run, "--json").out)
     assert found["journal"]["lost"] == 1 and found["journal"]["damage"] is None
 
 
-def test_the_longest_sound_prefix_is_kept_and_the_original_too(run, capsys):
+def test_the_longest_sound_prefix_is_kept_and_the_original_too(run, ccat):
     n = (run / "journal.jsonl").read_bytes().count(b"\n")
     original = damage(run, n)
     (run / "result.json").write_text("{}")
-    assert main(["verify", str(run)]) == 1
-    assert f"line {n} does not fit its seal" in capsys.readouterr().out
-    assert main(["rank", str(run)]) == 1
-    assert "--repair" in capsys.readouterr().err
-    assert main(["verify", str(run), "--repair"]) == 0
+    assert f"line {n} does not fit its seal" in ccat("verify", run, code=1).out
+    assert "--repair" in ccat("rank", run, code=1).err
+    ccat("verify", run, "--repair")
     assert (run / "journal.damaged-1.jsonl").read_bytes() == original
     assert (run / "journal.jsonl").read_bytes() == b"".join(original.splitlines(True)[: n - 1])
     assert not (run / "result.json").exists() and (run / "result.damaged-1.json").exists()
     ranker = rebuild(run)
     assert ranker.journal.count == n - 1 and len(ranker.unanswered) == 3
     damage(run, n - 2)
-    assert main(["verify", str(run), "--repair"]) == 0
+    ccat("verify", run, "--repair")
     assert (run / "journal.damaged-2.jsonl").exists()  # and the first is still there
     assert rebuild(run).journal.count == n - 3
 
 
-def test_without_a_sound_header_nothing_is_touched(run, tmp_path, capsys):
+def test_without_a_sound_header_nothing_is_touched(run, tmp_path, ccat):
     journal = run / "journal.jsonl"
     journal.write_bytes(b"x" + journal.read_bytes())
     before = journal.read_bytes()
-    assert main(["verify", str(run), "--repair"]) == 1
-    assert "not even the header" in capsys.readouterr().err
+    assert "not even the header" in ccat("verify", run, "--repair", code=1).err
     assert journal.read_bytes() == before and not list(run.glob("*damaged*"))
-    assert main(["verify", str(tmp_path)]) == 1
-    assert "holds no ranking" in capsys.readouterr().err
+    assert "holds no ranking" in ccat("verify", tmp_path, code=1).err
 
 
 def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
@@ -117,7 +110,7 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
         assert verdict[0] == code and words in verdict[1]
 
 
-def test_a_run_that_ends_while_it_is_verified_is_sound(run, capsys, monkeypatch):
+def test_a_run_that_ends_while_it_is_verified_is_sound(run, ccat, monkeypatch):
     journal, whole = run / "journal.jsonl", (run / "journal.jsonl").read_bytes()
     content, examined = state(run).content, verify._examined
     assert content["last_line"] == len(whole.splitlines())
@@ -130,16 +123,15 @@ def test_a_run_that_ends_while_it_is_verified_is_sound(run, capsys, monkeypatch)
         return found
 
     monkeypatch.setattr(verify, "_examined", ends_meanwhile)
-    assert main(["verify", str(run)]) == 0
-    assert "no result yet" in capsys.readouterr().out
+    assert "no result yet" in ccat("verify", run).out
     monkeypatch.undo()
-    assert main(["verify", str(run)]) == 0
+    ccat("verify", run)
 
 
-def test_a_run_without_a_result_is_not_compared(run, capsys):
+def test_a_run_without_a_result_is_not_compared(run, ccat):
     (run / "result.json").unlink(missing_ok=True)
-    assert main(["compare", str(run), "--models", "a,b"]) == 1
-    assert "no result.json; the run has not ended" in capsys.readouterr().err
+    err = ccat("compare", run, "--models", "a,b", code=1).err
+    assert "no result.json; the run has not ended" in err
 
 
 def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_path, monkeypatch):
@@ -154,12 +146,11 @@ def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_p
 
 
 @pytest.mark.parametrize("command", [("verify",), ("verify", "--repair"), ("rank",)])
-def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, capsys):
+def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, ccat):
     journal = run / "journal.jsonl"
     name, *flags = command
     for newer in (b'"version": 3', b'"version": 3, "seals": "other"'):
         text = journal.read_bytes().replace(b'"version": 1', newer, 1)
         journal.write_bytes(text)
-        assert main([name, str(run), *flags]) == 1
-        assert "reads versions 1 to 2: update lm-eval-ccat" in capsys.readouterr().err
+        assert "reads versions 1 to 2: update lm-eval-ccat" in ccat(name, run, *flags, code=1).err
         assert journal.read_bytes() == text and not list(run.glob("*damaged*"))

@@ -92,6 +92,18 @@ def content_of(config: Path) -> dict[str, Any]:
     return dict(json.loads((config.with_suffix(".run") / "result.json").read_text()))
 
 
+def write_adaptive(path: Path, model: str, estimate: float, error: float, **about: Any) -> Path:
+    """A results file as an adaptive run of a model leaves it: of task t and metric acc."""
+    block = {
+        "metric": "acc", "filter": "none", "estimate": estimate, "standard_error": error,
+        "interval": [estimate - 1.96 * error, estimate + 1.96 * error], "confidence": 0.95,
+        "items": 3, "items_total": 9, **about.pop("block", {}),
+    }  # fmt: skip
+    content = {"model_name": model, "results": {"t": {}}, "adaptive": {"t": block}, **about}
+    path.write_text(json.dumps(content))
+    return path
+
+
 def make_bench(folder: Path, n_docs: int = 120, n_models: int = 12, seed: int = 0) -> Bench:
     """Systems copy a document's ten numbers with more or fewer mistakes; scored by shared numbers.
 
