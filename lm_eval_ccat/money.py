@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from math import floor, log10
-from typing import Any
+from typing import Any, ClassVar
 
 from .content import RankingContent
 from .errors import UsageError
+from .options import OptionPlace, number, option, read_values
 
 MILLION = 1_000_000
 #: Characters of running text per token, if nothing better is known.
@@ -40,42 +39,28 @@ class Tokens:
 class Price:
     """Price of one model (or of a judge), in the budget's currency.
 
-    Parameters
-    ----------
-    input, output : float, optional
-        Dollars per million prompt tokens and per million generated tokens.
-    item : float, optional
-        Dollars (or any unit) per document.
-    hour : float, optional
-        Dollars per hour of measured time.
-
     The parts add up, so a rented machine with a fee per document is ``{hour: 2.5, item: 0.001}``.
     """
 
-    input: float | None = None
-    output: float | None = None
-    item: float | None = None
-    hour: float | None = None
+    EXAMPLE: ClassVar = "a mapping with input: and output: ($ per million tokens), item: or hour:"
+    input: float | None = option(None, number(0.0), "Dollars per million prompt tokens.")
+    output: float | None = option(None, number(0.0), "Dollars per million generated tokens.")
+    item: float | None = option(None, number(0.0), "Dollars (or any unit) per document.")
+    hour: float | None = option(None, number(0.0), "Dollars per hour of measured time.")
 
     @classmethod
-    def parse(cls, value: Any, where: str) -> Price:
-        """Read a ``price:`` block of the configuration; None stands for an unknown price."""
-        if value is None:
-            return cls()
-        form = "must hold input: and output: ($ per million tokens), item: or hour:"
-        if not isinstance(value, Mapping):
-            raise UsageError(f"`{where}` {form}, not {value!r}")
-        amounts: dict[str, float] = {}
-        for key, amount in value.items():
-            if key not in cls.__dataclass_fields__:
-                raise UsageError(f"unknown key `{where}.{key}`; it {form}")
-            with suppress(TypeError, ValueError):  # YAML reads 1e-3 as a text
-                amounts[key] = math.nan if isinstance(amount, bool) else float(amount)
-            if not 0.0 <= amounts.get(key, math.nan) < math.inf:
-                raise UsageError(f"`{where}.{key}` must be a number of at least 0, not {amount!r}")
-        if ("input" in value) != ("output" in value):
-            raise UsageError(f"`{where}` needs both input: and output: (0 where one is free)")
-        return cls(**amounts)
+    def read(cls, value: Any, place: OptionPlace) -> Price:
+        """Read a ``price:`` block of a configuration.
+
+        Raises
+        ------
+        UsageError
+            It has an unknown part or amount, or only one of input and output.
+        """
+        price = value if isinstance(value, cls) else cls(**read_values(cls, value, place))
+        if (price.input is None) != (price.output is None):
+            raise UsageError(f"`{place.path}` needs both input: and output: (0 where one is free)")
+        return price
 
     @property
     def stated(self) -> dict[str, float]:

@@ -13,8 +13,8 @@ from types import FunctionType
 import pytest
 
 import lm_eval_ccat
-from lm_eval_ccat.live.fields import options_of
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.options import options_of
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 ROOMS = sorted({p.relative_to(ROOT).parts[0].removesuffix(".py") for p in ROOT.rglob("*.py")})

@@ -65,7 +65,7 @@ COMMANDS = {
     "no number of items": (
         "simulate --scores t.csv --items_per_model zero", 2, "neither a positive number",
     ),
-    "a seed below 0": ("simulate --scores t.csv --methods common --seed -1", 2, "seed -1 is below"),
+    "a seed below 0": ("simulate --scores t.csv --methods common --seed -1", 2, "`seed` must be"),
     "nobody left out": ("simulate --scores t.csv --methods common --exclude m99", 1, "m99"),
     "another metric replayed": (
         "simulate --scores t.csv --metric other", 1, "no scores of metric 'other'",

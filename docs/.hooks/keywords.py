@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import textwrap
 
-from lm_eval_ccat.live.fields import options_of
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.options import options_of
 
 
 def keywords() -> str:

@@ -23,8 +23,8 @@ import yaml
 
 import lm_eval_ccat
 from lm_eval_ccat.cli import main as command_line
-from lm_eval_ccat.live.fields import options_of
 from lm_eval_ccat.live.spec import FailureRule, ModelSpec, Spec
+from lm_eval_ccat.options import options_of
 
 DOCS = Path(__file__).resolve().parents[1]
 

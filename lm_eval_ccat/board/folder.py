@@ -25,6 +25,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..metrics.scale import Scale
+from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import shares_of
 from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
@@ -56,12 +57,12 @@ class Rules:
         Number of placed models after which the next part is held back.
     """
 
-    name: str = "Leaderboard"
-    weights: str = "equal"
-    max_items: int = 100
-    exposure: int = 5
-    reserve: int = 5
-    rotate_after: int = 20
+    name: str = option("Leaderboard", TEXT)
+    weights: str = option("equal", choice("equal", "documents"))
+    max_items: int = option(100, whole(1))
+    exposure: int = option(5, whole(1))
+    reserve: int = option(5, whole())
+    rotate_after: int = option(20, whole(1))
 
 
 class Board:
@@ -209,16 +210,7 @@ def ruled(rules: Rules, changes: Mapping[str, Any]) -> Rules:
     UsageError
         If a rule is unknown or out of range.
     """
-    stated = {k: v for k, v in changes.items() if v is not None}
-    unknown = set(stated) - set(Rules.__dataclass_fields__)
-    if unknown:
-        raise UsageError(f"a board has no rule {sorted(unknown)[0]!r}")
-    changed = replace(rules, **stated)
-    if changed.weights not in ("equal", "documents"):
-        raise UsageError(f"weights {changed.weights!r} of a board are 'equal' or 'documents'")
-    for name, least in (("max_items", 1), ("exposure", 1), ("reserve", 0), ("rotate_after", 1)):
-        if getattr(changed, name) < least:
-            raise UsageError(f"{name} {getattr(changed, name)} of a board is below {least}")
+    changed = replace(rules, **read_values(Rules, changes, OptionPlace()))
     if changed.reserve == 1:
         raise UsageError("reserve 1 would hold back every item; 5 holds back a fifth, 0 none")
     return changed

@@ -12,10 +12,10 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..files import replace_text, safe_name
 from ..live import ranking
-from ..live.fields import Values
 from ..live.result import state
 from ..live.spec import Spec, content_of
 from ..live.surfaces import add_flags, given_by_flags, starter
+from ..options import Values
 from ..report import LivePage, write_report
 from ..report.page import PAGE, SECONDS
 from ..report.terminal import forecast_lines

@@ -31,11 +31,12 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot
 from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
+from ..options import options_of
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from ..shown import visible_line
 from .earlier import known_means, read_known
-from .fields import BUDGETS, options_of
+from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import refuse_file, task_runs
 from .models import HarnessModel, check_session

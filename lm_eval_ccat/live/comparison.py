@@ -15,8 +15,8 @@ from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableErr
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
 from ..money import columns_in_words, sum_of
+from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
 from ..ranker import StoppingRule
-from ..ranker.arguments import number, one_of, sure
 from ..ranker.difference import Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
 from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
@@ -27,7 +27,7 @@ from ..scores.readers.lm_eval import COMPARED
 from ..shown import Shown, ShownTable, plural
 from ..simulation.audit import Claims, terms_of
 from .earlier import answers_at_hand
-from .fields import METRICS, OptionPlace
+from .fields import METRICS
 from .models import StoredModel
 from .result import Observer
 from .run import Run, holds_answers
@@ -261,9 +261,9 @@ def compare(
     [task] = tasks
     stated = settings.pop("confidence", Spec().confidence)
     confidence = stated if confidence is None else confidence
-    sure(confidence)
-    number(margin, "margin", 0.0)
-    one_of(question, "question", (POPULATION, BENCHMARK))
+    CONFIDENCE.check(confidence, "confidence")
+    AT_LEAST_0.check(margin, "margin")
+    choice(POPULATION, BENCHMARK).check(question, "question")
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         if by or cluster or filter or range:

@@ -18,6 +18,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScoreTableError, UsageError
 from ..methods.belief import POPULATION
+from ..options import Values
 from ..plugins import did_you_mean
 from ..ranker.references import KnownMean, means_of_known
 from ..runs.journal import Item
@@ -26,7 +27,7 @@ from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import LoggedRun, every_run
 from ..shown import some
 from ..upkeep.tables import scores_for
-from .fields import ANY, Values
+from .fields import ANY
 from .spec import Spec
 
 #: Suffix that turns the name of an output folder into that of the run directory next to it.

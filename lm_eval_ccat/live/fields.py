@@ -2,264 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..harness import internals
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..money import Price
-from ..plugins import did_you_mean
+from ..options import (
+    ABOVE_0,
+    AT_LEAST_0,
+    FOLDER,
+    SWITCH,
+    TEXT,
+    TEXTS,
+    Kind,
+    OptionPlace,
+    Values,
+    listed,
+    number_of,
+    schema_of,
+    whole,
+)
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable
-
-T = TypeVar("T")
-Schema = dict[str, Any]
-#: Options by name, as given by files, flags and Python.
-Values = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class OptionPlace:
-    """Where a value was written: its key, its file's folder, and whether a journal holds it.
-
-    Attributes
-    ----------
-    path : str
-        Path of its key, for messages.
-    folder : Path or None
-        Folder in which relative paths are looked up first.
-    recorded : bool
-        Whether it comes from a journal, whose files may no longer exist.
-    """
-
-    path: str = ""
-    folder: Path | None = None
-    recorded: bool = False
-
-    def at(self, key: object) -> OptionPlace:
-        """Return the place of a key inside this one."""
-        inner = str(key) if str(key).startswith("[") or not self.path else f".{key}"
-        return OptionPlace(f"{self.path}{inner}", self.folder, self.recorded)
-
-    def refuse(self, must: str, value: Any) -> UsageError:
-        """Return the error for an invalid value."""
-        return UsageError(f"`{self.path}` must be {must}, not {value!r}")
-
-    def beside(self, path: str) -> str:
-        """Resolve a path against this place's folder if it exists there."""
-        if self.folder is not None and path and (self.folder / path).exists():
-            return str(self.folder / path)
-        return path
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of value.
-
-    Attributes
-    ----------
-    read : callable
-        ``(value, place) -> value``, checked; raises a UsageError that names the place.
-    schema : dict
-        JSON schema of the values allowed in a file.
-    shown : str
-        Placeholder for the value in the help of its flag.
-    typed : callable
-        Converts the text of a flag to a value for `read`.
-    many : bool
-        Whether its flag takes several values.
-    switch : bool
-        Whether its flag takes no value.
-    parts : dict of str to (str, str, Kind)
-        Flags that replace the single one, if any: key, help and kind by flag.
-    """
-
-    read: Callable[[Any, OptionPlace], Any]
-    schema: Schema
-    shown: str = "TEXT"
-    typed: Callable[[str], Any] = str
-    many: bool = False
-    switch: bool = False
-    parts: Mapping[str, tuple[str, str, Kind]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a run: what its dataclass field carries besides name and default.
-
-    Attributes
-    ----------
-    kind : Kind
-    help : str
-        What it does, with its unit.
-    flags : dict of str to str
-        Name of its flag by command; other commands have no flag for it.
-    live : bool
-        Whether it may change when a run is resumed.
-    ranker : bool
-        Whether the Ranker takes it as an argument of the same name.
-    """
-
-    kind: Kind
-    help: str
-    flags: Mapping[str, str]
-    live: bool = False
-    ranker: bool = False
-
-
-def option(
-    default: Any,
-    kind: Kind,
-    help: str,
-    flags: str = "",
-    *,
-    live: bool = False,
-    ranker: bool = False,
-    flag: str | Mapping[str, str] = "",
-) -> Any:
-    """Return a dataclass field that is an option.
-
-    Parameters
-    ----------
-    default
-        Default value, or a class to call for one.
-    kind, help, live, ranker
-        See `Option`.
-    flags : str
-        Commands that have its flag, separated by spaces.
-    flag : str or mapping, optional
-        Name of the flag if it differs from the option's; by command if the commands differ.
-    """
-    named = {c: flag if isinstance(flag, str) else flag.get(c, "") for c in flags.split()}
-    about = {"option": Option(kind, help, named, live, ranker)}
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=about)
-    return field(default=default, metadata=about)
-
-
-def options_of(cls: Any) -> dict[str, Option]:
-    """Return the options of a dataclass by name."""
-    return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
-
-
-def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
-    """Read and check the values of a dataclass's options, except those that are None.
-
-    Raises
-    ------
-    UsageError
-        `values` is no mapping, a key is unknown, or a value is invalid; names the key.
-    """
-    known = options_of(cls)
-    if not isinstance(values, Mapping):
-        keys = ", ".join(f"{name}:" for name in known)
-        raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
-    for key in values:
-        if key not in known:
-            parts = (f"{n}.{key}" for n, o in known.items() for key, *_ in o.kind.parts.values())
-            suggestion = did_you_mean(str(key), [*known, *parts])
-            raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
-    return {
-        name: known[name].kind.read(value, place.at(name))
-        for name, value in values.items()
-        if value is not None
-    }
-
-
-def schema_of(cls: Any) -> Schema:
-    """Return the JSON schema of a dataclass's options."""
-    known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if "option" in f.metadata}
-    properties = {}
-    for name, one in known.items():
-        about: Option = one.metadata["option"]
-        default = {} if one.default in (MISSING, None, "", ()) else {"default": one.default}
-        properties[name] = {**about.kind.schema, "description": about.help, **default}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-# -- kinds ----------------------------------------------------------------------------------------
-
-
-def number(
-    low: float = -math.inf, high: float = math.inf, *, open_ends: bool = False, whole: bool = False
-) -> Kind:
-    """Kind of a finite number from `low` to `high`; with `open_ends`, strictly between them."""
-    bounds = []
-    if math.isfinite(low):
-        bounds.append(f"above {low:g}" if open_ends else f"of at least {low:g}")
-    if math.isfinite(high):
-        bounds.append(f"below {high:g}" if open_ends else f"at most {high:g}")
-    must = f"a {'whole ' if whole else ''}number {' and '.join(bounds)}".rstrip()
-
-    def read(value: Any, place: OptionPlace) -> Any:
-        value = number_of(value) if isinstance(value, str) else value  # YAML reads 1e-3 as a text
-        proper = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if not proper or not math.isfinite(value):
-            raise place.refuse(must, value)
-        if not (low < value < high if open_ends else low <= value <= high):
-            raise place.refuse(must, value)
-        return value if whole else float(value)
-
-    ends = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
-    limits = {k: v for k, v in zip(ends, (low, high)) if math.isfinite(v)}
-    schema = {"type": "integer" if whole else "number", **limits}
-    return Kind(read, schema, "N" if whole else "X", number_of)
-
-
-def number_of(text: str) -> Any:
-    """Return the number that a text states; the text itself if it is not a number.
-
-    >>> number_of("3"), number_of("1e-3"), number_of("many")
-    (3, 0.001, 'many')
-    """
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def whole(low: int = 0) -> Kind:
-    """Kind of a whole number of at least `low`."""
-    return number(low, whole=True)
-
-
-def choice(*words: str) -> Kind:
-    """Kind of a word out of `words`."""
-
-    def read(value: Any, place: OptionPlace) -> str:
-        if value not in words:
-            raise place.refuse(f"one of {', '.join(words)}", value)
-        return str(value)
-
-    return Kind(read, {"enum": list(words)}, "{" + ",".join(words) + "}")
-
-
-def nested(cls: Any) -> Kind:
-    """Kind of a mapping that holds the options of a dataclass."""
-
-    def read(value: Any, place: OptionPlace) -> Any:
-        return value if isinstance(value, cls) else cls(**read_values(cls, value, place))
-
-    return Kind(read, schema_of(cls))
-
-
-def _switch(value: Any, place: OptionPlace) -> bool:
-    if not isinstance(value, bool):
-        raise place.refuse("true or false", value)
-    return value
-
-
-def _text(value: Any, place: OptionPlace) -> str:
-    if not isinstance(value, str | int | float | Path) or isinstance(value, bool):
-        raise place.refuse("a text", value)
-    return str(value)
 
 
 def _mapping(value: Any, place: OptionPlace) -> Values:
@@ -285,9 +54,6 @@ def pairs_of(text: str, place: OptionPlace) -> Values:
     return {key.strip(): value for key, value in pairs.items()}
 
 
-SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
-TEXT = Kind(_text, {"type": ["string", "number"]})
-FILE, FOLDER = replace(TEXT, shown="FILE"), replace(TEXT, shown="DIR")
 BATCH = Kind(
     lambda value, place: value if isinstance(value, int) else TEXT.read(value, place),
     {"type": ["integer", "string"]},
@@ -303,26 +69,14 @@ def _price(value: Any, place: OptionPlace) -> Price:
         value = ",".join(map(str, value))
     if isinstance(value, str):
         value = pairs_of(value, place)
-    return value if isinstance(value, Price) else Price.parse(value, place.path)
+    return Price.read(value, place)
 
 
-PRICE = Kind(
-    _price,
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            key: {"type": "number", "minimum": 0} for key in ("input", "output", "item", "hour")
-        },
-    },
-    "PART=X",
-    many=True,
-)
+PRICE = Kind(_price, schema_of(Price), "PART=X", many=True)
 
 
 # -- tasks, banks, metrics, budgets ----------------------------------------------------------------
 
-_ABOVE_0 = number(0.0, open_ends=True)
 #: Kinds of budgets, with the help of their flags; a run has at most one.
 BUDGETS = {
     "items": "most documents of all models and tasks together",
@@ -344,17 +98,12 @@ OURS = {
     "samples": "an adaptive run chooses its documents; use `budget:` or `max_items:`",
     "output_path": "use --run_dir",
 }
-_TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-_PATHS = {"anyOf": [*_TEXTS["anyOf"], {"type": "object"}]}
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+_PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
 
 
 def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
     """Read names, in a list or by commas; YAML files may be next to the configuration."""
-    parts = [TEXT.read(part, place).split(",") for part in _listed(value)]
+    parts = [TEXT.read(part, place).split(",") for part in listed(value)]
     names = [name.strip() for part in parts for name in part]
     for name in names:
         if not name or names.count(name) > 1:
@@ -399,7 +148,7 @@ def _bank(value: Any, place: OptionPlace) -> Any:
             raise UsageError(
                 f"`{place.path}:` with `borrow:` takes `scores:`, not {unknown.pop()!r}"
             )
-        donors = tuple(place.beside(TEXT.read(v, place)) for v in _listed(value["borrow"]))
+        donors = tuple(place.beside(TEXT.read(v, place)) for v in listed(value["borrow"]))
         scores = value.get("scores")
         return Donors(donors, None if scores is None else place.beside(TEXT.read(scores, place)))
     return _one_or_named(value, place, ItemBank | Path | Donors) or ""
@@ -411,7 +160,7 @@ def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
     if isinstance(value, Mapping):
         named = list(value.items())
     else:
-        names = _listed(value)
+        names = listed(value)
         if not all(isinstance(name, str) for name in names):
             raise place.refuse(must, value)
         parts = (name.partition("=") for name in names)
@@ -422,7 +171,7 @@ def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
             raise place.refuse(must, value)
         if name in weights:
             raise UsageError(f"`{place.path}:` holds {name} twice")
-        weights[name] = number(0.0).read(weight, place.at(name))
+        weights[name] = AT_LEAST_0.read(weight, place.at(name))
     if weights and not any(weights.values()):
         raise UsageError(f"`{place.path}:` needs a metric with a weight above 0")
     return weights
@@ -438,7 +187,7 @@ def _weights(value: Any, place: OptionPlace) -> Weighting:
         return str(value)
     if not isinstance(value, Mapping) or not value:
         raise place.refuse(must, value)
-    return {str(name): _ABOVE_0.read(weight, place.at(name)) for name, weight in value.items()}
+    return {str(name): ABOVE_0.read(weight, place.at(name)) for name, weight in value.items()}
 
 
 def _known(value: Any, place: OptionPlace) -> Any:
@@ -460,7 +209,7 @@ def _prior(value: Any, place: OptionPlace) -> dict[str, list[str]]:
     by_model: dict[str, list[str]] = {}
     pairs = list(value.items()) if isinstance(value, Mapping) else [(ANY, value)]
     for name, paths in pairs:
-        for entry in _listed(paths):
+        for entry in listed(paths):
             if not isinstance(entry, str | Path):
                 raise place.refuse("logs, several, or {model: logs}", value)
             model, path = str(name), str(entry)
@@ -489,7 +238,7 @@ def _budget(value: Any, place: OptionPlace) -> dict[str, float]:
     if not isinstance(value, Mapping) or len(value) != 1 or not set(value) <= set(BUDGETS):
         kinds = "{items: n}, {usd: x}, {seconds: s}"
         raise UsageError(f"`{place.path}:` must be one of {kinds}, not {value!r}")
-    return {kind: _ABOVE_0.read(amount, place.at(kind)) for kind, amount in value.items()}
+    return {kind: ABOVE_0.read(amount, place.at(kind)) for kind, amount in value.items()}
 
 
 def _harness(value: Any, place: OptionPlace) -> Values:
@@ -503,14 +252,14 @@ def _harness(value: Any, place: OptionPlace) -> Values:
     if settings.get("num_fewshot") is not None:
         settings["num_fewshot"] = whole(0).read(settings["num_fewshot"], place.at("num_fewshot"))
     if settings.get("include_path") is not None:
-        paths = _listed(settings["include_path"])
+        paths = listed(settings["include_path"])
         if any(not isinstance(path, str) for path in paths):
             raise place.at("include_path").refuse("a folder or several", settings["include_path"])
         settings["include_path"] = [place.beside(path) for path in paths]
     return settings
 
 
-TASKS = Kind(_tasks, _TEXTS, "TASK", many=True)
+TASKS = Kind(_tasks, TEXTS.schema, "TASK", many=True)
 BANK = Kind(_bank, _PATHS, "FILE", many=True)
 METRICS = Kind(_metrics, _PATHS, "METRIC[=WEIGHT]", many=True)
 WEIGHTS = Kind(_weights, {"type": ["string", "object"]}, "W")
@@ -524,9 +273,9 @@ BUDGET = Kind(
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": False,
-        "properties": {kind: _ABOVE_0.schema for kind in BUDGETS},
+        "properties": {kind: ABOVE_0.schema for kind in BUDGETS},
     },
-    parts={f"budget_{kind}": (kind, help, _ABOVE_0) for kind, help in BUDGETS.items()},
+    parts={f"budget_{kind}": (kind, help, ABOVE_0) for kind, help in BUDGETS.items()},
 )
 HARNESS = Kind(
     _harness,

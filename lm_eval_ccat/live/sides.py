@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..content import RESULT
 from ..errors import ScoreTableError, UsageError
+from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory
 from ..runs.journal import Record
@@ -23,7 +24,6 @@ from ..scores.reading import Logged
 from ..scores.table import reader_of
 from ..shown import some
 from ..simulation.audit import Claims, all_claims
-from .fields import Values
 from .spec import Spec, content_of, in_todays_words
 
 #: Fields of documents by doc_id.

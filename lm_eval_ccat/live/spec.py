@@ -6,18 +6,13 @@ documentation and the JSON schema (see `surfaces`). To add an option, add one fi
 tests then say how to write `keywords.pyi` and the JSON schema anew.
 """
 
-# ruff: noqa: RUF009 - `option` returns a dataclass field
-
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
-
-import yaml
 
 from ..bank import file as bank_file
 from ..bank import suite
@@ -26,30 +21,16 @@ from ..harness.internals import holds_weights
 from ..masking import mask, remember_credentials
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import Price
-from ..plugins import did_you_mean
-from ..ranker.stopping import StoppingRule, TargetError, older_goals, rule_of
-from ..ranker.turns import WARMUP
-from ..scores.readers.lm_eval import model_name_of
-from .fields import (
-    BANK,
-    BATCH,
-    BUDGET,
+from ..options import (
+    ABOVE_0,
+    AT_LEAST_0,
+    CONFIDENCE,
     FILE,
-    HARNESS,
-    KNOWN,
-    MAPPING,
-    METRICS,
-    PRICE,
-    PRIOR,
-    STOP,
     SWITCH,
-    TASKS,
     TEXT,
-    WEIGHTS,
     Kind,
     OptionPlace,
     Values,
-    Weighting,
     choice,
     nested,
     number,
@@ -57,6 +38,25 @@ from .fields import (
     options_of,
     read_values,
     whole,
+    yaml_of,
+)
+from ..ranker.stopping import StoppingRule, TargetError, older_goals, rule_of
+from ..ranker.turns import WARMUP
+from ..scores.readers.lm_eval import model_name_of
+from .fields import (
+    BANK,
+    BATCH,
+    BUDGET,
+    HARNESS,
+    KNOWN,
+    MAPPING,
+    METRICS,
+    PRICE,
+    PRIOR,
+    STOP,
+    TASKS,
+    WEIGHTS,
+    Weighting,
 )
 from .line import WINDOW
 
@@ -95,12 +95,12 @@ class ModelSpec:
         live=True,
     )
     memory: float | None = option(
-        None, number(0.0, open_ends=True), "Memory that its weights need, in the unit of the run's "
+        None, ABOVE_0, "Memory that its weights need, in the unit of the run's "
         "`memory`.", live=True,
     )
-    num_gpus: float = option(0.0, number(0.0), "GPUs for its Ray actor.", live=True)
+    num_gpus: float = option(0.0, AT_LEAST_0, "GPUs for its Ray actor.", live=True)
     num_cpus: float | None = option(
-        None, number(0.0), "CPUs for its Ray actor. Default: 1, or 0 for a model behind a "
+        None, AT_LEAST_0, "CPUs for its Ray actor. Default: 1, or 0 for a model behind a "
         "server.", live=True,
     )
     # fmt: on
@@ -135,10 +135,10 @@ class FailureRule:
     # fmt: off
     attempts: int = option(4, whole(1), "How often to try a document before giving it up.")
     backoff: float = option(
-        1.0, number(0.0), "Seconds before the second attempt; twice as long before each further "
+        1.0, AT_LEAST_0, "Seconds before the second attempt; twice as long before each further "
         "one.",
     )
-    max_backoff: float = option(30.0, number(0.0), "Longest such pause, in seconds.")
+    max_backoff: float = option(30.0, AT_LEAST_0, "Longest such pause, in seconds.")
     in_a_row: int = option(
         3, whole(1), "Documents given up in a row after which the model counts as away, or is "
         "set aside if the server was reached.",
@@ -148,7 +148,7 @@ class FailureRule:
         "given up.",
     )
     outage_minutes: float = option(
-        15.0, number(0.0), "Set a model aside if its server is away for longer, in minutes.",
+        15.0, AT_LEAST_0, "Set a model aside if its server is away for longer, in minutes.",
     )
     # fmt: on
 
@@ -223,14 +223,14 @@ class Spec:
         "Default: the harness's weights for a single group, else `documents`.",
     )
     confidence: float = option(
-        0.95, number(0.5, 1.0, open_ends=True), "Two-sided confidence of verdicts and intervals.",
+        0.95, CONFIDENCE, "Two-sided confidence of verdicts and intervals.",
         "rank run compare", ranker=True,
     )
     familywise: bool = option(
         False, SWITCH, "Make `confidence` hold for all pairs together.", ranker=True,
     )
     min_difference: float = option(
-        0.0, number(0.0), "Call models equivalent that surely differ by less than this. On the "
+        0.0, AT_LEAST_0, "Call models equivalent that surely differ by less than this. On the "
         "metric's own scale; with several outcomes, on 0 to 1.", "rank", ranker=True,
     )
     question: str = option(
@@ -309,7 +309,7 @@ class Spec:
         live=True,
     )
     memory: float | None = option(
-        None, number(0.0, open_ends=True), "Memory that local models may hold together, in the "
+        None, ABOVE_0, "Memory that local models may hold together, in the "
         "unit of the models' `memory`. Models that do not fit take turns, and so do local models "
         "that do not state their memory.", live=True,
     )
@@ -467,47 +467,15 @@ class Spec:
 Config = Spec | Mapping[str, Any] | str | Path
 
 
-#: Most values in a configuration: with aliases, a page of YAML can expand to 10^10.
-_MOST_VALUES = 1_000_000
-
-
-def _size(value: Any, sizes: dict[int, float]) -> float:
-    """Count all values, each alias as many times as it is used."""
-    if not isinstance(value, (dict, list)):
-        return 1
-    if id(value) not in sizes:
-        sizes[id(value)] = math.inf  # until it is known: an alias may be part of what it names
-        each = value.values() if isinstance(value, dict) else value
-        sizes[id(value)] = 1 + sum(_size(one, sizes) for one in each)
-    return sizes[id(value)]
-
-
 def content_of(file: Path) -> Values:
-    """Read the keys of a YAML file.
+    """Read the keys of a configuration.
 
     Raises
     ------
     UsageError
         The file is missing, not valid YAML, or not a configuration.
     """
-    try:
-        with file.open(encoding="utf-8") as stream:  # a stream, so that YAML errors name the file
-            content = yaml.safe_load(stream)
-    except FileNotFoundError:
-        nearby = [path.name for path in file.parent.glob("*.y*ml")]
-        near = did_you_mean(file.name, nearby, listing=False)
-        raise UsageError(f"no configuration file {file}{near}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the configuration {file}: {error}") from error
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not valid YAML: {error}") from error
-    if _size(content, {}) > _MOST_VALUES:
-        raise UsageError(
-            f"{file}: its aliases (*name) stand for more than {_MOST_VALUES:,} values; write out "
-            "what they stand for"
-        )
-    if not isinstance(content, dict):
-        raise UsageError(f"{file} must hold keys such as task:, bank: and models: at the top level")
+    content = yaml_of(file, "configuration", "task:, bank: and models:")
     if content.get("format") in (bank_file.FORMAT, suite.FORMAT):
         raise UsageError(
             f"{file} is an item bank, not a configuration: write `bank: {file}` in a YAML file "

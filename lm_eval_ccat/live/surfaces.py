@@ -17,8 +17,8 @@ import yaml
 
 from ..errors import UsageError
 from ..money import Price
+from ..options import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
 from ..runs.journal import MODEL
-from .fields import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
 from .spec import OLD, ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.

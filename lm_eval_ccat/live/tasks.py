@@ -15,8 +15,9 @@ from ..harness import TaskSession, internals, open_sessions
 from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
+from ..options import Values
 from ..plugins import did_you_mean
-from .fields import HUB, Values
+from .fields import HUB
 from .spec import ModelSpec, Spec
 
 #: Settings of the harness's --config that determine how requests are built.

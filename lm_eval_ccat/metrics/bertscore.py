@@ -23,6 +23,7 @@ from threading import Lock
 from typing import Any
 
 from ..errors import MetricError
+from ..options import TEXT, Kind, OptionPlace, whole
 
 DEFAULT_MODEL = "microsoft/deberta-xlarge-mnli"
 
@@ -62,25 +63,22 @@ class BertScoreSettings:
 
         Raises
         ------
-        MetricError
+        UsageError
             A value that must be a number is not one.
         """
         values = os.environ if environment is None else environment
-        model, layers, baseline, batch, device = (
-            values.get(f"CCAT_BERTSCORE_{name}") or None
-            for name in ("MODEL", "LAYERS", "BASELINE", "BATCH", "DEVICE")
-        )
-        for name, text in (("LAYERS", layers), ("BATCH", batch)):
-            if text is not None and not (text.isdigit() and int(text)):
-                raise MetricError(
-                    f"CCAT_BERTSCORE_{name} must be a positive whole number, not {text!r}"
-                )
+
+        def stated(name: str, kind: Kind = TEXT) -> Any:
+            text, place = values.get(name), OptionPlace(name)
+            return kind.read(text, place) if text else None
+
+        baseline = stated("CCAT_BERTSCORE_BASELINE")
         return cls(
-            model or DEFAULT_MODEL,
-            int(layers) if layers else None,
+            stated("CCAT_BERTSCORE_MODEL") or DEFAULT_MODEL,
+            stated("CCAT_BERTSCORE_LAYERS", whole(1)),
             None if baseline == "none" else baseline,
-            int(batch or 64),
-            device,
+            stated("CCAT_BERTSCORE_BATCH", whole(1)) or 64,
+            stated("CCAT_BERTSCORE_DEVICE"),
         )
 
     @property

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,69 +11,11 @@ import numpy as np
 from ..errors import UsageError
 from ..methods.method import Method
 from ..metrics.scale import Floats
-
-
-def number(
-    value: Any, name: str, low: float = -math.inf, high: float = math.inf, above: bool = False
-) -> float:
-    """Return a finite number of at least `low` (with `above`: more than it) and below `high`.
-
-    Examples
-    --------
-    >>> number("0.9", "confidence", 0.5, 1.0)
-    Traceback (most recent call last):
-    lm_eval_ccat.errors.UsageError: confidence '0.9' is not a number
-    """
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
-        raise UsageError(f"{name} {value!r} is not a number")
-    size = float(value)
-    if not (low < size if above else low <= size) or not size < high:
-        wanted = "a finite number"
-        if math.isfinite(high):
-            wanted = f"in {'(' if above else '['}{low:g}, {high:g})"
-        elif math.isfinite(low):
-            wanted = f"a number {'above' if above else 'of at least'} {low:g}"
-        raise UsageError(f"{name} {value!r} is not {wanted}")
-    return size
-
-
-def sure(confidence: Any) -> float:
-    """Return a two-sided confidence, checked."""
-    return number(confidence, "confidence", 0.5, 1.0)
-
-
-def whole(value: Any, name: str, low: int | None = None) -> int:
-    """Return a whole number of at least `low`.
-
-    Examples
-    --------
-    >>> whole(3.5, "max_items", 1)
-    Traceback (most recent call last):
-    lm_eval_ccat.errors.UsageError: max_items 3.5 is not a whole number
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise UsageError(f"{name} {value!r} is not a whole number")
-    if low is not None and value < low:
-        raise UsageError(f"{name} {value!r} is below {low}")
-    return int(value)
-
-
-def flag(value: Any, name: str) -> bool:
-    """Return True or False; refuse anything that merely behaves like one of them."""
-    if not isinstance(value, bool | np.bool_):
-        raise UsageError(f"{name} {value!r} is neither True nor False")
-    return bool(value)
-
-
-def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
-    """Return one of the `known` words."""
-    if value not in known:
-        raise UsageError(f"{name} {value!r} is neither {' nor '.join(map(repr, known))}")
-    return str(value)
+from ..options import AT_LEAST_0, SWITCH, number
 
 
 def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
-    """Return the options of a method that are not None, each checked for its default's type.
+    """Return the options of a method that are not None, each checked by the type of its default.
 
     Raises
     ------
@@ -85,16 +25,10 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
     stated = {k: v for k, v in options.items() if v is not None}
     method.check_options(stated, method.policy_options)
     parameters = inspect.signature(method.policy).parameters
+    kinds = {bool: SWITCH, int: number(whole=True), float: number()}
     for name, value in stated.items():
-        default = parameters[name].default
-        if isinstance(default, bool):
-            flag(value, name)
-        elif isinstance(default, int):
-            whole(value, name)
-        elif isinstance(default, float):
-            number(value, name)
-        elif isinstance(default, str) and not isinstance(value, str):
-            raise UsageError(f"{name} {value!r} is not a text")
+        if kind := kinds.get(type(parameters[name].default)):
+            kind.check(value, name)
     return stated
 
 
@@ -115,7 +49,7 @@ def price_of(name: Any, price: Any) -> float:
     """Return the price of one unit of a model, checked."""
     if not isinstance(name, str):
         raise UsageError(f"model {name!r} is not a name")
-    return number(price, f"price of model {name!r}:", 0.0)
+    return float(AT_LEAST_0.check(price, f"price of {name}"))
 
 
 def item_units(items: Sequence[Any], units: Any) -> Floats:

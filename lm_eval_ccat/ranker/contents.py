@@ -15,7 +15,8 @@ from ..errors import ScaleError, UsageError
 from ..methods.belief import Belief
 from ..methods.policy import Policy
 from ..metrics.scale import Floats, Scale
-from .arguments import item_units, number
+from ..options import ABOVE_0, AT_LEAST_0
+from .arguments import item_units
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
 Weights = str | Mapping[str, float] | Mapping[str, Mapping[str, float]] | None
@@ -446,7 +447,7 @@ def _shares(
 def _total(weights: Collection[Any], zero: bool) -> float:
     """Return the sum of weights, which must be above 0; with `zero`, some may be 0."""
     for w in weights:
-        number(w, "weight", 0.0, above=not zero)
+        (AT_LEAST_0 if zero else ABOVE_0).check(w, "weight")
     if not sum(weights) > 0.0:
         raise UsageError("some weight must be above 0")
     return float(sum(weights))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
-from .arguments import number
+from ..options import AT_LEAST_0
 from .contents import Contents
 
 #: Share of a budget by which rounding alone may make a sum of prices exceed it.
@@ -237,7 +237,7 @@ class Ledger:
             named = self.contents.item(item)
             raise UsageError(f"model {account.name!r} {what} doc_id {named!r}")
         if cost is not None:
-            number(cost, f"cost of model {account.name!r}:", 0.0)
+            AT_LEAST_0.check(cost, f"cost of {account.name}")
         units, expected = float(self.units[item]), account.pending.pop(item, None)
         if cost is None:
             price = self.price(account) * units if expected is None else expected

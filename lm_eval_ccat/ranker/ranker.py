@@ -15,9 +15,10 @@ from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
+from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, number, whole
 from ..shown import plural, some
 from .across import Across, Replays
-from .arguments import checked_options, flag, number, one_of, price_of, prices_of, sure, whole
+from .arguments import checked_options, price_of, prices_of
 from .audit import AuditDraws
 from .builder import RankingBuilder
 from .contents import Banks, Contents, Weights
@@ -151,17 +152,17 @@ class Ranker:
         **options: Any,
     ) -> None:
         prices = prices_of(models)
-        self.confidence = sure(confidence)
-        self.seed = whole(seed, "seed")
+        self.confidence = CONFIDENCE.check(confidence, "confidence")
+        self.seed = whole().check(seed, "seed")
         rule = stopping_rule(stop, options)
         limit, self._max_items = limits(rule, budget, max_items)
-        number(min_difference, "min_difference", 0.0)
-        flag(familywise, "familywise")
-        one_of(question, "question", (BENCHMARK, POPULATION))
-        self._one_look = one_of(looks, "looks", ("every", "one")) == "one"
+        AT_LEAST_0.check(min_difference, "min_difference")
+        SWITCH.check(familywise, "familywise")
+        choice(BENCHMARK, POPULATION).check(question, "question")
+        self._one_look = choice("every", "one").check(looks, "looks") == "one"
         contents = self._contents = Contents(bank, weights)
         usual = first_items(len(contents.tasks))
-        ahead = usual if warmup is None else whole(warmup, "warmup", 0)
+        ahead = usual if warmup is None else whole().check(warmup, "warmup")
         near, n = float(min_difference) / contents.scale.span, len(prices)
 
         def policy_of(outcome: Outcome, leader: ItemBank) -> Policy:
@@ -174,7 +175,7 @@ class Ranker:
         for task in contents.tasks:
             task.begin(n, policy_of)
         sizes = contents.units(units)
-        prior = Across.of(contents.tasks) if flag(across, "across") else None
+        prior = Across.of(contents.tasks) if SWITCH.check(across, "across") else None
         replays = Replays.of([t.states[0].outcome.bank for t in contents.tasks])
         every = dict.fromkeys(range(len(contents.tasks)), 1.0)
         score = WeightedSum(contents, sizes, prior, replays, every)
@@ -194,8 +195,8 @@ class Ranker:
             min(ahead, int(contents.n_kept.max())),
             self._cap(),
             self.seed,
-            AuditDraws(number(audit, "audit", 0.0, 1.0)),
-            whole(exposure, "exposure", 1),
+            AuditDraws(number(0.0, 0.9).check(audit, "audit")),
+            whole(1).check(exposure, "exposure"),
         )
         self._set_looks()
         more = {"min_difference": min_difference or None, "familywise": familywise or None}
@@ -322,8 +323,8 @@ class Ranker:
             if not account.available[i] or (account.at, i) in wanted:
                 raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
             wanted[account.at, i] = Choice(i, probability)
-        for (j, _), choice in wanted.items():
-            self._place(j, choice)
+        for (j, _), asked in wanted.items():
+            self._place(j, asked)
 
     def _place(self, j: int, choice: Choice) -> None:
         account, (task, i) = self._ledger.accounts[j], self._contents.at(choice.item)
@@ -523,7 +524,7 @@ class Ranker:
         for name in prices:
             self._ledger.account(name)
         if elapsed is not None:
-            self._standing.elapsed = number(elapsed, "elapsed", 0.0)
+            self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
         if budget is not None or max_items is not None or prices or add or stop is not None:
             self._turns.stopped = None
         if budget is not None or stop is not None:

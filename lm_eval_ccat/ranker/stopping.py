@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..methods.policy import Mask
-from .arguments import number, whole
+from ..options import ABOVE_0, whole
 from .ledger import SLACK
 from .standing import Standing
 from .verdicts import EQUIVALENT, OPEN
@@ -109,10 +109,7 @@ class _OfNumber(StoppingRule):
     def __post_init__(self) -> None:
         for one in fields(self):
             value, name = getattr(self, one.name), f"{one.name} of {type(self).__name__}"
-            if one.type == "int":
-                whole(value, name, 1)
-            else:
-                number(value, name, 0.0, above=True)
+            (whole(1) if one.type == "int" else ABOVE_0).check(value, name)
 
 
 @dataclass(frozen=True)
@@ -434,8 +431,8 @@ def limits(
     """Return the tightest budget and items per model among the arguments and the rule's limits."""
     budgets = [r.amount for r in rule.limits() if isinstance(r, Budget)]
     if budget is not None and budget != math.inf:
-        budgets.append(number(budget, "budget", 0.0, above=True))
+        budgets.append(ABOVE_0.check(budget, "budget"))
     items = [r.n for r in rule.limits() if isinstance(r, MaxItems)]
     if max_items is not None:
-        items.append(whole(max_items, "max_items", 1))
+        items.append(whole(1).check(max_items, "max_items"))
     return float(min(budgets, default=math.inf)), min(items, default=None)

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..methods.policy import rounded
 from ..metrics import check_column
 from ..metrics.scale import Floats
-from ..ranker.arguments import number
+from ..options import ABOVE_0, choice, whole
 from ..ranker.contents import shares_of
 from ..scores import ScoreTable
 
@@ -200,8 +200,7 @@ def hold_outs(
     """
     if kind == "family":
         return _families(models, size, folds, seed, least)
-    if kind not in KINDS:
-        raise UsageError(f"no kind of folds {kind!r}; there are {', '.join(KINDS)}")
+    choice(*KINDS).check(kind, "kind")
     new = list(models)
     if kind == "frontier":
         best = np.argsort(-rounded(means), kind="stable")[: max(-(-len(models) // 3), size)]
@@ -216,8 +215,7 @@ def hold_outs(
             if least
             else f"holdout {size}: there are {total} models; hold out at least 2, at most all"
         )
-    if folds < 1:
-        raise UsageError(f"folds {folds}: at least 1 is needed")
+    whole(1).check(folds, "folds")
     sets = _distinct(new, size, folds, seed)
     out = [set(names if kind == "random" else new) for names in sets]
     return [(names, tuple(m for m in models if m not in gone)) for names, gone in zip(sets, out)]
@@ -282,7 +280,7 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
     """
     if prices is None:
         return [drawn_prices(models, s) for s in range(seeds)]
-    stated = {m: number(prices.get(m), f"price of model {m!r}:", 0.0, above=True) for m in models}
+    stated = {m: ABOVE_0.check(prices.get(m), f"price of {m}") for m in models}
     return [stated] * seeds
 
 
@@ -301,8 +299,7 @@ def spending_levels(
         A number is not positive, below two items for each of several tasks, or not whole although
         numbers of items are fixed.
     """
-    if spend not in SPENDS:
-        raise UsageError(f"spend {spend!r}: choose one of {', '.join(SPENDS)}")
+    choice(*SPENDS).check(spend, "spend")
     if items_per_model is None:
         if spend == "fixed":
             raise UsageError("spend 'fixed' needs a number of items per model")

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..cluster import in_processes
-from ..errors import UsageError
 from ..methods.calibration import MIN_MODELS
-from ..ranker.arguments import item_units, sure
+from ..options import CONFIDENCE, whole
+from ..ranker.arguments import item_units
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, plural
 from .folds import (
@@ -209,24 +209,22 @@ def simulate(
     ['paper', 'random']
     """
     chosen = chosen_methods(methods)
-    if seeds < 1:
-        raise UsageError(f"seeds {seeds}: at least 1 is needed")
-    if seed < 0:
-        raise UsageError(f"seed {seed} is below 0")
-    sure(confidence)
+    whole(1).check(seeds, "seeds")
+    whole().check(seed, "seed")
+    CONFIDENCE.check(confidence, "confidence")
     if isinstance(table, (str, Path)):
         table = ScoreTable.read(table, metric=metric, **reading)
     elif reading:
         raise TypeError(f"simulate() takes no {', '.join(reading)} with scores that are read")
-    whole, warnings = Benchmark.of(table, weights)
-    n_items, tasks = len(whole.items), list(whole.tables)
+    benchmark, warnings = Benchmark.of(table, weights)
+    n_items, tasks = len(benchmark.items), list(benchmark.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
-    sizes = item_units(whole.items, units)
+    sizes = item_units(benchmark.items, units)
     protocol = Protocol(chosen, all_levels, sizes, confidence, spend)
     least = MIN_MODELS if any(m.calibrates for m in chosen) else 0
-    means = whole.mean(whole.scores, np.isfinite(whole.scores))
-    sets = hold_outs(kind, whole.models, means, holdout, folds, seed, least)
-    by_seed = prices_by_seed(prices, whole.models, seeds)
+    means = benchmark.mean(benchmark.scores, np.isfinite(benchmark.scores))
+    sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, least)
+    by_seed = prices_by_seed(prices, benchmark.models, seeds)
     pieces = [
         Fold(number, names, others, tuple({m: of_seed[m] for m in names} for of_seed in by_seed))
         for number, (names, others) in enumerate(sets)
@@ -234,7 +232,7 @@ def simulate(
     outcomes: list[Replay] = []
     fold_warnings: Counter[str] = Counter()
     calibration: dict[str, list[float]] = {}
-    replayed = in_processes(replay_fold, pieces, (protocol, whole), processes)
+    replayed = in_processes(replay_fold, pieces, (protocol, benchmark), processes)
     for done, (of_fold, messages, seconds) in enumerate(replayed, start=1):
         outcomes += of_fold
         fold_warnings.update(dict.fromkeys(messages, 1))
@@ -252,8 +250,8 @@ def simulate(
         at_level = [o for o in outcomes if o.items_per_model == level]
         for method, pooled in summarise(at_level, n_items, confidence).items():
             sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
-    several = {"tasks": tasks, "weights": dict(whole.share)} if len(tasks) > 1 else {}
-    tables = whole.tables.values()
+    several = {"tasks": tasks, "weights": dict(benchmark.share)} if len(tasks) > 1 else {}
+    tables = benchmark.tables.values()
     return Simulation(
         runs=[run_record(outcome, n_items, confidence) for outcome in base],
         summary=summarise(base, n_items, confidence),
@@ -265,7 +263,7 @@ def simulate(
             "metric": _together(t.metric for t in tables),
             "filter": _together(t.filter for t in tables),
             "scale": _together(t.scale.describe() for t in tables),
-            "models": len(whole.models),
+            "models": len(benchmark.models),
             "items_of_benchmark": n_items,
             "holdout": len(pieces[0].holdout),
             "calibration_models": len(pieces[0].calibration),

@@ -16,8 +16,8 @@ from pages import DOCS, SHOWN, blocks, run_commands, run_page, run_python
 
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
 from lm_eval_ccat.demo.systems import RANKED
-from lm_eval_ccat.live.fields import options_of
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.options import options_of
 
 OTHER_PAGES = sorted(
     p.relative_to(DOCS).as_posix()

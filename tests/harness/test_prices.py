@@ -8,6 +8,7 @@ import pytest
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.money import Price, Tokens, estimate_tokens
+from lm_eval_ccat.options import OptionPlace
 
 
 def test_the_parts_of_a_price_add_up() -> None:
@@ -23,7 +24,7 @@ def test_the_parts_of_a_price_add_up() -> None:
 @pytest.mark.parametrize(
     ("block", "says"),
     [
-        (3.0, r"`price` must hold input: and output:"),
+        (3.0, r"`price` must be a mapping with input: and output:"),
         ({"usd": 1}, r"unknown key `price.usd`"),
         ({"item": -0.01}, r"`price.item` must be a number of at least 0, not -0.01"),
         ({"item": math.nan}, r"`price.item` must be a number"),
@@ -34,17 +35,16 @@ def test_the_parts_of_a_price_add_up() -> None:
 )
 def test_what_is_no_price_is_refused_by_name(block, says) -> None:
     with pytest.raises(UsageError, match=says):
-        Price.parse(block, "price")
+        Price.read(block, OptionPlace("price"))
 
 
 def test_a_price_is_read() -> None:
     for block, price in (
-        (None, Price()),
         ({"input": 1, "output": 0}, Price(input=1.0, output=0.0)),
         ({"item": 0}, Price(item=0.0)),
         ({"item": "5e-5"}, Price(item=5e-5)),  # as YAML reads it
     ):
-        assert Price.parse(block, "price") == price
+        assert Price.read(block, OptionPlace("price")) == price
 
 
 def test_tokens_add_up_and_are_as_sure_as_the_worse_count() -> None:

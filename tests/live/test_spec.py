@@ -23,8 +23,8 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import adaptive, surfaces
 from lm_eval_ccat.live import spec as spec_module
 from lm_eval_ccat.live.adaptive import Adaptive
-from lm_eval_ccat.live.fields import option, options_of, whole
 from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.options import option, options_of, whole
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TWO = [{"name": "a", "model": "hf"}, {"name": "b", "model": "hf"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_eval_ccat.errors import MetricError
+from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.metrics.bertscore import BertScoreSettings, bertscore_f1
 from lm_eval_ccat.metrics.pairs import rouge
 
@@ -60,5 +60,5 @@ def test_settings_of_bertscore_come_from_the_environment():
     read = BertScoreSettings.from_environment
     settings = read({"CCAT_BERTSCORE_MODEL": "m", "CCAT_BERTSCORE_LAYERS": "5"})
     assert (settings.model, settings.num_layers, settings.baseline) == ("m", 5, None)
-    with pytest.raises(MetricError, match=r"CCAT_BERTSCORE_LAYERS .* 'six'"):
+    with pytest.raises(UsageError, match=r"CCAT_BERTSCORE_LAYERS.* 'six'"):
         read({"CCAT_BERTSCORE_LAYERS": "six"})

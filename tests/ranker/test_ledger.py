@@ -165,7 +165,7 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
 def test_a_cost_that_is_none_is_refused(cost):
     contents = Contents(bank_of("default", 30))
     ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
-    with pytest.raises(UsageError, match="is not a number"):
+    with pytest.raises(UsageError, match="must be a number"):
         ledger.end(ledger.account("a"), 3, cost)
     ledger.end(ledger.account("a"), 3, 0.0)
     assert ledger.spent == 0.0

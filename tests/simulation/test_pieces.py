@@ -237,7 +237,7 @@ def test_families_leave_together():
         assert len(names) == 3 and not {family_of(m) for m in names} & {family_of(m) for m in rest}
     with pytest.raises(UsageError, match="families"):
         hold_outs("family", ["a", "b", "c", "d", "e"], np.zeros(5), 2, 3, 0)
-    with pytest.raises(UsageError, match="no kind of folds"):
+    with pytest.raises(UsageError, match="`kind` must be one of"):
         hold_outs("best", models, np.zeros(9), 3, 3, 0)
 
 

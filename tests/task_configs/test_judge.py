@@ -207,11 +207,12 @@ def test_the_judges_file_is_read(tmp_path):
     path = tmp_path / "judge.yaml"
     path.write_text(
         "{model: j, base_url: 'http://127.0.0.1:9/v1', prompt: prompt.txt, cache: cache.jsonl, "
-        "price: {input: 0.1, output: 0.2}, judged: m}"
+        "temperature: 0, max_tokens: null, price: {input: 0.1, output: 0.2}, judged: m}"
     )
     settings = JudgeSettings.read(path)
     assert settings.prompt == tmp_path / "prompt.txt" and settings.cache == tmp_path / "cache.jsonl"
     assert settings.price.output == 0.2 and settings.judged == ("m",)
+    assert (repr(settings.temperature), settings.max_tokens) == ("0", None)  # hashed as written
     with pytest.raises(UsageError, match="cannot read the judge's prompt"):
         Judge(settings)
     (tmp_path / "prompt.txt").write_text("Rate $essay. It costs $$5.")
@@ -222,17 +223,20 @@ def test_the_judges_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "cannot read the judge's file"),
-        ("model: j\nurl: x", r"unknown url"),
-        ("judges: [{model: j, url: x}]", r"unknown url"),
+        (None, "no judge file"),
+        ("model: j\nurl: x", "unknown key `url`"),
+        ("judges: [{model: j, url: x}]", "unknown key `url`"),
         ("model: j", r"either `base_url:`.* or `lm:`"),
         ("base_url: http://x/v1", r"needs `model:`"),
         ("model: j\nlm: hf\nattempts: 0", r"`attempts` must be"),
-        ("- j", r"must hold the settings"),
+        ("- j", "must hold keys such as model:"),
         ("model: j\nlm: hf\ngrade_pattern: (", "grade_pattern"),
         ("model: j\nlm: hf\ngrade_pattern: GRADE", "must have one group"),
         ("model: j\nlm: hf\ngrades: {C: 10}", "needs `grade_pattern`"),
-        ("model: j\nlm: hf\ngrade_pattern: (.)\ngrades: {C: 11}", "from 1 to 10"),
+        (
+            "model: j\nlm: hf\ngrade_pattern: (.)\ngrades: {C: 11}",
+            "`grades.C` must be a number .* at most 10",
+        ),
         ("model: j\nlm: hf\nreducer: best", "mean, median, majority, mode"),
         ("model: j\nlm: hf\nrepeats: 2", "2 repeats at temperature 0"),
     ],

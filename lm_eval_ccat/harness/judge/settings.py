@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from ...errors import UsageError
 from ...metrics import find_metric
 from ...money import Price
+from ...options import (
+    SWITCH,
+    TEXT,
+    TEXTS,
+    Kind,
+    OptionPlace,
+    Values,
+    choice,
+    mapping,
+    number,
+    option,
+    read_values,
+    whole,
+    yaml_of,
+)
 
 _SCALE = find_metric("judge_score").scale
 LOWEST, HIGHEST = _SCALE.low, _SCALE.high
@@ -28,11 +41,36 @@ SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
         "grades": {"C": 10.0, "P": 5.5, "I": 1.0},
     },
 }
-
-
 _PROMPTS = Path(__file__).parent / "prompts"
-#: Smallest value of each whole number.
-_LEAST = {"retries": 0, "max_tokens": 1, "attempts": 1, "concurrency": 1, "repeats": 1}
+
+
+def _beside(value: Any, place: OptionPlace) -> Path:
+    return Path(place.folder or "", TEXT.read(value, place))
+
+
+def _cache(value: Any, place: OptionPlace) -> Path | None:
+    return None if value is False else _beside(value, place)
+
+
+def _as_written(low: float = 0.0, high: float = math.inf) -> Kind:
+    """Kind of a number whose hash keeps ratings and signatures: an int stays an int."""
+    kind = number(low, high)
+
+    def read(value: Any, place: OptionPlace) -> float:
+        checked: float = kind.read(value, place)
+        return value if isinstance(value, int) else checked
+
+    return Kind(read, {})
+
+
+def _pattern(value: Any, place: OptionPlace) -> str:
+    try:
+        groups = re.compile(TEXT.read(value, place)).groups
+    except re.error as error:
+        raise UsageError(f"`{place.path}`, {value!r}: {error}") from None
+    if groups != 1:
+        raise place.refuse("a pattern that must have one group, which holds the grade", value)
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -95,66 +133,48 @@ class JudgeSettings:
         Whether a judge may judge itself.
     """
 
-    model: str
-    base_url: str | None = None
-    api_key_env: str | None = None
-    lm: str | None = None
-    lm_args: dict[str, object] = field(default_factory=dict)
-    apply_chat_template: bool = False
-    prompt: Path = _PROMPTS / "truthfulness.txt"
-    temperature: float | None = 0.0
-    max_tokens: int | None = 512
-    extra: dict[str, object] = field(default_factory=dict)
-    timeout: float = 60.0
-    retries: int = 4
-    attempts: int = 3
-    concurrency: int = 4
-    cache: Path | None = None
-    repeats: int = 1
+    model: str = option("", TEXT)
+    base_url: str | None = option(None, TEXT)
+    api_key_env: str | None = option(None, TEXT)
+    lm: str | None = option(None, TEXT)
+    lm_args: Values = option(dict, mapping())
+    apply_chat_template: bool = option(False, SWITCH)
+    prompt: Path = option(_PROMPTS / "truthfulness.txt", Kind(_beside, {}))
+    temperature: float | None = option(0.0, _as_written())
+    max_tokens: int | None = option(512, whole(1))
+    extra: Values = option(dict, mapping())
+    timeout: float = option(60.0, number(0.0))
+    retries: int = option(4, whole())
+    attempts: int = option(3, whole(1))
+    concurrency: int = option(4, whole(1))
+    cache: Path | None = option(None, Kind(_cache, {}))
+    repeats: int = option(1, whole(1))
     judges: tuple[JudgeSettings, ...] = ()
-    reducer: str = "mean"
-    grade_pattern: str | None = None
-    grades: dict[str, float] = field(default_factory=dict)
-    price: Price = field(default_factory=Price)
-    judged: tuple[str, ...] = ()
-    allow_self: bool = False
+    reducer: str = option("mean", choice(*REDUCERS))
+    grade_pattern: str | None = option(None, Kind(_pattern, {}))
+    grades: dict[str, float] = option(dict, mapping(_as_written(LOWEST, HIGHEST)))
+    price: Price = option(Price, Kind(Price.read, {}))
+    judged: tuple[str, ...] = option((), TEXTS)
+    allow_self: bool = option(False, SWITCH)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, str) or not self.model:
+        if not self.model:
             raise UsageError("a judge needs `model:`, its name (or `judges:`, a list of several)")
-        for trouble in self._troubles():
-            raise UsageError(f"judge {self.model}: {trouble}")
-
-    def _troubles(self) -> Iterator[str]:
+        trouble = ""
         if not self.judges and (self.base_url is None) == (self.lm is None):
-            yield (
+            trouble = (
                 "state either `base_url:` (an OpenAI-compatible endpoint) or `lm:` (an lm-eval "
                 "model type)"
             )
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            if not whole and not (name == "max_tokens" and value is None):
-                yield f"`{name}` must be a whole number of at least {least}, not {value!r}"
-        if self.reducer not in REDUCERS:
-            yield f"`reducer` must be one of {', '.join(REDUCERS)}, not {self.reducer!r}"
-        if self.repeats > 1 and self.temperature == 0:
-            yield (
+        elif self.repeats > 1 and self.temperature == 0:
+            trouble = (
                 f"{self.repeats} repeats at temperature 0 would be the same rating again; set "
                 "`temperature:`, or `repeats: 1`"
             )
-        for grade, value in self.grades.items():
-            if not isinstance(value, int | float) or not LOWEST <= value <= HIGHEST:
-                yield f"`grades.{grade}` must be from {LOWEST:g} to {HIGHEST:g}, not {value!r}"
-        if self.grades and self.grade_pattern is None:
-            yield "`grades` needs `grade_pattern`, which finds them"
-        try:
-            groups = re.compile(self.grade_pattern or "()").groups
-        except re.error as error:
-            yield f"`grade_pattern`: {error}"
-        else:
-            if groups != 1:
-                yield f"`grade_pattern` must have one group, which holds the grade; it has {groups}"
+        elif self.grades and self.grade_pattern is None:
+            trouble = "`grades` needs `grade_pattern`, which finds them"
+        if trouble:
+            raise UsageError(f"judge {self.model}: {trouble}")
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeSettings:
@@ -166,45 +186,28 @@ class JudgeSettings:
             If there is no such file, or something in it is invalid.
         """
         path = Path(path)
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UsageError(f"cannot read the judge's file {path}: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-        if not isinstance(content, dict):
-            raise UsageError(f"{path} must hold the settings of a judge, such as `model: name`")
+        content = yaml_of(path, "judge", "model:")
         several = content.pop("judges", None) or ()
         if isinstance(several, Mapping) or any(not isinstance(e, Mapping) for e in several):
             raise UsageError(f"{path}: `judges` must be a list of judges, each with its `model:`")
-        known = {f.name for f in dataclasses.fields(cls)} - {"judges"}
-        unknown = sorted(set(content).union(*several) - known)
-        if unknown:
-            raise UsageError(f"{path}: unknown {', '.join(unknown)}; known: {', '.join(known)}")
-        members = tuple(cls._of({**content, **entry}, path) for entry in several)
-        content.setdefault("model", " + ".join(member.model for member in members))
-        return cls._of({**content, "judges": members}, path)
+        try:
+            members = tuple(cls._of({**content, **entry}, path) for entry in several)
+            content.setdefault("model", " + ".join(member.model for member in members))
+            return cls._of(content, path, members)
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
 
     @classmethod
-    def _of(cls, content: dict[str, Any], path: Path) -> JudgeSettings:
-        rubric = content.get("prompt")
+    def _of(
+        cls, content: Values, path: Path, judges: tuple[JudgeSettings, ...] = ()
+    ) -> JudgeSettings:
+        rubric = str(content.get("prompt"))
         if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
-        elif rubric:
-            content["prompt"] = path.parent / rubric
-        cache = content.get("cache")
-        cache_file = (
-            path.with_suffix(".ratings.jsonl") if cache is None else path.parent / str(cache)
-        )
-        judged = content.get("judged") or ()
-        return cls(
-            **{
-                **content,
-                "cache": None if cache is False else cache_file,
-                "price": Price.parse(content.get("price"), "price"),
-                "judged": (judged,) if isinstance(judged, str) else tuple(judged),
-            }
-        )
+        values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "judges": judges}
+        values |= read_values(cls, content, OptionPlace(folder=path.parent))
+        to_server = (k for k in ("temperature", "max_tokens") if content.get(k, 0) is None)
+        return cls(**values | dict.fromkeys(to_server))
 
     @property
     def members(self) -> tuple[JudgeSettings, ...]:

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import expit, stdtrit
 
 from ...bank.bank import LARGEST, ItemBank, family_of
-from ...errors import BankError, UsageError
+from ...errors import BankError
 from ...metrics.scale import Floats
+from ...options import number
 from ...scores.table import ScoreTable
 from ..calibration import FEW_MODELS
 from ..curves import AbilityBasis
@@ -71,8 +72,7 @@ def fit(
     n_models = len(table.models)
     if factors is None:
         factors = FACTORS if n_models < MANY else FACTORS_OF_MANY
-    if not 0 <= factors <= FACTORS_OF_MANY:
-        raise UsageError(f"factors {factors!r} is not in 0 to {FACTORS_OF_MANY}")
+    number(0, FACTORS_OF_MANY, whole=True).check(factors, "factors")
     require_scores(table)
     highest = float(table.overview.item_high.max())
     if not highest > float(table.overview.item_low.min()):
@@ -82,8 +82,8 @@ def fit(
         )
     if draws is None and not MIN_MODELS_TO_CHECK <= n_models < MANY:
         draws = SHARE_OF_MANY if n_models >= MANY else 1.0
-    if draws is not None and not 0.0 <= draws <= 1.0:
-        raise UsageError(f"draws {draws!r} is not in 0 to 1")
+    if draws is not None:
+        number(0.0, 1.0).check(draws, "draws")
     extra = _config_noise(table)
     fitted = fit_table(table, factors, extra)
     items = fitted.items

@@ -12,8 +12,8 @@ from scipy.linalg import block_diag
 from scipy.special import stdtr
 
 from ...bank import ItemBank
-from ...errors import UsageError
 from ...metrics.scale import Floats
+from ...options import AT_LEAST_0, choice
 from ...shown import plural
 from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
@@ -78,10 +78,8 @@ class DefaultPolicy(Policy):
         draws: bool = True,
         placing: bool = False,
     ) -> None:
-        if allocation not in ("loss", "variance"):
-            raise UsageError(f"allocation {allocation!r} is neither 'loss' nor 'variance'")
-        if not (math.isfinite(item_price) and item_price >= 0.0):
-            raise UsageError(f"item_price {item_price!r} is not a number of at least 0")
+        choice("loss", "variance").check(allocation, "allocation")
+        AT_LEAST_0.check(item_price, "item_price")
         self._bank = bank
         self.draws = draws
         self._apart = placing and len(bank.constants["abilities"]) >= APART

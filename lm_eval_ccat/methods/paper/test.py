@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from ...bank import ItemBank
-from ...errors import BankError, UsageError
+from ...errors import BankError
 from ...metrics.scale import Floats, Scale
+from ...options import choice
 from ...scores.table import ScoreTable
 from ..curves import PRIOR_PRECISION
 from ..method import Fitted, require_scores
@@ -63,8 +64,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     UsageError
         `rescale` is neither "range" nor "none".
     """
-    if rescale not in ("range", "none"):
-        raise UsageError(f"rescale {rescale!r} is neither 'range' nor 'none'")
+    choice("range", "none").check(rescale, "rescale")
     require_scores(table)
     overview = table.overview
     mean = overview.item_sum / overview.item_count
@@ -278,8 +278,7 @@ class PaperTest:
         jitter: bool = False,
         seed: Sequence[int] = (0,),
     ) -> None:
-        if information not in ("first", "full"):
-            raise UsageError(f"information {information!r} is neither 'first' nor 'full'")
+        choice("first", "full").check(information, "information")
         self._full = information == "full"
         self._kept = bank.kept
         self._difficulty = bank.parameters["difficulty"]

@@ -27,6 +27,7 @@ from scipy.special import logit
 from ...bank.bank import ItemBank
 from ...errors import UsageError
 from ...metrics.scale import Floats
+from ...options import choice
 from ..belief import BENCHMARK, Belief, Places, References, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
@@ -247,8 +248,7 @@ class SamplePolicy(Policy):
         strata: Sequence[Any] | Mapping[Any, Any] | None = None,
         min_difference: float = 0.0,
     ) -> None:
-        if guarantee not in GUARANTEES:
-            raise UsageError(f"guarantee {guarantee!r}: choose one of {', '.join(GUARANTEES)}")
+        choice(*GUARANTEES).check(guarantee, "guarantee")
         if strata is not None and guarantee == "finite":
             raise UsageError("guarantee 'finite' is not valid with strata; leave one of them out")
         self._finite, self._close_by = guarantee == "finite", min_difference

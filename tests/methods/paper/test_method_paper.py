@@ -80,7 +80,7 @@ def test_a_bank_without_the_record_takes_scores_as_given():
 
 def test_what_cannot_be_a_rescaling_is_refused():
     table = made(scores())
-    with pytest.raises(UsageError, match="rescale 'max' is neither"):
+    with pytest.raises(UsageError, match="`rescale` must be one of range, none, not 'max'"):
         calibrate(table, "paper", rescale="max")
     bank = calibrate(table, "paper")
     for wrong in (None, [0.4], [0.5, 0.5], [-1.0, 0.5], ["a", "b"]):

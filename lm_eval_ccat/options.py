@@ -1,0 +1,355 @@
+"""Options that a dataclass declares: how to read, check and describe the value of each.
+
+A dataclass whose fields are made by `option` is read from a mapping with `read_values`. Errors name
+the key, the value and what it may hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import UsageError
+from .plugins import did_you_mean
+
+Schema = dict[str, Any]
+#: Options by name, as given by files, flags and Python.
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OptionPlace:
+    """Where a value was written: its key, its file's folder, and whether a journal holds it.
+
+    Attributes
+    ----------
+    path : str
+        Path of its key, for messages.
+    folder : Path or None
+        Folder in which relative paths are looked up first.
+    recorded : bool
+        Whether it comes from a journal, whose files may no longer exist.
+    """
+
+    path: str = ""
+    folder: Path | None = None
+    recorded: bool = False
+
+    def at(self, key: object) -> OptionPlace:
+        """Return the place of a key inside this one."""
+        inner = str(key) if str(key).startswith("[") or not self.path else f".{key}"
+        return OptionPlace(f"{self.path}{inner}", self.folder, self.recorded)
+
+    def refuse(self, must: str, value: Any) -> UsageError:
+        """Return the error for an invalid value."""
+        return UsageError(f"`{self.path}` must be {must}, not {value!r}")
+
+    def beside(self, path: str) -> str:
+        """Resolve a path against this place's folder if it exists there."""
+        if self.folder is not None and path and (self.folder / path).exists():
+            return str(self.folder / path)
+        return path
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value.
+
+    Attributes
+    ----------
+    read : callable
+        ``(value, place) -> value``, checked; raises a UsageError that names the place.
+    schema : dict
+        JSON schema of the values allowed in a file.
+    shown : str
+        Placeholder for the value in the help of its flag.
+    typed : callable
+        Converts the text of a flag to a value for `read`.
+    many : bool
+        Whether its flag takes several values.
+    switch : bool
+        Whether its flag takes no value.
+    parts : dict of str to (str, str, Kind)
+        Flags that replace the single one, if any: key, help and kind by flag.
+    """
+
+    read: Callable[[Any, OptionPlace], Any]
+    schema: Schema
+    shown: str = "TEXT"
+    typed: Callable[[str], Any] = str
+    many: bool = False
+    switch: bool = False
+    parts: Mapping[str, tuple[str, str, Kind]] = field(default_factory=dict)
+
+    def check(self, value: Any, name: str) -> Any:
+        """Read an argument, in which a text stands for no number.
+
+        Examples
+        --------
+        >>> number(0.0, 1.0).check("0.9", "share")
+        Traceback (most recent call last):
+        lm_eval_ccat.errors.UsageError: `share` must be a number, not '0.9'
+        """
+        if isinstance(value, str) and self.typed is number_of:
+            raise OptionPlace(name).refuse("a number", value)
+        return self.read(value, OptionPlace(name))
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: what its dataclass field carries besides name and default.
+
+    Attributes
+    ----------
+    kind : Kind
+    help : str
+        What it does, with its unit; empty if no page shows it.
+    flags : dict of str to str
+        Name of its flag by command; other commands have no flag for it.
+    live : bool
+        Whether it may change when a run is resumed.
+    ranker : bool
+        Whether the Ranker takes it as an argument of the same name.
+    """
+
+    kind: Kind
+    help: str
+    flags: Mapping[str, str]
+    live: bool = False
+    ranker: bool = False
+
+
+def option(
+    default: Any,
+    kind: Kind,
+    help: str = "",
+    flags: str = "",
+    *,
+    live: bool = False,
+    ranker: bool = False,
+    flag: str | Mapping[str, str] = "",
+) -> Any:
+    """Return a dataclass field that is an option.
+
+    Parameters
+    ----------
+    default
+        Default value, or a class to call for one.
+    kind, help, live, ranker
+        See `Option`.
+    flags : str
+        Commands that have its flag, separated by spaces.
+    flag : str or mapping, optional
+        Name of the flag if it differs from the option's; by command if the commands differ.
+    """
+    named = {c: flag if isinstance(flag, str) else flag.get(c, "") for c in flags.split()}
+    about = {"option": Option(kind, help, named, live, ranker)}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=about)
+    return field(default=default, metadata=about)
+
+
+def options_of(cls: Any) -> dict[str, Option]:
+    """Return the options of a dataclass by name."""
+    return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
+
+
+def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
+    """Read and check the values of a dataclass's options, except those that are None.
+
+    Raises
+    ------
+    UsageError
+        `values` is no mapping, a key is unknown, or a value is invalid; names the key.
+    """
+    known = options_of(cls)
+    if not isinstance(values, Mapping):
+        keys = ", ".join(f"{name}:" for name in known)
+        raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
+    for key in values:
+        if key not in known:
+            parts = (f"{n}.{key}" for n, o in known.items() for key, *_ in o.kind.parts.values())
+            suggestion = did_you_mean(str(key), [*known, *parts])
+            raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
+    return {
+        name: known[name].kind.read(value, place.at(name))
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def schema_of(cls: Any) -> Schema:
+    """Return the JSON schema of a dataclass's options."""
+    known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if "option" in f.metadata}
+    properties = {}
+    for name, one in known.items():
+        about: Option = one.metadata["option"]
+        default = {} if one.default in (MISSING, None, "", ()) else {"default": one.default}
+        properties[name] = {**about.kind.schema, "description": about.help, **default}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+#: Most values in a YAML file: with aliases, a page of it can expand to 10^10.
+_MOST_VALUES = 1_000_000
+
+
+def _size(value: Any, sizes: dict[int, float]) -> float:
+    """Count all values, each alias as many times as it is used."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in sizes:
+        sizes[id(value)] = math.inf  # until it is known: an alias may be part of what it names
+        each = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(_size(one, sizes) for one in each)
+    return sizes[id(value)]
+
+
+def yaml_of(file: Path, what: str, keys: str) -> Values:
+    """Read the keys of a YAML file.
+
+    Parameters
+    ----------
+    file : Path
+    what, keys : str
+        What it is, and some of its keys, for errors.
+
+    Raises
+    ------
+    UsageError
+        The file is missing or not valid YAML, or holds no keys.
+    """
+    import yaml
+
+    try:
+        with file.open(encoding="utf-8") as stream:  # a stream, so that YAML errors name the file
+            content = yaml.safe_load(stream)
+    except FileNotFoundError:
+        nearby = [path.name for path in file.parent.glob("*.y*ml")]
+        near = did_you_mean(file.name, nearby, listing=False)
+        raise UsageError(f"no {what} file {file}{near}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the {what} {file}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not valid YAML: {error}") from error
+    if _size(content, {}) > _MOST_VALUES:
+        raise UsageError(
+            f"{file}: its aliases (*name) stand for more than {_MOST_VALUES:,} values; write out "
+            "what they stand for"
+        )
+    if not isinstance(content, dict):
+        raise UsageError(f"{file} must hold keys such as {keys} at the top level")
+    return content
+
+
+# -- kinds ----------------------------------------------------------------------------------------
+
+
+def number(
+    low: float = -math.inf, high: float = math.inf, *, open_ends: bool = False, whole: bool = False
+) -> Kind:
+    """Kind of a finite number from `low` to `high`; with `open_ends`, strictly between them."""
+    bounds = []
+    if math.isfinite(low):
+        bounds.append(f"above {low:g}" if open_ends else f"of at least {low:g}")
+    if math.isfinite(high):
+        bounds.append(f"below {high:g}" if open_ends else f"at most {high:g}")
+    must = f"a {'whole ' if whole else ''}number {' and '.join(bounds)}".rstrip()
+
+    def read(value: Any, place: OptionPlace) -> Any:
+        value = number_of(value) if isinstance(value, str) else value  # YAML reads 1e-3 as a text
+        proper = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+        if not proper or not math.isfinite(value):
+            raise place.refuse(must, value)
+        if not (low < value < high if open_ends else low <= value <= high):
+            raise place.refuse(must, value)
+        return int(value) if whole else float(value)
+
+    ends = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
+    limits = {k: v for k, v in zip(ends, (low, high)) if math.isfinite(v)}
+    schema = {"type": "integer" if whole else "number", **limits}
+    return Kind(read, schema, "N" if whole else "X", number_of)
+
+
+def number_of(text: str) -> Any:
+    """Return the number that a text states; the text itself if it is not a number.
+
+    >>> number_of("3"), number_of("1e-3"), number_of("many")
+    (3, 0.001, 'many')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def whole(low: int = 0) -> Kind:
+    """Kind of a whole number of at least `low`."""
+    return number(low, whole=True)
+
+
+def choice(*words: str) -> Kind:
+    """Kind of a word out of `words`."""
+
+    def read(value: Any, place: OptionPlace) -> str:
+        if value not in words:
+            raise place.refuse(f"one of {', '.join(words)}", value)
+        return str(value)
+
+    return Kind(read, {"enum": list(words)}, "{" + ",".join(words) + "}")
+
+
+def nested(cls: Any) -> Kind:
+    """Kind of a mapping that holds the options of a dataclass."""
+
+    def read(value: Any, place: OptionPlace) -> Any:
+        return value if isinstance(value, cls) else cls(**read_values(cls, value, place))
+
+    return Kind(read, schema_of(cls))
+
+
+def mapping(of: Kind | None = None) -> Kind:
+    """Kind of a mapping with texts as keys; all its values are of the kind `of`, if stated."""
+
+    def read(value: Any, place: OptionPlace) -> Values:
+        if not isinstance(value, Mapping):
+            raise place.refuse("a mapping", value)
+        return {str(k): of.read(v, place.at(k)) if of else v for k, v in value.items()}
+
+    return Kind(read, {"type": "object", **({"additionalProperties": of.schema} if of else {})})
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a list; a value that is none becomes one of a single value."""
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _switch(value: Any, place: OptionPlace) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise place.refuse("true or false", value)
+    return bool(value)
+
+
+def _text(value: Any, place: OptionPlace) -> str:
+    if not isinstance(value, str | int | float | Path) or isinstance(value, bool):
+        raise place.refuse("a text", value)
+    return str(value)
+
+
+ABOVE_0, AT_LEAST_0 = number(0.0, open_ends=True), number(0.0)
+#: A two-sided confidence.
+CONFIDENCE = number(0.5, 1.0, open_ends=True)
+SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
+TEXT = Kind(_text, {"type": ["string", "number"]})
+FILE, FOLDER = replace(TEXT, shown="FILE"), replace(TEXT, shown="DIR")
+TEXTS = Kind(
+    lambda value, place: tuple(TEXT.read(one, place) for one in listed(value)),
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+)
