@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ..content import AuditContent, RankingContent
 from ..runs.directory import banks_at
 from ..shown import first_of, plural
-from ..upkeep.words import origin, reach, tried
+from ..upkeep.words import facts_of, in_one_line
 from .run import StoredRun
 from .tables import item_text, numbers, pairs_decided
 
@@ -79,8 +79,6 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
     agrees = "" if any(topic == "Range" for topic, _ in shown) else " This run agrees with that."
     for task, bank in run.bank_of.items():
         name = f"The bank of {task}" if task else "The bank"
-        if text := reach(bank, name):
-            yield "Range", text + agrees
         if not bank.models:
             yield (
                 "Bank",
@@ -88,9 +86,9 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
                 "on other models.",
             )
             continue
-        yield "Bank", origin(bank, name)
-        if text := tried(bank):
-            yield "Bank", text
+        facts = facts_of(bank)
+        yield "Bank", f"{name}: {in_one_line(facts)}."
+        yield "Bank", f"{name}: {facts['trust']}." + (agrees if "range" in bank.self_check else "")
     if run.failed:
         yield (
             "Failures",

@@ -14,7 +14,7 @@ from ..methods.method import method_of
 from ..scores import ScoreTable
 from ..shown import first_of, plural, short, some
 
-_NAMES, _LISTED = 6, 40
+_LISTED = 40  # models
 _SHOWN = 10  # items that calibration removed
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
 #: Days after which models have changed so much that a bank should be checked on new ones.
@@ -148,35 +148,6 @@ def in_one_line(facts: Facts) -> str:
     return (
         f"{facts['method']}, {plural(facts['items_kept'], 'item')} kept of {facts['items']}, "
         f"{plural(models, 'model')}, {facts['age']}; {plural(doubts, 'warning')}"
-    )
-
-
-def origin(bank: ItemBank, name: str) -> str:
-    """Models, method and age of a bank that was calibrated."""
-    return (
-        f"{name} was calibrated on {len(bank.models)} models ({first_of(bank.models, _NAMES)}) by "
-        f"the method “{bank.method}” and {age_in_words(bank)}."
-    )
-
-
-def reach(bank: ItemBank, name: str) -> str:
-    """Say for which scores to trust a bank; empty if it does not say."""
-    words = str(bank.self_check.get("range") or "").split()
-    inside = f"{name[:1].lower()}{name[1:]}"
-    named = " ".join(inside if word == "it" else word for word in words)
-    return f"{named[0].upper()}{named[1:]}." if named else ""
-
-
-def tried(bank: ItemBank) -> str:
-    """Return the result of a bank's self-check; empty if there was none."""
-    check = bank.self_check
-    if "coverage_95" not in check:
-        return ""
-    return (
-        f"Tried on {check['models_left_out']} models left out of the calibration, its 95% "
-        f"intervals covered {100 * check['coverage_95']:.0f}% of the true scores and its "
-        f"estimates had an RMSE of {check['rms_error']:.3f} (scores on 0 to 1) after "
-        f"{check['items']} documents."
     )
 
 
