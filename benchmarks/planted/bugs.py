@@ -42,8 +42,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an earlier state of a run takes scores from its end",
         "lm_eval_ccat/live",
-        'dict(kept["further"]) if kept["last_line"] == last_line else {}',
-        'dict(kept["further"])',
+        'kept.get("further", {}) if kept.get("last_line") == last_line else {}',
+        'kept.get("further", {})',
         ("tests/live/test_several_metrics.py",),
     ),
     Bug(
@@ -214,8 +214,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the page shows a result though the journal went on",
         "lm_eval_ccat/report/run",
-        "finished = stored is not None and _is_the_last(stored, records)",
-        "finished = stored is not None",
+        "_NEEDED <= stored.keys() and _is_the_last(stored, records)",
+        "_NEEDED <= stored.keys()",
         ("tests/report/test_one_truth.py",),
     ),
     Bug(

@@ -6,10 +6,10 @@ answers. Warnings say so wherever a result is shown.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..bank.settings import TOKEN_LIMITS
 from ..content import RESULT, ModelContent, RankingContent
+from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
@@ -24,7 +25,7 @@ from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
 from ..runs.book import CUT, Book, Tally
-from ..runs.directory import rebuild
+from ..runs.directory import read_result, rebuild
 from ..runs.journal import Record
 from ..shown import Shown, ShownTable
 from .line import ALL_ASIDE
@@ -305,11 +306,10 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
 
 def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
     """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
-    try:
-        kept = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        return dict(kept["further"]) if kept["last_line"] == last_line else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    with suppress(RunError):
+        kept = read_result(folder / RESULT)
+        return kept.get("further", {}) if kept.get("last_line") == last_line else {}
+    return {}
 
 
 def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:

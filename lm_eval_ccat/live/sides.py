@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..content import RESULT
-from ..errors import ScoreTableError, UsageError
+from ..errors import RunError, ScoreTableError, UsageError
 from ..options import Values
 from ..plugins import did_you_mean
-from ..runs.directory import RunDirectory
+from ..runs.directory import RunDirectory, read_result
 from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import can_read, find_runs, results_files
@@ -129,11 +129,9 @@ class Side:
 
 
 def _content(path: Path) -> Record:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
+    with suppress(RunError):
+        return read_result(path)
+    return {}
 
 
 def _is_estimate(file: Path) -> bool:

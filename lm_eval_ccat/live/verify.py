@@ -19,7 +19,7 @@ from ..content import RESULT
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from ..money import COLUMNS, dollars
-from ..runs.directory import RunDirectory
+from ..runs.directory import RunDirectory, read_result
 from ..runs.journal import FORMAT, JournalFile, NewerJournal
 from ..shown import short
 from .result import state
@@ -112,11 +112,8 @@ def verify(run: str | Path) -> Verification:
     0
     """
     folder, directory = Path(run), RunDirectory(run)
-    file = folder / RESULT
-    try:  # before the journal, to which a run under way adds lines
-        recorded = json.loads(file.read_bytes()) if file.is_file() else None
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {file}: {error}") from error
+    file = folder / RESULT  # read before the journal, to which a run under way adds lines
+    recorded = read_result(file) if file.is_file() else None
     condition, _ = _examined(directory)
     if condition.damage is not None:
         words = (
@@ -127,7 +124,7 @@ def verify(run: str | Path) -> Verification:
     now = state(folder, condition.records).content
     versions = directory.read_header().get("versions") or {}
     made_by = str(versions.get("lm_eval_ccat", ""))
-    result = recorded if isinstance(recorded, dict) else {}
+    result = recorded or {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.
     then = state(folder, last).content if 0 < last < condition.records else now

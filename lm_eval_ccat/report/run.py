@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from ..live.result import state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..runs.book import Book
-from ..runs.directory import RunDirectory, load_banks, make_ranker
+from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
 from ..runs.journal import Item, Journal, Record
 
 #: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
 CHECKPOINTS = 60
 _ESTIMATES = 10_000
+#: Keys of every result.
+_NEEDED = {"order", "models", "pairwise", "ties", "signature"}
 
 
 @dataclass(frozen=True)
@@ -208,9 +210,10 @@ def read_run(path: str | Path) -> StoredRun:
     records = folder.journal.read_new()
     tasks = header["report"].get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
-    stored = _stored(folder.path / RESULT)
+    file = folder.path / RESULT
+    stored = cast(RankingContent, read_result(file)) if file.is_file() else None
     # A run that continued after its result is not finished, which only the journal shows.
-    finished = stored is not None and _is_the_last(stored, records)
+    finished = stored is not None and _NEEDED <= stored.keys() and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
     item = folder.journal.item
     scored = {m: {item(i) for i in of["items"]} for m, of in result["models"].items()}
@@ -236,20 +239,6 @@ def read_run(path: str | Path) -> StoredRun:
         torn=folder.journal.torn is not None,
         records=records[1:],
     )
-
-
-def _stored(file: Path) -> RankingContent | None:
-    """The ``result.json`` of a run; None where there is none."""
-    try:
-        result: RankingContent = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {file}: {error}") from error
-    needed = {"order", "models", "pairwise", "ties", "signature"}
-    if not (isinstance(result, dict) and needed <= set(result)):
-        raise RunError(f"{file} is not the result of a ranking")
-    return result
 
 
 def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:

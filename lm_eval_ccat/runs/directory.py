@@ -178,6 +178,21 @@ def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
     return journal, records
 
 
+def read_result(file: Path) -> Record:
+    """Return the content of a ``result.json``, or of a results file of the harness.
+
+    Raises
+    ------
+    RunError
+        The file cannot be read, or is no JSON object.
+    """
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file}: cannot be read as a result ({error})") from error
+    return content if isinstance(content, dict) else {}
+
+
 # -- a ranking from its run directory alone --------------------------------------------------------
 
 BANK_FILE = "bank.json"

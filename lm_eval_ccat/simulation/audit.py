@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from ..methods.belief import BENCHMARK
 from ..metrics import known_scale
 from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
+from ..runs.directory import read_result
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import model_of, results_files
 from ..shown import Shown, ShownTable, some
@@ -129,14 +129,11 @@ def all_claims(path: str | Path) -> list[Claims]:
         if not files:
             raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
         file = files[0]
+    content = read_result(file)
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{file}: cannot be read as a result ({error})") from error
-    try:
-        if isinstance(content, dict) and isinstance(content.get("adaptive"), dict):
+        if isinstance(content.get("adaptive"), dict):
             return _of_results(file, content)
-        if isinstance(content, dict) and "models" in content and "pairwise" in content:
+        if "models" in content and "pairwise" in content:
             return _of_ranking(file, content)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file}: not a complete result ({error!r})") from error
