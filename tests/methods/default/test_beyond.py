@@ -73,18 +73,6 @@ def test_the_prior_of_an_ability_is_a_normal_with_a_wide_one_beside_it(items):
         assert items.prior_precision_at(x) == pytest.approx(-slope / x, rel=1e-5)
 
 
-def test_strong_models_are_not_held_down_by_what_weak_ones_guessed(table, items):
-    """What the curves alone make of random items; carried on as they end, they are 0.14 too low."""
-    rng, error = np.random.default_rng(5), []
-    for scores in table.select(STRONG).model_scores():
-        for _ in range(25):
-            posterior = ScorePosterior(items)
-            at = rng.permutation(len(scores))[:60]
-            posterior.learn(at.tolist(), scores[at].tolist())
-            error.append(posterior.estimate - scores.mean())
-    assert abs(np.mean(error)) < 0.025
-
-
 def test_an_item_that_nobody_solves_is_as_noisy_as_the_others():
     """0/1 scores have a noise of 1, whether or not weak models show it."""
     rng = np.random.default_rng(5)

@@ -8,8 +8,6 @@ from functools import cache
 import numpy as np
 import pytest
 from artificial import world
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
@@ -79,31 +77,6 @@ def test_what_a_table_leaves_open_is_said_in_words():
         calibrate(table, factors=9)
 
 
-@settings(max_examples=10, deadline=None)
-@given(
-    st.integers(2, 9),
-    st.integers(1, 12),
-    st.integers(0, 10_000),
-    st.sampled_from(["beta", "binary", "ties", "holes"]),
-)
-def test_any_table_is_calibrated_or_refused_by_name(n_models, n_items, seed, kind):
-    rng = np.random.default_rng(seed)
-    scores = rng.beta(0.5, 0.5, size=(n_models, n_items))
-    if kind == "binary":
-        scores = np.round(scores)
-    if kind == "ties":
-        scores = np.round(scores * 2) / 2
-    if kind == "holes":
-        scores[rng.random(scores.shape) < 0.4] = np.nan
-    try:
-        bank = calibrate(table_of(scores))
-    except CcatError:
-        return
-    for values in bank.parameters.values():
-        assert np.isfinite(values).all()
-    assert (bank.parameters["noise"] > 0).all()
-
-
 def test_the_self_check_leaves_families_out_together():
     mean = np.linspace(0.2, 0.8, 12)
     families = ["gpt", "llama", "qwen", *(f"own{i}" for i in range(6)), "gpt", "llama", "qwen"]
@@ -139,22 +112,6 @@ def many_bank():
     return calibrate(TABLE.without(NEW))
 
 
-def test_hundreds_of_models_leave_a_fifth_to_the_draws_and_cover():
-    inside = 0
-    for model in NEW:
-        ranker, row = (
-            Ranker(many_bank(), {model: 1.0}, max_items=30),
-            TABLE.select([model]).scores[0],
-        )
-        while not ranker.done:
-            for _, item in ranker.ask():
-                ranker.tell(model, item, row[item])
-        assert ranker.result().samples[model].n == 4
-        low, high = ranker.result().interval(model)
-        inside += low <= row.mean() <= high
-    assert inside >= 7
-
-
 def test_their_bank_says_so():
     bank = many_bank()
     departures = bank.constants["departures"]
@@ -186,16 +143,3 @@ def test_departures_of_many_are_a_multiple_of_what_is_open():
     assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
     records[1] = 0.0
     assert fit_components(records, 800, many=True)[0] == 1.4
-
-
-def test_refuses_what_cannot_be_calibrated():
-    """Scores that are all the same; a model, or an item, without any."""
-    row, column = np.random.default_rng(0).random((2, 6, 10))
-    row[0], column[:, 0] = np.nan, np.nan
-    for scores, says in (
-        (np.full((6, 10), 0.4), "nothing to calibrate"),
-        (row, "no score at all"),
-        (column, "no model has a score"),
-    ):
-        with pytest.raises(BankError, match=says):
-            calibrate(table_of(scores))

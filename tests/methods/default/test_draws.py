@@ -9,59 +9,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import Field, ItemSequence, Joint
 
 
-def world(seed: int, n_models: int = 16, n_items: int = 240):
-    """Scores with a large departure per model that hits half of the items only.
-
-    Half of the items are much more discriminating, so selection prefers them; what a model does on
-    the others differs from model to model in a way that no calibration can foresee.
-    """
-    rng = np.random.default_rng(seed)
-    skill = rng.normal(size=(n_models, 1))
-    dull = np.arange(n_items) % 2 == 0
-    slope = np.where(dull, 0.2, 1.6)
-    departure = np.where(dull, rng.normal(size=(n_models, 1)), 0.0)
-    eta = skill * slope + rng.normal(size=n_items) + departure
-    mu = 1.0 / (1.0 + np.exp(-eta - 0.3 * rng.normal(size=eta.shape)))
-    return ScoreTable.from_arrays(mu, [f"m{j}" for j in range(n_models)])
-
-
-def run(bank, scores, n, **options):
-    ranker = Ranker(bank, {"m": 1.0}, max_items=n, seed=1, **options)
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, scores[item])
-    result = ranker.result()
-    return result.estimates["m"] - scores.mean(), result.standard_errors["m"], result.items["m"]
-
-
-def test_the_error_falls_where_selected_items_alone_would_not_show_it():
-    table = world(0)
-    selected_only, error, z, share_dull = [], [], [], []
-    bank = calibrate(table.without(["m0", "m1"]), factors=0)
-    for scores in table.select(["m0", "m1"]).scores:
-        selected_only.append(run(bank, scores, 84, draws=False)[0])
-        e, se, items = run(bank, scores, 84)
-        error.append(e)
-        z.append(e / se)
-        share_dull.append(np.mean(np.array(items) % 2 == 0))
-    rms = [float(np.sqrt(np.mean(np.square(e)))) for e in (selected_only, error, z)]
-    assert rms[1] < 0.6 * rms[0]
-    assert 0.2 < rms[2] < 1.8
-    assert np.mean(share_dull) > 0.2  # the draws reach the items selection does not like
-
-
 @cache
 def tiny():
-    return calibrate(world(2, 12, 7))
+    return calibrate(world(12, 7, seed=2))
 
 
 @settings(max_examples=2, deadline=None)
@@ -188,28 +148,3 @@ def test_a_model_without_draws_is_known_by_the_others():
     assert all_mean[1] == pytest.approx(along @ mean)
     alone = M[1, 1] - along @ M[measured, 1]  # at scale 1; the scales are mixed
     assert all_covariance[1, 1] > along @ covariance @ along + 0.25 * alone
-
-
-def test_the_field_is_the_same_whenever_it_is_looked_at():
-    """A run that is resumed looks at other times than one that was never interrupted."""
-    rng = np.random.default_rng(2)
-    scores = 1.0 / (1.0 + np.exp(-np.linspace(-1, 1, 10)[:, None] - rng.normal(size=(10, 200))))
-    table = ScoreTable.from_arrays(scores, [f"c{j}" for j in range(10)])
-    model = model_of(calibrate(table))
-    often, once = Field(model, 3, seed=1), Field(model, 3, seed=1)
-    left = np.ones((6, 200), dtype=bool)
-    for step in range(150):
-        if step in (30, 70, 95):
-            often.add_model()
-            once.add_model()
-        a = int(rng.integers(len(often.members)))
-        [item], probability = often.next(a, left[a])
-        left[a, item] = False
-        score = float(rng.random())
-        for field in (often, once):
-            field.place(a, item, probability)
-            field.learn(a, [item], [score])
-        often.result()
-    seen, anew = often.result(), once.result()
-    assert (seen.estimate == anew.estimate).all() and (seen.variance == anew.variance).all()
-    assert (seen.df == anew.df).all()

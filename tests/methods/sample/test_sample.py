@@ -13,15 +13,12 @@ from scipy.stats import hypergeom
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.belief import boundary
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import (
     LEAST,
     SharedSequence,
-    Sums,
     betting_interval,
     items_for_error,
-    items_needed,
 )
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
@@ -126,21 +123,6 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     assert verdicts(p).state[0, 2] == DECIDED
 
 
-def test_a_model_that_joins_later_starts_at_the_beginning_of_the_sequence():
-    y = answers(9, 3, 80)
-    p, whole = policy(80, 2, seed=3), policy(80, 3, seed=3)
-    for model in (0, 1):
-        give(p, y, model, 30)
-        give(whole, y, model, 30)
-    p.belief()
-    p.add_model()
-    give(p, y, 2, 20)
-    give(whole, y, 2, 20)
-    assert set(p.sequence.order[:20]) == set(np.flatnonzero(p.pairs.done[2]))
-    for part in ("location", "variance", "evidence"):
-        np.testing.assert_allclose(getattr(p.belief(), part), getattr(whole.belief(), part))
-
-
 def test_strata_are_drawn_in_proportion_and_sharpen_what_differs_between_them():
     label = ["easy"] * 200 + ["hard"] * 100
     gap = np.where(np.arange(300) < 200, 0.0, 0.5)
@@ -156,38 +138,6 @@ def test_strata_are_drawn_in_proportion_and_sharpen_what_differs_between_them():
     assert strata.belief().variance[0, 1] < 0.5 * plain.belief().variance[0, 1]
     with pytest.raises(UsageError, match="not valid with strata"):
         policy(300, 2, strata=label, guarantee="finite")
-
-
-def ever_missed(y: np.ndarray, seeds: int, strata=None) -> float:
-    """Share of random sequences of which some interval of the difference misses it."""
-    d, p = y[0] - y[1], policy(y.shape[1], 2, strata=strata)
-    turns = np.array([p.sequence.stratum_of[int(i)] for i in p.sequence.order])
-    orders = np.empty((seeds, len(d)), dtype=int)
-    for seed, order in enumerate(orders):
-        for h in range(len(p.sequence.sizes)):
-            own = p.sequence.order[turns == h]
-            order[turns == h] = np.random.default_rng([seed, h]).permutation(own)
-    sums, every = Sums(seeds, p.sequence.sizes), np.arange(seeds)
-    missed = np.zeros(seeds, dtype=bool)
-    for k, h in enumerate(turns):
-        sums.learn(every, d[orders[:, k]], h)
-        of_mean, of_one = sums.variances(every)
-        if k + 1 >= LEAST and (of_mean > 0.0).all() and np.isfinite(of_mean).all():
-            half = boundary(0.1, of_one / of_mean) * np.sqrt(of_mean)
-            missed |= np.abs(sums.means(every) - d.mean()) > half + 1e-12
-    return float(missed.mean())
-
-
-@pytest.mark.parametrize("kind", ["binary", "skewed"])
-def test_intervals_hold_at_every_look_together(kind):
-    rng = np.random.default_rng(5)
-    y = answers(10, 2, 400, "binary")
-    if kind == "skewed":
-        y = (rng.random((2, 400)) < np.array([[0.97], [0.93]])).astype(float)
-    # 10% is allowed, by an asymptotic argument; 800 sequences tell that to 1%.
-    assert ever_missed(y, 800) <= 0.12
-    label = ["x" if e else "y" for e in rng.random(400) < 0.3]
-    assert ever_missed(y, 800, strata=label) <= 0.12
 
 
 @pytest.mark.parametrize(("wrong", "top"), [(50, 1.0), (10, 1.0), (10, 0.8), (5, 0.8)])
@@ -219,20 +169,6 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
             if Looks(horizons=(30,)).after(belief, 0.05).seen[:2, 0, 1].max() >= least:
                 different += chance.pop(zeros)
     assert different <= 0.05
-
-
-@pytest.mark.parametrize("known", [None, {"b": 0.76}])
-@pytest.mark.parametrize("tasks", [("s",), ("s", "t")])
-def test_twenty_scores_that_hardly_differ_do_not_show_that_none_will_be_0(tasks, known):
-    """With a score of 0 on one item in twenty the better model would only equal the other."""
-    banks = {task: ItemBank.blank(range(100), task=task) for task in tasks}
-    ranker = Ranker(banks, ["a"] if known else ["a", "b"], known=known, max_items=20)
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, {"a": 0.8, "b": 0.76}[model])
-    found = ranker.result()
-    low, high = (ends[0, 1] for ends in found.verdicts.intervals())
-    assert found.decisions["a", "b"] == "open" and low < 0.0 < 0.04 < high
 
 
 def test_a_single_look_forecasts_what_its_own_errors_ask_for():
@@ -281,30 +217,6 @@ def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     assert np.isfinite(p.belief().location).all()
 
 
-def crowding(seed: int, end: float) -> np.ndarray:
-    """Scores of two models: within a thousandth of an end of the scale, but for 3% of the items."""
-    rng = np.random.default_rng(seed)
-    y = 1e-3 * rng.random((2, 1000))
-    for model in (0, 1):
-        y[model, rng.choice(1000, 30, replace=False)] = 1.0
-    return y if end == 0.0 else 1.0 - y
-
-
-@pytest.mark.parametrize(("n", "end"), [(10, 0.0), (25, 1.0)])
-def test_scores_that_crowd_an_end_leave_room_for_those_that_do_not(n, end):
-    z = []
-    for seed in range(25):
-        y = crowding(seed, end)
-        p = policy(1000, 2, seed=seed)
-        give(p, y, 0, n), give(p, y, 1, n)
-        b, truth = p.belief(), y.mean(axis=1)
-        error = b.location - truth
-        gap = (error[0] - error[1]) / b.variance[0, 1] ** 0.5
-        z.append([*error / np.sqrt(b.variance.diagonal()), gap])
-    rms = np.sqrt(np.mean(np.square(z), axis=0))
-    assert (rms > 0.3).all() and (rms < 1.3).all()  # 25 and more without room for them
-
-
 def test_evidence_is_that_of_the_sequence_alone():
     """What is imagined for stated errors takes nothing off it: the same as by the formulas."""
     y = 1.0 - 1e-3 * np.random.default_rng(3).random((2, 1000))
@@ -330,21 +242,6 @@ def test_probabilities_of_stratified_draws_are_those_of_all_orders(seed):
     sequence = SharedSequence(items, stratum, seed)
     drawn = [sequence.probability(int(item)) for item in sequence.order]
     assert np.prod(drawn) == pytest.approx(1.0 / (2 * 24))
-
-
-def test_it_is_about_when_two_such_models_are_told_apart():
-    gap, spread, size, found = 0.1, 0.2, 600, []
-    for seed in range(9):
-        rng = np.random.default_rng(seed)
-        difference = rng.normal(size=size)
-        difference = gap + spread * (difference - difference.mean()) / difference.std()
-        y = np.clip([0.5 + difference / 2, 0.5 - difference / 2], 0.0, 1.0)
-        p, n = policy(size, 2, seed=seed), 0
-        while p.belief().evidence[0, 1] < np.log(1 / 0.05):
-            give(p, y, 0), give(p, y, 1)
-            n += 1
-        found.append(n)
-    assert np.median(found) == pytest.approx(items_needed(gap, spread, size), rel=0.3)
 
 
 def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
