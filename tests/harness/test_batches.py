@@ -22,20 +22,6 @@ def load(weights, batch_size):
     return internals.make_lm("hf", arguments, {"batch_size": batch_size, "max_batch_size": 16})
 
 
-@pytest.fixture
-def detections(monkeypatch):
-    """Lengths that the model was asked to try."""
-    kind = internals.resolve("lm_eval.models.huggingface:HFLM")
-    found, genuine = [], kind._detect_batch_size
-
-    def detect(self, requests=None, pos=0):
-        found.append(len(requests[pos][1]) if requests else self.max_length)
-        return genuine(self, requests, pos)
-
-    monkeypatch.setattr(kind, "_detect_batch_size", detect)
-    return found
-
-
 def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monkeypatch):
     """On a machine without a card as on one with: the very same arguments reach the model type."""
     kind = internals.resolve("lm_eval.models.huggingface:HFLM")
@@ -57,12 +43,19 @@ def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, monke
     assert (given[2]["device"], given[2]["batch_size"]) == ("cpu", 3)
 
 
-def test_auto_is_found_once_and_kept(bench, weights, detections):
+def test_auto_is_found_once_and_kept(bench, weights, monkeypatch):
+    kind = internals.resolve("lm_eval.models.huggingface:HFLM")
+    lengths, genuine = [], kind._detect_batch_size
+
+    def detect(self, requests, pos):
+        lengths.append(len(requests[pos][1]))
+        return genuine(self, requests, pos)
+
+    monkeypatch.setattr(kind, "_detect_batch_size", detect)
     lm = load(weights, "auto")
     results = bench.adaptive(["choices"], None, lm, max_items=8, adaptive_batch_size=2)
     assert results["adaptive"]["choices"]["items"] == 8
-    assert len(detections) == 1 and detections[0] <= 288
-    assert lm.batch_size == 16
+    assert len(lengths) == 1 and lengths[0] <= 288 and lm.batch_size == 16
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import json
 import pytest
 import yaml
 from local_bench import Copyist
-from sacrebleu import sentence_chrf
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.bank.settings import check_bank, compare_scorers
+from lm_eval_ccat.bank.settings import check_bank
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness.scorers import record_scorers, scorer_of
@@ -20,11 +19,8 @@ from lm_eval_ccat.scores.readers.lm_eval import SCORER
 
 @pytest.fixture
 def judge_file(tmp_path, monkeypatch):
-    path = tmp_path / "judge.yaml"
-
     def write(**changes):
         content = {"model": "judge-1", "base_url": "http://127.0.0.1:9/v1", **changes}
-        path.unlink(missing_ok=True)
         named = tmp_path / f"judge-{len(list(tmp_path.iterdir()))}.yaml"
         named.write_text(yaml.safe_dump(content))
         monkeypatch.setenv("CCAT_JUDGE", str(named))
@@ -41,36 +37,13 @@ def test_a_scorer_is_what_its_scores_depend_on(judge_file, tmp_path, monkeypatch
     assert judge_file(prompt="rubric.txt")["rubric_sha"] != first["rubric_sha"]
     monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")
     monkeypatch.setenv("CCAT_BERTSCORE_LAYERS", "17")
-    assert scorer_of("bertscore_diff") == {
-        "encoder": "roberta-large",
-        "layer": 17,
-        "baseline": None,
-    }
+    bert = {"encoder": "roberta-large", "layer": 17, "baseline": None}
+    assert scorer_of("bertscore_diff") == bert
     monkeypatch.delenv("CCAT_BERTSCORE_LAYERS")
     if importlib.util.find_spec("bert_score") is not None:
         assert scorer_of("bertscore")["layer"] == 17  # bert-score's own choice, stated
     assert "smooth:exp" in scorer_of("bleu")["sacrebleu"]
     assert scorer_of("exact_match") is None
-
-
-JUDGE = {"judges": [{"model": "a", "temperature": 0.0}], "rubric_sha": "1", "repeats": 1}
-
-
-@pytest.mark.parametrize(
-    "change, refused, warned",
-    [
-        ({}, [], []),
-        ({"judges": [{"model": "b", "temperature": 0.0}]}, ["judges"], []),
-        ({"rubric_sha": "2"}, ["rubric_sha is '2', the bank has '1'"], []),
-        ({"judges": [{"model": "a", "temperature": 0.7}]}, [], ["'temperature': 0.7"]),
-    ],
-)
-def test_another_judge_is_refused_and_its_sampling_warned_of(change, refused, warned):
-    found = compare_scorers({"judge_score": JUDGE}, {"judge_score": {**JUDGE, **change}},
-                            "judge_score")  # fmt: skip
-    for expected, given in zip((refused, warned), found):
-        assert len(given) == len(expected)
-        assert all(part in text for part, text in zip(expected, given))
 
 
 def test_logs_carry_the_scorer_into_the_bank_and_a_run_with_another_is_refused(
@@ -91,14 +64,9 @@ def test_logs_carry_the_scorer_into_the_bank_and_a_run_with_another_is_refused(
     session = open_session("texts", Copyist(), include_path=str(bench.tasks))
 
     def check(**changes):
-        return check_bank(
-            bank,
-            task="texts",
-            filters=session.filters,
-            settings={**session.settings, **changes},
-            doc_ids=session.doc_ids,
-            doc_hashes=session.doc_hashes,
-        )
+        settings = {**session.settings, **changes}
+        where = {"doc_ids": session.doc_ids, "doc_hashes": session.doc_hashes}
+        return check_bank(bank, task="texts", filters=session.filters, settings=settings, **where)
 
     assert not any("scorer" in words or "fewshot_seed" in words for words in check())
     other = {"bleu": {"sacrebleu": found["bleu"]["sacrebleu"].replace("case:mixed", "case:lc")}}
@@ -124,7 +92,7 @@ def test_the_seed_of_drawn_examples_is_a_setting(bench):
 def test_scores_of_logs_are_those_that_the_harness_aggregated(bench):
     for task, metric, filter in (
         ("sums", "exact_match", "strict"), ("sums", "exact_match", "majority"),
-        ("choices", "acc", "none"), ("texts", "chrf", "none"),
+        ("choices", "acc", "none"),
     ):  # fmt: skip
         bench.bank(task, metric, filter)
         logs = bench.folder / "logs" / task
@@ -132,15 +100,6 @@ def test_scores_of_logs_are_those_that_the_harness_aggregated(bench):
         assert all(len(text) == 64 for text in table.doc_hashes) and not table.warnings
         assert table.settings["task_version"] == 1.0 and table.settings["chat_template"] is False
         for model, scores in zip(table.models, table.raw):
-            [samples] = logs.glob(f"*{model}/samples_*.jsonl")
-            if metric == "chrf":
-                rows = map(json.loads, samples.read_text(encoding="utf-8").splitlines())
-                expected = {
-                    r["doc_id"]: sentence_chrf(r["filtered_resps"][0], [r["target"]]).score
-                    for r in rows
-                }
-                assert dict(zip(table.doc_ids, scores)) == pytest.approx(expected, abs=1e-12)
-            else:
-                [results] = map(json.loads, (p.read_text() for p in samples.parent.glob("res*")))
-                aggregated = results["results"][task][f"{metric},{filter}"]
-                assert scores.mean() == pytest.approx(aggregated, abs=1e-12)
+            [results] = logs.glob(f"*{model}/results_*.json")
+            values = json.loads(results.read_text())["results"][task]
+            assert scores.mean() == pytest.approx(values[f"{metric},{filter}"], abs=1e-12)
