@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from pages import DOCS, run_page
+from worlds.server import CompletionsServer
 
 
 @pytest.fixture(scope="session")
@@ -39,34 +38,16 @@ def folder(tutorial, tmp_path) -> Path:
     return target
 
 
-class Completions(BaseHTTPRequestHandler):
-    """Enough of the OpenAI completions protocol: answers with the beginning of the prompt."""
+class Beginning(dict):
+    """What a model says to any prompt: some of its first words."""
 
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = body["prompt"] if isinstance(body["prompt"], str) else body["prompt"][0]
-        words = prompt.split()[1:12] if body["model"] == "large" else prompt.split()[:4]
-        answer = {
-            "choices": [{"index": 0, "text": " ".join(words), "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": len(words)},
-        }
-        data = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
+    def get(self, prompt, default=None):
+        return " ".join(prompt.split()[1:12][: self["words"]])
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """``host:port`` of a loopback server."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Completions) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{running.server_port}"
-        running.shutdown()
+    outputs = {"large": Beginning(words=11), "small": Beginning(words=3)}
+    with CompletionsServer(outputs) as running:
+        yield urlsplit(running.url).netloc

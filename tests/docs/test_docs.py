@@ -14,6 +14,7 @@ import pytest
 import yaml
 from pages import DOCS, SHOWN, blocks, run_commands, run_page, run_python
 
+import lm_eval_ccat
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
 from lm_eval_ccat.demo.systems import RANKED
 from lm_eval_ccat.live.spec import Spec
@@ -26,6 +27,13 @@ OTHER_PAGES = sorted(
 )
 
 
+def started(command, folder, environment):
+    """A command that has ended."""
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+    )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
@@ -33,14 +41,7 @@ def site(tmp_path_factory):
     generate = [sys.executable, str(DOCS / ".hooks" / "reference.py")]
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(target)]
     for command in (generate, build):
-        done = subprocess.run(
-            command,
-            cwd=DOCS.parent,
-            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = started(command, DOCS.parent, {**os.environ, "NO_MKDOCS_2_WARNING": "1"})
         assert done.returncode == 0, done.stdout + done.stderr
     return target
 
@@ -49,19 +50,15 @@ def text_of(page) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
 
 
-def help_of(command, capsys):
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    return capsys.readouterr().out
-
-
 @pytest.mark.slow
-def test_the_reference_has_every_command_and_every_key(site, capsys):
+def test_the_reference_has_every_command_key_and_public_name(site, capsys):
     commands = text_of(site / "reference" / "commands.html")
     for name in COMMANDS:
         assert name in commands
         if name not in RAW:
-            shown = help_of(name, capsys).split("example")[0]
+            with pytest.raises(SystemExit):
+                main([name, "--help"])
+            shown = capsys.readouterr().out.split("example")[0]
             for flag in set(re.findall(r"(?<![\w-])--[a-z_]+", shown)):
                 assert flag == "--help" or flag in commands, f"{name} {flag}"
     config = text_of(site / "reference" / "config.html")
@@ -69,12 +66,6 @@ def test_the_reference_has_every_command_and_every_key(site, capsys):
         assert key in config
     directory = text_of(site / "reference" / "run-directory.html")
     assert '"op": "tell"' in directory and '"stopped_because"' in directory
-
-
-@pytest.mark.slow
-def test_the_python_reference_has_every_public_name(site):
-    import lm_eval_ccat
-
     page = (site / "reference" / "python.html").read_text(encoding="utf-8")
     for name in lm_eval_ccat.__all__:
         assert f'id="lm_eval_ccat.{name}"' in page, name
@@ -99,15 +90,11 @@ def test_the_tables_of_the_pages_are_the_figures_that_were_measured():
 
 
 @pytest.mark.slow
-def test_llms_txt_names_every_page_of_the_site(site):
+def test_llms_txt_names_every_page_and_no_page_loads_anything_from_elsewhere(site):
     text = (site / "llms.txt").read_text(encoding="utf-8")
     linked = set(re.findall(r"\]\(([^)]+\.md)\): \S", text))
     pages = {p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")}
     assert linked == pages and text.startswith("# lm-eval-ccat\n\n> Rank language models")
-
-
-@pytest.mark.slow
-def test_no_page_loads_anything_from_elsewhere(site):
     for page in site.rglob("*.html"):
         for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", page.read_text()):
             loaded = re.search(r'(?:src|href)="(https?:)?//', tag)
@@ -129,17 +116,9 @@ def test_the_tutorial_runs_as_printed(tutorial):
     assert ": 0." in printed.splitlines()[-1], "the estimates of the Python block"
 
 
-def shown_of_demo() -> tuple[str, str]:
-    """What README and the home page show of the demo's output."""
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    [ranking] = re.findall(r"<!-- demo output -->\n```text\n(.*?)```", readme, re.S)
-    [whole] = [b.code for b in blocks(DOCS / "index.md") if b.code.startswith("800 docstrings")]
-    return ranking, whole
-
-
 @pytest.mark.slow
 def test_the_demo_prints_what_the_pages_show(tmp_path, environment):
-    whole = shown_of_demo()[1]
+    [whole] = [b.code for b in blocks(DOCS / "index.md") if b.code.startswith("800 docstrings")]
     command = blocks(DOCS / "tutorial.md")[0].code
     _, printed, _ = run_commands(command, tmp_path, environment)
     lines = [line.rstrip() for line in printed.splitlines()]
@@ -208,16 +187,9 @@ def test_the_script_of_the_action_runs_as_printed(folder, environment):
     }
     assert set(step["env"]) == {name.upper() for name in stated}  # each input reaches the script
     output, summary = folder / "output", folder / "summary"
-    done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", step["run"]],
-        cwd=folder,
-        env=environment
-        | {name.upper(): value for name, value in stated.items()}
-        | {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    given = {name.upper(): value for name, value in stated.items()}
+    given |= {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)}
+    done = started(["bash", "-eo", "pipefail", "-c", step["run"]], folder, environment | given)
     assert done.returncode in (0, 3, 5), done.stderr
     assert f"exit_code={done.returncode}" in output.read_text() and summary.read_text().strip()
     assert re.search(r"^verdict=[a-z ]+$", output.read_text(), re.M)
