@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat.errors import CcatError, HarnessError
-from lm_eval_ccat.harness import TaskSession, open_session
+from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.money import Tokens
 
 
@@ -43,18 +41,6 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(bench):
         with pytest.raises(HarnessError, match="type Plain have no chat template: run without"):
             session(bench, task, Plain(), apply_chat_template=True).prompts(0)
         assert session(bench, task, Plain()).prompts(0)
-
-
-def test_several_threads_may_use_one_session_and_sessions_may_share_a_task(bench):
-    quiet = [a.values for a in session(bench).administer(range(N_DOCS))]
-    opened = session(bench)
-    other = TaskSession(opened.task, Copyist(0.2, "other"), fewshot_seed=1234)
-    assert other.prompts(5) == opened.prompts(5)
-    with ThreadPoolExecutor(8) as pool:
-        ours = list(pool.map(lambda d: opened.administer([d])[0], range(N_DOCS)))
-        theirs = list(pool.map(lambda d: other.administer([d])[0], range(N_DOCS)))
-    assert [a.values for a in ours] == quiet
-    assert [a.values for a in theirs] != quiet
 
 
 class Moody(Copyist):

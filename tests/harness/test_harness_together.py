@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 from local_bench import Copyist
@@ -78,27 +77,6 @@ def test_the_first_look_is_at_every_task(suite, budget):
     lm = Copyist(0.7, "new")
     found = run(suite, lm, bank=None, budget=budget, price={"item": 0.5})
     assert [found["adaptive"][task]["items"] for task in SIZES] == [1, 1]
-
-
-@pytest.mark.parametrize("lines", [2, 15])
-def test_a_group_that_was_killed_goes_on_and_asks_nothing_twice(suite, tmp_path, lines):
-    whole, killed, lm = tmp_path / "whole", tmp_path / "killed", Copyist(0.7, "new")
-    results = run(suite, lm, run_dir=whole)
-    # What a kill leaves: the journal as far as it was written, its last line torn.
-    written = (whole / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    shutil.copytree(whole, killed, ignore=shutil.ignore_patterns("result.json", "*.lock"))
-    kept = b"".join(written[:lines])
-    (killed / "journal.jsonl").write_bytes(kept + written[lines][:25])
-    told = kept.count(b'"op": "tell"')
-    again = Copyist(0.7, "new")
-    resumed = run(suite, again, run_dir=killed, resume=True)
-    assert len(again.seen) == len(lm.seen) - told
-    for task in SIZES:
-        assert resumed["adaptive"][task]["items"] == results["adaptive"][task]["items"]
-        assert resumed["results"][task] == results["results"][task]
-    first, second = (json.loads((d / "result.json").read_text()) for d in (whole, killed))
-    assert first["models"]["model"]["items"] == second["models"]["model"]["items"]
-    assert "over all 48 documents of short, long" in first["estimand"]
 
 
 def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys):

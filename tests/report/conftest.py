@@ -18,10 +18,3 @@ def run_dir(tmp_path_factory):
 def page(run_dir, tmp_path_factory):
     """The page of that run."""
     return write_report(run_dir, tmp_path_factory.mktemp("out") / "page.html")
-
-
-@pytest.fixture(scope="session")
-def many_dir(tmp_path_factory):
-    """A run of forty models over two hundred documents."""
-    folder = tmp_path_factory.mktemp("runs") / "many"
-    return make_run(folder, n_models=40, n_items=200, budget=420, hostile=False)

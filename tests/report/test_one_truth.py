@@ -221,12 +221,6 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
     assert len(on_page) == 1
 
 
-def test_the_page_has_the_warnings_of_the_result(changed) -> None:
-    text = "the server of a changed during the run"
-    run = changed(lambda result: result.update(warnings=[text]))
-    assert ("Doubt", f"{text}.") in view(run, course(run))["warnings"]
-
-
 def test_figures_of_another_version_are_not_contradicted(changed) -> None:
     def other_figures(result):
         result["models"][result["order"][0]]["estimate"] += 0.5

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 class JudgeServer:
@@ -15,9 +16,7 @@ class JudgeServer:
     the bytes of a body, or a status code with the text of a body.
     """
 
-    def __init__(
-        self, script: Callable[[list[dict], int], str | int | bytes | tuple[int, str]]
-    ) -> None:
+    def __init__(self, script: Callable[[list[dict], int], Any]) -> None:
         self.requests: list[dict] = []
         self.headers: list[dict] = []
         lock = threading.Lock()
@@ -30,19 +29,7 @@ class JudgeServer:
                     n = len(outer.requests)
                     outer.requests.append({"path": self.path, **body})
                     outer.headers.append(dict(self.headers))
-                reply = script(body["messages"], n)
-                status, content = (reply, b"no") if isinstance(reply, int) else (200, reply)
-                if isinstance(reply, tuple):
-                    status, content = reply[0], reply[1].encode()
-                elif isinstance(content, str):
-                    content = json.dumps(
-                        {
-                            "choices": [
-                                {"index": 0, "message": {"role": "assistant", "content": content}}
-                            ],
-                            "usage": {"prompt_tokens": 100, "completion_tokens": 10},
-                        }
-                    ).encode()
+                status, content = answer(script(body["messages"], n))
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.end_headers()
@@ -52,15 +39,26 @@ class JudgeServer:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
         self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> JudgeServer:
-        self._thread.start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def answer(reply: str | int | bytes | tuple[int, str]) -> tuple[int, bytes]:
+    """The status and the body of a scripted reply."""
+    match reply:
+        case int():
+            return reply, b"no"
+        case bytes():
+            return 200, reply
+        case tuple():
+            return reply[0], reply[1].encode()
+    choices = [{"index": 0, "message": {"role": "assistant", "content": reply}}]
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    return 200, json.dumps({"choices": choices, "usage": usage}).encode()

@@ -133,23 +133,22 @@ def test_a_judge_that_does_not_answer_ends_the_panel_and_keeps_what_came_before(
     assert all(r.cached and r.ratings == (6, 6) for r in ratings) and again.usage.calls == 0
 
 
-@pytest.mark.parametrize("trouble", [429, 503, b"no json"])
-def test_passing_failures_are_tried_again(trouble, serve):
-    server = serve(lambda messages, n: trouble if n < 2 else "Rating: [[6]]")
-    assert judge_at(server, retries=2).rate(**FIELDS).score == 6
-    assert len(server.requests) == 3
-
-
 @pytest.mark.parametrize(
-    ("status", "words", "asked"),
-    [(503, r"judge judge-1 .* no answer in 2 tries .*503", 2), (401, "refused: HTTP 401", 1)],
-)
-def test_lasting_failures_name_the_judge_and_the_remedy(status, words, asked, serve):
-    server = serve(status)
-    judge = judge_at(server, retries=1)
-    with pytest.raises(HarnessError, match=words):
-        judge.rate(**FIELDS)
-    assert len(server.requests) == asked and judge.usage.refused == 0
+    ("trouble", "times", "words"),
+    [
+        (429, 2, ""), (503, 2, ""), (b"no json", 2, ""),
+        (503, 9, r"judge judge-1 .* no answer in 3 tries .*503"), (401, 9, "refused: HTTP 401"),
+    ],
+)  # fmt: skip
+def test_passing_failures_are_tried_again_and_lasting_ones_named(trouble, times, words, serve):
+    server = serve(lambda messages, n: trouble if n < times else "Rating: [[6]]")
+    judge = judge_at(server, retries=2)
+    if words:
+        with pytest.raises(HarnessError, match=words):
+            judge.rate(**FIELDS)
+    else:
+        assert judge.rate(**FIELDS).score == 6
+    assert len(server.requests) == (1 if trouble == 401 else 3) and judge.usage.refused == 0
 
 
 def test_the_cache_serves_this_and_later_runs_but_no_other_judge(tmp_path, serve):

@@ -66,12 +66,7 @@ class TestPii:
         assert scores["pii_classification"] == pytest.approx(1 / 2)
         assert scores["pii_score"] == pytest.approx((2.5 / 3 + 1 / 2) / 2)
 
-    def test_pairs_are_those_of_the_largest_credit(self):
-        # Taken in order, "Elm" would use up the only text that "Elm Street" can be paired with.
-        gold = [("12 Elm Street", "address"), ("Elm Road", "address")]
-        for answer in (["Elm", "Elm Street"], ["Elm Street", "Elm"]):
-            scores = pii_scores([(text, "address") for text in answer], gold)
-            assert scores["pii_detection"] == pytest.approx(2 * 1.0 / 4)
+    def test_exact_texts_and_right_labels_are_paired_first(self):
         # An exact text goes before two that hold each other, and a right label before a wrong one.
         scores = pii_scores([("Ada", "first_name"), ("Ada L", "name")], [("Ada", "first_name")])
         assert scores["pii_classification"] == 1.0

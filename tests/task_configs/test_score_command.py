@@ -57,13 +57,3 @@ def test_mistakes_are_named(logs, tmp_path, capsys):
     ):
         assert main(["score", *command.replace("LOGS", str(logs)).split()]) == code
         assert words in capsys.readouterr().err
-
-
-def test_a_tokenizer_makes_another_metric_of_logged_answers(logs, tmp_path):
-    tables = {}
-    for metric in ("bleu", "bleu@char"):
-        out = tmp_path / f"{metric}.parquet"
-        assert main(["score", metric, str(logs), "--task", "ccat_govreport", "-o", str(out)]) == 0
-        tables[metric] = ScoreTable.read(out)
-        assert tables[metric].metric == metric and tables[metric].scale.high == 100
-    assert (tables["bleu"].raw != tables["bleu@char"].raw).any()
