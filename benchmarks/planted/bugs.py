@@ -269,9 +269,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "scores of 0 that are still to come are not allowed for",
-        "lm_eval_ccat/methods/sample/method",
-        "p.sums.variances(at, better**2, whole)",
-        "p.sums.variances(at, whole=whole)",
+        "lm_eval_ccat/ranker/looks",
+        "-log_p_of_zeros(sure, np.array(belief.zeros_at(i, j)))",
+        "np.inf",
         ("tests/methods/sample/test_sample.py",),
     ),
     Bug(
@@ -877,5 +877,23 @@ BUGS: tuple[Bug, ...] = (
         "math.ceil(least * 1e4 - 1e-6) / 1e4",
         'float(f"{least:.4g}")',
         ("tests/live/test_rank.py",),
+    ),
+    Bug(
+        "scores of 0 still to come are looked for in the worse model",
+        "lm_eval_ccat/methods/belief",
+        "return row, np.where(equal | (j >= m), 0.0, self.zero[column, i])",
+        "return np.where(equal | (j >= m), 0.0, self.zero[column, i]), row",
+        (
+            "tests/ranker/test_verdicts.py::test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide",
+        ),
+    ),
+    Bug(
+        "scores of 0 that hide in one task count as if they were of all",
+        "lm_eval_ccat/methods/belief",
+        "per_zero = (w[:, None, None] * np.array([b.zero for b in parts])).max(axis=0)",
+        "per_zero = None",
+        (
+            "tests/ranker/test_verdicts.py::test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean",
+        ),
     ),
 )

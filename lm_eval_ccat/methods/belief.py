@@ -7,6 +7,7 @@ Reference models have no rows here: the matrices of a board of thousands would b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -88,9 +89,8 @@ class Belief:
     references : References, optional
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
-    with_zero : ndarray of shape (n, n), optional
-        Variances by which a model has to be better at every look, with items imagined on which it
-        scores 0: of differences, and on the diagonal of each model beside reference models.
+    per_zero : ndarray of shape (n, n), optional
+        What `zero` is if a model's mean does not simply rest on `n` items, as in a sum.
     counts : ndarray of shape (n, n + n_references), optional
         Factor on a gap in `loss`: the gap that a single look would need, divided by the one that
         the current looks need; 0 where they cannot decide yet.
@@ -117,7 +117,7 @@ class Belief:
     lean: Floats | None = None
     counts: Floats | None = None
     against: Floats | None = None
-    with_zero: Floats | None = None
+    per_zero: Floats | None = None
 
     @classmethod
     def independent(
@@ -202,7 +202,7 @@ class Belief:
             return self
         at = np.asarray(models, dtype=np.intp)
         places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), at)
-        of_pairs = ("variance", "df", "n", "evidence", "closeness", "with_zero")
+        of_pairs = ("variance", "df", "n", "evidence", "closeness", "per_zero")
         places |= dict.fromkeys(of_pairs, np.ix_(at, at))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
@@ -246,12 +246,7 @@ class Belief:
         mean = w @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
-        with_zero = None
-        if any(b.with_zero is not None for b in parts):
-            low = [b.variance if b.with_zero is None else b.with_zero for b in parts]
-            sd = w[:, None, None] * np.sqrt(np.array(low))
-            alike = np.eye(len(parts)) if correlation is None else correlation
-            with_zero = np.maximum(np.einsum("aij,ab,bij->ij", sd, alike, sd), 0.0)
+        per_zero = (w[:, None, None] * np.array([b.zero for b in parts])).max(axis=0)
         if correlation is not None:
             sd = w[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
@@ -266,7 +261,7 @@ class Belief:
             np.divide(total**2, share, out=together, where=share > 0.0)
             items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
         belief = cls(mean, total, together, items, n_items, first.question)
-        return replace(belief, with_zero=with_zero)
+        return replace(belief, per_zero=per_zero)
 
     def lent(self, shift: Floats, more: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
@@ -317,16 +312,31 @@ class Belief:
         return a, b, c, d
 
     @cached_property
-    def deciding(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """`pairs` with the variances that decide at every look."""
-        gap, variance, df, n = self.pairs
-        if self.with_zero is None:
-            return self.pairs
-        m, low = len(self.location), np.zeros(gap.shape)
-        low[:, :m] = self.with_zero
-        low.flat[:: gap.shape[1] + 1] = 0.0
-        low[:, m:] = np.where(gap[:, m:] > 0.0, self.with_zero.diagonal()[:, None], 0.0)
-        return gap, np.maximum(variance, low), df, n
+    def zero(self) -> Floats:
+        """How much lower a model would be if one more of its scores were 0; shape (n, n).
+
+        Rows are the models that score 0, columns those they are compared with on common items; the
+        diagonal is for comparisons with reference models.
+        """
+        if self.per_zero is not None:
+            return self.per_zero
+        level = self.estimate
+        if self.slope is not None:
+            level = level / np.maximum(self.slope, 1e-12)
+        return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
+
+    def zeros_at(self, i: Places, j: Places) -> tuple[Floats, Floats]:
+        """Return `zero` at some places of `pairs`, where the row scores 0 and where the column."""
+        m, equal = len(self.location), i == j
+        column = np.where(j < m, j, i)
+        row = np.where(equal, 0.0, self.zero[i, column])
+        return row, np.where(equal | (j >= m), 0.0, self.zero[column, i])
+
+    @property
+    def zeros(self) -> tuple[Floats, Floats]:
+        """`zeros_at` all places of `pairs`; two arrays of shape (n, n + n_references)."""
+        i, j = np.indices(self.pairs[0].shape)
+        return self.zeros_at(np.asarray(i), np.asarray(j))
 
     def _if_equal(self, r: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
@@ -350,17 +360,12 @@ class Belief:
         low, high = interval_of_mean(at, np.abs(error), self.n.diagonal()[models])
         return np.where(error < 0.0, low, high)
 
-    def pairs_at(
-        self, i: Places, j: Places, deciding: bool = False
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return `pairs` or `deciding` at some places only, which saves time with many models."""
+    def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return `pairs` at some places only, which saves time with many models."""
         if self.references is not None:
-            a, b, c, d = self.deciding if deciding else self.pairs
+            a, b, c, d = self.pairs
             return a[i, j], b[i, j], c[i, j], d[i, j]
-        variance = self.variance[i, j]
-        if deciding and self.with_zero is not None:
-            variance = np.maximum(variance, self.with_zero[i, j])
-        variance = np.where(i == j, 0.0, variance)
+        variance = np.where(i == j, 0.0, self.variance[i, j])
         return self.location[i] - self.location[j], variance, self.df[i, j], self.n[i, j]
 
     @cached_property
@@ -435,6 +440,51 @@ def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Flo
         middle = (2.0 * mean + c) / (2.0 + 2.0 * c)
         arm = np.sqrt(np.maximum(c * (4.0 * mean * (1.0 - mean) + c), 0.0)) / (2.0 + 2.0 * c)
     return np.fmin(mean - half, middle - arm), np.fmax(mean + half, middle + arm)
+
+
+# -- scores of 0 that are still to come ------------------------------------------------------------
+
+# A model that scores 0 on a share q of the items, as one that now and then refuses does, and m on
+# all others looks better by q m than it is until the first 0 comes. None comes in n of N items with
+# a probability of at most (1 - n/N)^(q N) = exp(-gap / zero), where `zero` is by how much a score
+# of 0 would lower its mean. Once the first has come, the error that the scores show is still too
+# small; `FIRST_ZERO` covers that (measured in benchmarks/skew.py, enumerated in the tests).
+
+#: Scores of 0 that a gap must outweigh in addition to those that the level asks for.
+FIRST_ZERO = 1.0
+
+
+def as_of_many(n: Floats, n_items: float) -> Floats:
+    """Return how many of infinitely many items miss a rare score as often as `n` of `n_items`.
+
+    Examples
+    --------
+    >>> as_of_many(np.array([10.0, 50.0]), 100.0).round(1).tolist()
+    [10.5, 69.3]
+    """
+    if math.isinf(n_items):
+        return n
+    left = np.maximum(1.0 - n / n_items, 1e-12)
+    return np.asarray(-n_items * np.log(left))
+
+
+def zeros_to_come(level: float) -> float:
+    """Return how many scores of 0 of the better model a gap must outweigh to be decided."""
+    return FIRST_ZERO - math.log(level)
+
+
+def log_p_of_zeros(gap: Floats, zero: Floats) -> Floats:
+    """Return the log of the level at which scores of 0 still to come do not explain a gap.
+
+    Parameters
+    ----------
+    gap : ndarray
+        At least 0.
+    zero : ndarray
+        `Belief.zero` of the better model.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(zero > 0.0, np.minimum(FIRST_ZERO - gap / zero, 0.0), -np.inf))
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:

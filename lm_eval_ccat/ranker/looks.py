@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from ..methods.belief import Belief, boundary, log_p, tail
+from ..methods.belief import Belief, boundary, log_p, log_p_of_zeros, tail
 from ..metrics.scale import Floats
 
 #: Items of both models before which no pair is decided; exponent of the boundary: 0.5 gives
@@ -175,7 +175,7 @@ class Looks:
         differs = self._differs(belief)
         # `flatnonzero` is several times faster than `nonzero` of the matrix.
         at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
-        gap, variance, df, n = belief.pairs_at(i, j, deciding=not self.once)
+        gap, variance, df, n = belief.pairs_at(i, j)
         least = self.boundary(level, n, belief.n_items)
         slack, sure = np.zeros(gap.shape), np.abs(gap)
         if belief.slack is not None and (of := belief.on_scores.slack) is not None:
@@ -193,7 +193,7 @@ class Looks:
             both = [belief.evidence[i[tested], j[tested]], belief.evidence[j[tested], i[tested]]]
             now[:2, tested] = np.minimum(both, np.where(leans, now[:2, tested], np.inf))
         if min_difference > 0.0:
-            gap, variance, df, n = belief.on_scores.pairs_at(i, j, deciding=not self.once)
+            gap, variance, df, n = belief.on_scores.pairs_at(i, j)
             room = np.maximum(min_difference - np.abs(gap) - slack, 0.0)
             now[2] = self._evidence(room, variance, df, n, belief.n_items, least)
             if belief.closeness is not None and belief.close_by == min_difference:
@@ -202,6 +202,11 @@ class Looks:
                 if own is not None:
                     surely = np.where(slack[~tested] > 0.0, now[2, ~tested], np.inf)
                     now[2, ~tested] = np.minimum(own[2, a, b], surely)
+            if not self.once:
+                zero = np.maximum(*belief.on_scores.zeros_at(i, j))
+                now[2] = np.minimum(now[2], -log_p_of_zeros(room, zero))
+        if not self.once:
+            now[:2] = np.minimum(now[:2], -log_p_of_zeros(sure, np.array(belief.zeros_at(i, j))))
         seen, counts = self.seen, self.counts
         if seen is None or self.once:
             seen = np.zeros((3, *differs.shape))
@@ -223,7 +228,7 @@ class Looks:
         for name in ("location", "score", "slope", "lean"):
             if (now := getattr(belief, name)) is not None:
                 moved |= now != getattr(was, name)
-        for name in ("variance", "df", "n", "evidence", "closeness"):
+        for name in ("variance", "df", "n", "evidence", "closeness", "per_zero"):
             if (now := getattr(belief, name)) is not None:
                 out |= now != getattr(was, name)
         if belief.against is not None and was.against is not None:

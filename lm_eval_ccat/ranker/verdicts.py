@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..content import OpenPairContent
-from ..methods.belief import Belief, tail
+from ..methods.belief import Belief, as_of_many, log_p_of_zeros, tail, zeros_to_come
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from .looks import ROUNDING, Looks, family, family_size
@@ -176,11 +176,14 @@ class Verdicts:
         """
         level, b = 1.0 - (self.confidence if confidence is None else confidence), self.belief
         scores = b.on_scores
-        gap, variance, df, n = scores.pairs if self.looks.once else scores.deciding
+        gap, variance, df, n = scores.pairs
         with np.errstate(invalid="ignore"):
             half = self.looks.reach(level, df, n, b.n_items) * np.sqrt(variance)
         half[variance == 0.0] = 0.0
         low, high = gap - half, gap + half
+        if not self.looks.once:
+            row, column = zeros_to_come(level) * np.array(scores.zeros)
+            low, high = np.minimum(low, gap - row), np.maximum(high, gap + column)
         if (slack := scores.slack) is not None:
             low, high = low - slack[0], high + slack[1]
         low = np.where(self.sign > 0, np.maximum(low, 0.0), low)
@@ -213,9 +216,10 @@ class Verdicts:
         gap, variance, df, n = self.belief.pairs
         level = (1.0 - self.confidence) / self._family[2]
         c = self.looks.reach(level, df, n, self.belief.n_items)
-        if self.belief.with_zero is not None and not self.looks.once:
-            wider = self.belief.deciding[1]
-            c = c * np.sqrt(np.divide(wider, variance, out=np.ones(c.shape), where=variance > 0.0))
+        if not self.looks.once:
+            zeros = zeros_to_come(level) * np.where(gap > 0.0, *self.belief.zeros)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                c = np.fmax(c, zeros / np.sqrt(variance))
         if self.belief.slack is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 c = c + np.nan_to_num((np.abs(gap) - self.belief.surely) / np.sqrt(variance))
@@ -394,7 +398,7 @@ class Verdicts:
         """
         b, m = self.belief, len(self.belief.location)
         out: list[OpenPairContent] = []
-        _, variance, df, n = b.pairs if self.looks.once else b.deciding
+        gap, variance, df, n = b.pairs
         # A method's own evidence grows about as fast as that of the mixture.
         lasting = b.evidence is not None and not self.looks.once
         looks = Looks() if lasting else self.looks
@@ -405,14 +409,15 @@ class Verdicts:
                 continue
             grid = np.arange(n[i, j] + 1.0, min(b.n_items, n[i, j] + _FAR) + 1.0)
             now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
-            # What items imagined at 0 add falls faster than the rest.
-            imagined = b.with_zero is not None and not self.looks.once
-            zero = max(self.location[i], self.location[j]) ** 2 if imagined else 0.0
-            own = max(variance[i, j] / max(now, 1e-300) - zero / n[i, j], 0.0)
-            v = (own + zero / grid) * then
+            v = variance[i, j] * then / max(now, 1e-300)
             far = np.full(len(grid), np.inf if lasting else df[i, j])
-            tails = tail(np.full(len(grid), max(b.surely[i, j], 1e-6)), v, far)
-            enough = (looks.log_p(tails, grid, b.n_items) <= level) | (v <= 0.0)
+            sure = np.full(len(grid), max(b.surely[i, j], 1e-6))
+            log = looks.log_p(tail(sure, v, far), grid, b.n_items)
+            if not looks.once:
+                fewer = as_of_many(n[i, j], b.n_items) / as_of_many(grid, b.n_items)
+                zero = b.zeros[0 if gap[i, j] > 0.0 else 1][i, j] * fewer
+                log = np.maximum(log, log_p_of_zeros(sure, zero))
+            enough = (log <= level) | (v <= 0.0)
             least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
             had = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
             more = {name: max(int(least) - n, 0) for name, n in had.items()}

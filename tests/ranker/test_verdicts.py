@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, stdtr
+from scipy.stats import hypergeom
 
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.looks import FIRST_LOOK, Looks, still_true
@@ -304,3 +305,27 @@ def test_errors_of_tasks_add_and_those_of_outcomes_are_correlated():
     assert same.df[0, 0] == 4.0 and same.n[0, 1] == 4.0
     with pytest.raises(ValueError, match="different questions"):
         Belief.sum([a, replace(b, question="population")], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("n", [10, 40, 90])
+@pytest.mark.parametrize("known", [False, True])
+def test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide(n, known):
+    """The better model has 0.8 or 0; its mean is what the other has on every item."""
+    for zeros in range(1, 80):
+        mean, hidden = 0.8 * (1 - zeros / 100), hypergeom.pmf(0, 100, zeros, n)
+        both = Belief.independent([0.8, mean], [1e-6, 1e-6], n=[n, n], n_items=100)
+        if known:
+            both = replace(both.only([0]), references=board({"same": mean}))
+        verdicts = Verdicts(both, Looks(horizons=(99,)).after(both, 0.05), "ab"[: 2 - known])
+        low, _ = verdicts.intervals()
+        assert verdicts.sign[0, 1] == (hidden <= 0.018) or 0.005 < hidden < 0.019
+        assert (low[0, 1] >= 0.0) == bool(verdicts.sign[0, 1])
+
+
+def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
+    """All gap is on the task with few items: what hides there is what counts."""
+    few = Belief.independent([0.8, 0.6], [1e-6, 1e-6], n=[10, 10], n_items=40)
+    many = Belief.independent([0.7, 0.7], [1e-6, 1e-6], n=[90, 90], n_items=999)
+    both = Belief.sum([few, many], [0.5, 0.5])
+    p = np.exp(-Looks().after(both, 0.05).seen[0, 0, 1])
+    assert 0.03 < hypergeom.pmf(0, 40, 10, 10) < 0.05 < p

@@ -31,12 +31,12 @@ from ...options import choice
 from ..belief import BENCHMARK, Belief, Places, References, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
-from .pairs import BESIDE_KNOWN, IMAGINED, LEAST, Pairs, SharedSequence, betting_interval
+from .pairs import IMAGINED, LEAST, Pairs, SharedSequence, betting_interval
 
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are merged, because each needs a variance of its own.
 SMALLEST_STRATUM = 30
-_VARIANCE, _EVIDENCE, _LOSS, _ITEMS, _WITH_ZERO = range(5)  # rows of the array of pairs
+_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of the array of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
 _FEWEST = 3  # items from which a slope can be learned
@@ -265,7 +265,7 @@ class SamplePolicy(Policy):
     def _forget(self) -> None:
         n_models = len(self._asked)
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {w: np.zeros((5, n_models, n_models)) for w in (True, False)}
+        self._known = {w: np.zeros((4, n_models, n_models)) for w in (True, False)}
         self._stale = {w: set(range(n_models)) for w in (True, False)}
         self._learned = -1  # scores that the slope has seen
 
@@ -311,23 +311,16 @@ class SamplePolicy(Policy):
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - len(self.sequence.sizes), 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
-        low = BESIDE_KNOWN * self.pairs.levels() ** 2
-        with_zero = pairs[_WITH_ZERO].copy()
-        with_zero.flat[on] = self.pairs.single.variances(np.arange(len(mean)), low, whole)[0]
-        belief = Belief(
-            mean, variance, df, n, size, question,
-            evidence=pairs[_EVIDENCE].copy(), with_zero=np.minimum(with_zero, 1.0),
-        )  # fmt: skip
+        evidence = pairs[_EVIDENCE].copy()
+        belief = Belief(mean, variance, df, n, size, question, evidence=evidence)
         return self._with_bets(belief) if self._finite and whole else belief
 
     def _of_pairs(self, whole: bool) -> Floats:
-        """Return the five figures of all pairs, after updating the stale ones."""
+        """Return the four figures of all pairs, after updating the stale ones."""
         p, known, n_models = self.pairs, self._known[whole], len(self._asked)
-        level = p.levels()
         for model in self._stale[whole]:
             at = model * n_models + np.arange(n_models)
-            better = np.maximum(level, level[model])
-            plain, of_one = p.sums.variances(at, better**2, whole)
+            plain, of_one = p.sums.variances(at, whole=whole)
             mean, items = p.sums.means(at), p.sums.items(at)  # of the model to the others
             spread = np.sqrt(np.clip(plain, 1e-30, 1.0))
             usable = np.isfinite(plain) & (plain > 0.0) & (items >= LEAST)
@@ -336,7 +329,7 @@ class SamplePolicy(Policy):
             size[usable] = -log_p(mean[usable] / np.sqrt(plain[usable]), clock)
             loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
             better_by = np.where(mean > 0.0, size, 0.0)
-            rows = np.array([p.stated(at, whole), better_by, loss, items, plain])
+            rows = np.array([p.stated(at, whole), better_by, loss, items])
             known[:, model] = known[:, :, model] = rows
             known[_EVIDENCE, :, model] = np.where(mean < 0.0, size, 0.0)
             known[:, model, model] = 0.0

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from ...metrics.scale import Floats
-from ..belief import Places, boundary
+from ..belief import Places, as_of_many, boundary, zeros_to_come
 
 #: Number of items from which pairs are decided: a variance from fewer is unreliable.
 LEAST = 10
@@ -35,8 +35,6 @@ GRADED, RIGHT_OR_WRONG = 0.2, 0.4
 #: The same of one model's scores: its median was 0.06 to 0.23 on the graded sets, 0.28 and 0.43 on
 #: two of right-or-wrong ones, where it is 0.5 at most.
 GRADED_SCORE, RIGHT_OR_WRONG_SCORE = 0.2, 0.5
-#: Items imagined on which a model scores 0 before it is called better than a known one.
-BESIDE_KNOWN = 1.5
 #: Mean score of the better of two models, of which nothing is known yet.
 LEVEL = 0.5
 #: Largest share of the capital to stake.
@@ -350,21 +348,6 @@ class Pairs:
         apart = np.minimum(of_one[one] + of_one[other], 1.0)
         return self.sums.variances(pairs, IMAGINED * apart, whole)[0]
 
-    # -- errors that decide -------------------------------------------------------------------
-
-    # The better model may score 0 on items that are still to come, as a model that now and then
-    # refuses does. If it does on a share q of them, and thereby only equals the other, no such item
-    # is among n with probability exp(-n q). With w items imagined on which the better model scores
-    # 0, the gap of q times its mean score m exceeds c standard errors, of at least m sqrt(w) / n,
-    # only if n q > c sqrt(w): equals are told apart too early with probability exp(-c sqrt(w)). The
-    # boundary of two tested models is 3 or more, so w = 1 makes that 5%; that of a known model ends
-    # at 2.5, which takes `BESIDE_KNOWN` items.
-
-    def levels(self) -> Floats:
-        """Return the mean score of every model on its items; 0 before the first."""
-        mean = self.single.means(np.arange(len(self.shift))) + self.shift
-        return np.asarray(np.nan_to_num(mean))
-
 
 def betting_interval(
     values: Floats, size: float, alpha: float, grid: int = 1001
@@ -434,12 +417,12 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
     >>> items_needed(0.001, 0.4, 1000) is None
     True
     """
-    n = np.arange(LEAST, n_items)
+    n = np.arange(float(LEAST), n_items)
     if not len(n):
         return None
     unseen = 1.0 / n - 1.0 / n_items
-    error = np.sqrt((spread**2 + LEVEL**2 / n) * unseen)
-    enough = error * boundary(alpha, 1.0 / unseen) <= difference
+    enough = spread * np.sqrt(unseen) * boundary(alpha, 1.0 / unseen) <= difference
+    enough &= zeros_to_come(alpha) * LEVEL / as_of_many(n, n_items) <= difference
     return int(n[int(np.argmax(enough))]) if enough.any() else None
 
 
