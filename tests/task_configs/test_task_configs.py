@@ -166,8 +166,9 @@ def judged(place, banks, monkeypatch):
         def start(script, **settings):
             server = stack.enter_context(JudgeServer(script))
             content = {"model": "a-judge", "base_url": server.base_url, **settings}
-            (place / "other.yaml").write_text(yaml.safe_dump(content))
-            monkeypatch.setenv("CCAT_JUDGE", str(place / "other.yaml"))
+            file = place / f"judge{id(server)}.yaml"  # each has a cache beside it
+            file.write_text(yaml.safe_dump(content))
+            monkeypatch.setenv("CCAT_JUDGE", str(file))
             return server
 
         yield start
