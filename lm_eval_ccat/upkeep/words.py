@@ -10,7 +10,6 @@ import numpy as np
 
 from ..bank import ItemBank, SuiteBank
 from ..content import Facts
-from ..methods.method import method_of
 from ..scores import ScoreTable
 from ..shown import first_of, plural, short, some
 
@@ -59,14 +58,6 @@ def facts_of(bank: ItemBank) -> Facts:
 def report(table: ScoreTable, bank: ItemBank) -> Facts:
     """Report on a calibration, as JSON values on the metric's own scale."""
     means = table.scale.restore(table.overview.model_mean)
-    noise, method = {}, method_of(bank)
-    if method.has_curves:  # of the median item where items differ in them
-        curves = method.tested_curves(bank)
-        discrimination = curves.coefficients[:, 1] / np.sqrt(curves.noise)
-        noise = {
-            "k": float(np.nanmedian(curves.noise)),
-            "discrimination": float(np.nanmedian(discrimination)),
-        }
     order = np.argsort(-means if table.scale.higher_is_better else means, kind="stable")
     removed = (bank.provenance.get("report") or {}).get("removed", {})
     return {
@@ -76,7 +67,6 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
         "removed": {str(doc_id): why for doc_id, why in removed.items()},
         "missing_scores": int(np.isnan(table.raw).sum()),
         "warnings_of_scores": list(table.warnings),  # a bank that hides names repeats none of them
-        **noise,
     }
 
 
