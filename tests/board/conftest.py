@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from worlds.bench import TASK, Bench, make_bench
 from worlds.server import CompletionsServer
 
@@ -30,32 +29,14 @@ class World:
 
     def config(self, models: list[str], **settings: Any) -> Path:
         """A configuration without a bank: the board has it."""
-        path = self.bench.config(self.server.url, models, **settings)
-        content = yaml.safe_load(path.read_text())
-        if "bank" not in settings:
-            del content["bank"]
-        path.write_text(yaml.safe_dump(content))
-        return path
+        return self.bench.config(self.server.url, models, **{"bank": None, **settings})
 
     def scores(self, path: Path, models: list[str], documents: int = 120) -> Path:
         """The true scores of some models on the first documents, as a table."""
-        rows = [
-            [
-                sum(a == b for a, b in zip(text.split(), wanted.split())) / 10
-                for text, wanted in zip(self.bench.outputs[m].values(), self.wanted)
-            ]
-            for m in models
-        ]
-        table = ScoreTable.from_arrays(rows, models=models, metric="share", task=TASK)
-        part = replace(table, raw=table.raw[:, :documents], doc_ids=table.doc_ids[:documents])
-        part.write(path)
+        table = self.bench.table.select(models)
+        about = {"raw": table.raw[:, :documents], "doc_ids": table.doc_ids[:documents]}
+        replace(table, task=TASK, **about).write(path)
         return path
-
-    @property
-    def wanted(self) -> list[str]:
-        """What each document asks for."""
-        lines = (self.bench.folder / "tasks" / "docs.jsonl").read_text().splitlines()
-        return [yaml.safe_load(line)["numbers"] for line in lines]
 
 
 @pytest.fixture(scope="session")

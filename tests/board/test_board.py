@@ -16,7 +16,6 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.ranker.verdicts import outside
@@ -85,10 +84,10 @@ def change_scores(board: Board) -> None:
     ("tamper", "refused"),
     [(change_journal, {"m01", "m07"}), (change_scores, {f"m{n:02}" for n in (0, 2, 4, 6, 8, 10)})],
 )
-def test_who_stands_on_tampered_evidence_is_refused_by_name(board, tamper, refused, capsys):
+def test_who_stands_on_tampered_evidence_is_refused_by_name(board, tamper, refused, ccat):
     tamper(board)
-    assert main(["board", "check", str(board.path)]) == 1
-    lines = [line for line in capsys.readouterr().out.splitlines() if "REFUSED" in line]
+    said = ccat("board", "check", board.path, code=1).out
+    lines = [line for line in said.splitlines() if "REFUSED" in line]
     assert {line.split(", ")[1].split(":")[0] for line in lines} == refused
     assert all("was changed (its hash differs)" in line for line in lines)
     publish(board, board.path / "site")
@@ -178,17 +177,15 @@ def test_only_results_of_the_same_benchmark_are_compared(board, change, reason):
 
 def test_full_results_count_before_an_estimate(world, board, tmp_path):
     full = world.scores(tmp_path / "full.parquet", ["m07", "m09"])
-    table = ScoreTable.read(full)
-    wider = np.hstack([table.raw, table.raw[:, :80]])
-    ScoreTable.from_arrays(wider, table.models, metric="share", task=TASK).write(
-        tmp_path / "wider.parquet"
-    )
+    table, wider = ScoreTable.read(full), tmp_path / "wider.parquet"
+    raw = np.hstack([table.raw, table.raw[:, :80]])
+    ScoreTable.from_arrays(raw, table.models, metric="share", task=TASK).write(wider)
 
     def now(model):
         return [one.row for one in standing(board).placed if one.row.model == model]
 
     # Results of more documents stand apart, and the estimate keeps its place.
-    assert len(add(board, tmp_path / "wider.parquet").rows) == 2
+    assert len(add(board, wider).rows) == 2
     reason = f"200 documents of {TASK}, not 120"
     assert {row.model: why for row, why in standing(board).apart} == {"m07": reason, "m09": reason}
     assert [(row.kind, row.documents) for row in now("m07")] == [("estimate", 120)]
@@ -272,16 +269,14 @@ def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     assert all_sound(now), "by the banks they were made with"
 
 
-def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys, ccat):
+def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     rng = np.random.default_rng(0)
     names = [f"m{j}" for j in range(12)]
     skill = np.linspace(-1, 1.5, 12)[:, None]
     tables = {}
     for task, n in (("first", 60), ("second", 90)):
-        p = 1 / (1 + np.exp(-(skill + rng.normal(0, 1, n))))
-        tables[task] = ScoreTable.from_arrays(
-            rng.binomial(10, p) / 10, models=names, metric="share", task=task
-        )
+        raw = rng.binomial(10, 1 / (1 + np.exp(-(skill + rng.normal(0, 1, n))))) / 10
+        tables[task] = ScoreTable.from_arrays(raw, names, metric="share", task=task)
         (tmp_path / "tables").mkdir(exist_ok=True)
         tables[task].without(["m5", "m6"]).write(tmp_path / "tables" / f"{task}.parquet")
     folder = tmp_path / "board"
@@ -294,9 +289,8 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys, ccat):
         assert one.row.score == pytest.approx(expected)
     # One task alone stands apart; some documents of both are an estimate of the average.
     tables["first"].select(["m5"]).write(tmp_path / "one.parquet")
-    assert main(["board", "add", str(folder), str(tmp_path / "one.parquet")]) == 0
-    said = f"m5: {means['first']['m5']:.4g}, not comparable: no results on second"
-    assert said in capsys.readouterr().out
+    out = ccat("board", "add", folder, tmp_path / "one.parquet").out
+    assert f"m5: {means['first']['m5']:.4g}, not comparable: no results on second" in out
     (tmp_path / "some").mkdir()
     for task, table in tables.items():
         part, keep = table.select(["m6"]), np.arange(0, table.n_items, 2)
@@ -309,7 +303,7 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys, ccat):
     assert row.score == pytest.approx(np.mean([one.score for one in row.tasks.values()]))
     assert all_sound(board)
     site = tmp_path / "site"
-    assert main(["board", "publish", str(folder), "-o", str(site)]) == 0
+    ccat("board", "publish", folder, "-o", site)
     lines = (site / "exposure.csv").read_text().splitlines()
     assert lines[0] == "task,doc_id,models" and len(lines) == 1 + 75
     assert (site / "board.csv").read_text().splitlines()[0].endswith("date,first,second")

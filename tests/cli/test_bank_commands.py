@@ -9,7 +9,6 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics.scale import Scale
 
 N = 80
@@ -45,23 +44,22 @@ def test_show_says_what_it_rests_on(files, ccat):
     assert facts["sha256"] == ItemBank.load("t.bank.json").sha256
 
 
-def test_check_by_new_results(files, capsys, ccat):
-    assert main(["bank", "check", "t.bank.json"]) == 0
-    out = ccat("bank", "check", "t.bank.json", "--scores", "new.parquet").out
-    assert "nothing wrong found" in out
-    assert main(["bank", "check", "t.bank.json", "--scores", "drifted.parquet", "--json"]) == 3
-    facts = json.loads(capsys.readouterr().out)
+def test_check_by_new_results(files, ccat):
+    check = ["bank", "check", "t.bank.json"]
+    ccat(*check)
+    assert "nothing wrong found" in ccat(*check, "--scores", "new.parquet").out
+    facts = json.loads(ccat(*check, "--scores", "drifted.parquet", "--json", code=3).out)
     (drift,) = [f for f in facts["findings"] if f["kind"] == "drifted_items"]
     assert not facts["ok"] and drift["items"] == [7]
 
 
-def test_diff_and_update(files, capsys, ccat):
+def test_diff_and_update(files, ccat):
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet", "-o", "exact.bank.json"]
     assert "name them with --calibrated_on" in ccat(*call, code=1).err
     assert "10 models added to 10" in ccat(*call, "--calibrated_on", "old.parquet").out
     check = ["bank", "check", "t.bank.json"]
-    assert main([*check, "t.bank.json"]) == 0 and main([*check, "exact.bank.json"]) == 3
-    out = capsys.readouterr().out
+    ccat(*check, "t.bank.json")
+    out = ccat(*check, "exact.bank.json", code=3).out
     assert "models added: 10 (n0, n1" in out and "parameters changed: 6 (" in out
     assert json.loads(ccat(*check, "exact.bank.json", "--json", code=3).out)["same"] is False
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lm_eval_ccat.errors import MetricError, ScaleError
+from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.check import check_tasks
 from lm_eval_ccat.harness.task_metrics import metric_of_task
@@ -103,14 +103,6 @@ def checks(folder):
     return {c.task: c for c in check_tasks([*TASKS], include_path=str(folder))}
 
 
-def _loaded(folder, name):
-    return internals.task_manager([name], str(folder)).load([name])["tasks"][name]
-
-
-def _by_metric(check):
-    return {m.metric: m for m in check.metrics}
-
-
 @pytest.mark.parametrize(
     "task, metric, key, words",
     [
@@ -128,7 +120,7 @@ def _by_metric(check):
     ],
 )
 def test_a_metric_has_a_key_and_a_scale_or_is_refused_by_name(checks, task, metric, key, words):
-    found = _by_metric(checks[task])[metric]
+    [found] = [m for m in checks[task].metrics if m.metric == metric]
     assert found.usable == (key is not None) and checks[task].documents == 2
     assert found.key == key or not found.usable
     assert words in (found.words if found.usable else found.reason)
@@ -141,29 +133,26 @@ def test_each_filter_has_its_key(checks):
     assert keys == ["exact_match,strict", "exact_match,loose"]
 
 
-def test_a_loaded_task_scores_pairs_in_the_harness_order(folder):
-    task = _loaded(folder, "t_translate")
-    doc = task.eval_docs[0]
-    reported = task.process_results(doc, ["one two three four"])
-    metric = metric_of_task(task, "ter")
-    # Two words too many against a reference of two: 100, not the 50 of the reversed pair.
-    assert metric.score(reported["ter"], task="t_translate") == pytest.approx(100)
-    with pytest.raises(MetricError, match="t_translate"):
-        metric_of_task(task, "mcc")
-
-
-def test_declared_ranges_hold_what_a_task_reports(folder):
-    task = _loaded(folder, "t_own")
-    reported = task.process_results(task.eval_docs[0], ["x" * 21])
-    with pytest.raises(ScaleError, match=r"grade of task t_own gave 21, outside its scale"):
-        metric_of_task(task, "grade").score(reported["grade"], task="t_own")
-
-
-def test_metrics_of_hf_evaluate_are_scored_as_the_harness_reports_them(folder):
-    task = _loaded(folder, "t_hf")
-    task._metric_fn_list.pop("nowhere")
-    reported = task.process_results(task.eval_docs[0], ["one three"])
-    assert metric_of_task(task, "overlap").score(reported["overlap"]) == pytest.approx(1 / 3)
+@pytest.mark.parametrize(
+    ("task", "metric", "answer", "score"),
+    [
+        # Two words too many against a reference of two: 100, not the 50 of the reversed pair.
+        ("t_translate", "ter", "one two three four", 100),
+        ("t_hf", "overlap", "one three", 1 / 3),
+        ("t_own", "grade", "x" * 20, 20),
+        ("t_own", "grade", "x" * 21, "grade of task t_own gave 21, outside its scale"),
+    ],
+)
+def test_a_loaded_task_is_scored_as_the_harness_reports_it(folder, task, metric, answer, score):
+    loaded = internals.task_manager([task], str(folder)).load([task])["tasks"][task]
+    loaded._metric_fn_list.pop("nowhere", None)
+    reported = loaded.process_results(loaded.eval_docs[0], [answer])[metric]
+    scored = metric_of_task(loaded, metric)
+    if isinstance(score, str):
+        with pytest.raises(ScaleError, match=score):
+            scored.score(reported, task=task)
+    else:
+        assert scored.score(reported, task=task) == pytest.approx(score)
 
 
 def test_without_documents_the_yaml_is_judged(ccat):

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from scores.test_harness_logs import rows_of, write_run
 
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.bank import SuiteBank
@@ -145,38 +146,22 @@ def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
         ItemBank.load("hub:o/n")
 
 
-def details(model: str, right: list[bool]) -> dict[str, bytes]:
-    """A model's results and samples, as the second Open LLM Leaderboard publishes them."""
-    date = "2024-06-01T00-00-00.000000"
-    rows = [
-        {"doc_id": i, "doc": {"q": str(i)}, "target": "x", "resps": [["x"]],
-         "filtered_resps": ["x"], "doc_hash": f"{i:064d}", "acc": float(r)}
-        for i, r in enumerate(right)
-    ]  # fmt: skip
-    results = {
-        "results": {"t": {"acc,none": sum(right) / len(right)}}, "model_name": model,
-        "configs": {"t": {"metric_list": [{"metric": "acc", "aggregation": "mean"}]}},
-        "n-samples": {"t": {"original": len(right), "effective": len(right)}},
-    }  # fmt: skip
-    folder = model.replace("/", "__")
-    text = "\n".join(map(json.dumps, rows)) + "\n"
-    return {
-        f"{folder}/results_{date}.json": json.dumps(results).encode(),
-        f"{folder}/samples_t_{date}.jsonl": text.encode(),
-        "README.md": b"not fetched",
-    }
-
-
 def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, ccat):
-    rng = np.random.default_rng(0)
+    rng, names = np.random.default_rng(0), []
     ease = rng.normal(size=40)
     for j in range(6):
-        right = (rng.random(40) < 1 / (1 + np.exp(-(j - 2.5) - ease))).tolist()
-        hub.sets[f"board/m{j}-details"] = details(f"org/m{j}", right)
-    names = [f"hub:board/m{j}-details" for j in range(6)]
-    out = str(tmp_path / "board")
+        right = rng.random(40) < 1 / (1 + np.exp(-(j - 2.5) - ease))
+        logs = tmp_path / f"m{j}"
+        write_run(logs, f"org/m{j}", rows_of(right, "acc"), task="t")
+        files = [path for path in logs.rglob("*") if path.is_file()]
+        hub.sets[f"board/m{j}-details"] = {
+            "README.md": b"not fetched",
+            **{path.relative_to(logs).as_posix(): path.read_bytes() for path in files},
+        }
+        names.append(f"hub:board/m{j}-details")
+    out = tmp_path / "board"
     assert "t acc" in ccat("calibrate", *names, "--metric", "*", "--method", "paper", "-o", out).out
     [bank] = SuiteBank.load(out)["t"].values()
     assert bank.n_items == 40 and set(bank.models) == {f"org/m{j}" for j in range(6)}
-    command = ["calibrate", "hub:board/none", "-o", out]
-    assert "hub:board/none: the data set cannot be fetched" in ccat(*command, code=1).err
+    err = ccat("calibrate", "hub:board/none", "-o", out, code=1).err
+    assert "hub:board/none: the data set cannot be fetched" in err

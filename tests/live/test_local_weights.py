@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import pytest
 from worlds.bench import content_of
 from worlds.weights import tiny_model
 
-from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.models import HarnessModel
 
 TWO = ["one", "two"]
@@ -34,17 +31,8 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def ranked(folder: Path, code: tuple[int, ...] = (0, 3), **content: Any) -> Path:
-    """The configuration of a ranking that is over."""
-    config = folder / "weights.yaml"
-    harness = {"include_path": "tasks", **content.pop("harness", {})}
-    config.write_text(json.dumps({"bank": "bank.json", "harness": harness, **content}))
-    assert main(["rank", str(config)]) in code
-    return config
-
-
 @pytest.mark.parametrize("memory", [8, None])  # which the models state, of 10
-def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeypatch, memory):
+def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeypatch, ccat, memory):
     loads, there, batches = [], set(), []
     load, free, ask = HarnessModel.open, HarnessModel.close, HarnessModel.ask
 
@@ -65,11 +53,12 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
     monkeypatch.setattr(HarnessModel, "open", note_open)
     monkeypatch.setattr(HarnessModel, "close", note_close)
     monkeypatch.setattr(HarnessModel, "ask", note_ask)
-    config = ranked(
-        bench.folder, task="loopback_task", memory=10, max_items=25, stop="limits",
-        models=[{**entry, "memory": memory} for entry in entries],
-        harness={"gen_kwargs": {"max_gen_toks": 4}},
+    config = bench.config(
+        "", [], models=[{**entry, "memory": memory} for entry in entries], memory=10,
+        max_items=25, stop="limits",
+        harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},
     )  # fmt: skip
+    ccat("rank", config, code=(0, 3))
     for name in TWO:
         block = content_of(config)["models"][name]
         assert block["n_items"] == 25
@@ -97,27 +86,27 @@ metadata: {{version: 1.0}}
 """
 
 
-def test_multiple_choice_by_local_weights(tmp_path, entries):
+def test_multiple_choice_by_local_weights(bench, tmp_path, entries, ccat):
     rng = np.random.default_rng(0)
-    tasks = tmp_path / "tasks"
+    tasks = tmp_path / "choices"
     tasks.mkdir()
     rows = [dict(zip("abc", map(str, rng.choice(100, 3, replace=False)))) for _ in range(40)]
     (tasks / "docs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     paths = (json.dumps(str(path)) for path in (tasks / "docs.jsonl", tmp_path / "cache"))
     text = CHOICES.format(**dict(zip(("data", "cache"), paths)))
     (tasks / "choices_task.yaml").write_text(text)
-    scores = (rng.random((10, 40)) < np.linspace(0.1, 0.9, 10)[:, None]).astype(float)
-    names = [f"k{i}" for i in range(10)]
-    table = ScoreTable.from_arrays(scores, models=names, doc_ids=range(40), metric="acc")
-    calibrate(table, method="paper").save(tmp_path / "bank.json")
-    config = ranked(tmp_path, task="choices_task", stop="limits", max_items=12, models=entries)
+    config = bench.config(
+        "", [], models=entries, task="choices_task", bank=None, stop="limits", max_items=12,
+        harness={"include_path": "choices"},
+    )  # fmt: skip
+    ccat("rank", config, code=(0, 3))
     for name in TWO:
         block = content_of(config)["models"][name]
         assert block["n_items"] == 12
         # Three choices of a document, each read with the prompt; nothing is written.
         assert block["tokens"]["input"] >= 12 * 3 * 4 and block["tokens"]["output"] == 0
         assert block["tokens"]["counted_by"] == ["tokenizer"]
-    lines = (config.with_suffix(".run") / "journal.jsonl").read_text().splitlines()
+    lines = (bench.run() / "journal.jsonl").read_text().splitlines()
     tell = next(record for record in map(json.loads, lines) if record["op"] == "tell")
     assert len(tell["responses"]) == 3 and all(len(r[0]) == 2 for r in tell["responses"])
     assert tell["score"] in (0.0, 1.0)

@@ -5,35 +5,28 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from typing import Any
 
 import pytest
 
 from lm_eval_ccat.live.failures import Pace
 
+LATENCY, SLOTS, SECONDS = 0.5, 16, 900.0
 
-def share_and_refusals(
-    rate: float,
-    burst: float,
-    pauses: str,
-    latency: float = 0.5,
-    slots: int = 16,
-    seconds: float = 900.0,
-    pace: Any = None,
-) -> tuple[float, float]:
+
+def share_and_refusals(rate: float, burst: float, pauses: str) -> tuple[float, float]:
     """Of what a token bucket and the slots allow the share that is used, and the share of 429s.
 
     The server asks for no pauses (``"none"``), ``"exact"`` ones, or such of ``"whole"`` seconds.
     """
-    rng, pace = random.Random(0), pace or Pace()
+    rng, pace = random.Random(0), Pace()
     tokens, filled, now, wire, taken, refused = burst, 0.0, 0.0, 0, 0, 0
     events: list[tuple[float, str, float, float | None]] = []
-    while now < seconds:
-        while wire < slots and pace.wait(now, wire) <= 0.0:
+    while now < SECONDS:
+        while wire < SLOTS and pace.wait(now, wire) <= 0.0:
             pace.sent(now)
             wire += 1
             heapq.heappush(events, (now + 0.03 * rng.lognormvariate(0.0, 0.3), "there", now, None))
-        wait = pace.wait(now, wire) if wire < slots else math.inf
+        wait = pace.wait(now, wire) if wire < SLOTS else math.inf
         if not events or now + wait < events[0][0]:
             now += wait
             continue
@@ -42,7 +35,7 @@ def share_and_refusals(
             tokens, filled = min(burst, tokens + rate * (now - filled)), now
             if tokens >= 1.0:
                 tokens -= 1.0
-                heapq.heappush(events, (now + latency * rng.lognormvariate(0, 0.5), "", sent, None))
+                heapq.heappush(events, (now + LATENCY * rng.lognormvariate(0, 0.5), "", sent, None))
             else:
                 wait = (1.0 - tokens) / rate
                 asked = {"none": None, "exact": wait, "whole": math.ceil(wait)}[pauses]
@@ -55,7 +48,7 @@ def share_and_refusals(
         else:
             taken += 1
             pace.answered()
-    most = min(rate * seconds + burst, slots / (latency * math.exp(0.125) + 0.03) * seconds)
+    most = min(rate * SECONDS + burst, SLOTS / (LATENCY * math.exp(0.125) + 0.03) * SECONDS)
     return taken / most, refused / (taken + refused)
 
 

@@ -6,13 +6,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.bench import content_of
 
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -34,65 +31,44 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
-def lose_a_node_that_works(cluster: Any, journal: Path) -> None:
-    """Once 20 documents are answered, kill a node that has an actor."""
-    while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= 20):
-        time.sleep(0.02)
-    actors = ray._private.state.actors().values()
-    where = next(a["Address"]["NodeID"] for a in actors if a["State"] == "ALIVE")
-    [lost] = [node for node in cluster.worker_nodes if node.node_id == where]
-    cluster.remove_node(lost, allow_graceful=False)
+def ranked_while_a_node_is_lost(bench, server, cluster, code, **settings):
+    """The result of a ranking. After 20 answers a node that has an actor is killed."""
+    journal = bench.run() / "journal.jsonl"
+
+    def lose():
+        while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= 20):
+            time.sleep(0.02)
+        actors = ray._private.state.actors().values()
+        where = next(a["Address"]["NodeID"] for a in actors if a["State"] == "ALIVE")
+        [lost] = [node for node in cluster.worker_nodes if node.node_id == where]
+        cluster.remove_node(lost, allow_graceful=False)
+
+    threading.Thread(target=lose).start()
+    executor = ["--executor", f"ray:{cluster.address}"]
+    return bench.ranked(server, TWO, code, executor, max_items=50, stop="limits", **settings)
 
 
 @pytest.mark.slow
-def test_new_models_are_placed_among_known_ones_from_two_nodes(bench, server, cluster, ccat):
-    config = bench.config(
-        server.url, TWO, entry={"num_cpus": 1.5}, bank="default.bank.json", known="known.parquet",
-        max_items=20, stop="limits",
-    )  # fmt: skip
-    arguments = ["--executor", f"ray:{cluster.address}"]
-    ccat("rank", config, *arguments, code=(0, 3))  # one model fits on a node
-    content = content_of(config)
-    assert len(content["order"]) == 8 and {m for m, _ in server.asked} == set(TWO)
-    truth = sorted([*[*bench.truth][::2], *TWO], key=lambda m: -bench.truth[m])
-    for name in TWO:
-        assert content["models"][name]["n_items"] == 20
-        low, high = content["models"][name]["place"]["rank_interval"]
-        assert low <= truth.index(name) + 1 <= high
-
-
-@pytest.mark.slow
-def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster, ccat):
-    server.latency = 0.1
-    config = bench.config(server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop="limits")
-    journal = config.with_suffix(".run") / "journal.jsonl"
-    threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
-    arguments = ["--executor", f"ray:{cluster.address}"]
-    ccat("rank", config, *arguments, code=(0, 3))
-    content = content_of(config)
+def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster):
+    server.latency, one = 0.1, {"num_cpus": 1.0}
+    content = ranked_while_a_node_is_lost(bench, server, cluster, (0, 3), entry=one)
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
-    records = JournalFile(journal).read_new()
+    records = JournalFile(bench.run() / "journal.jsonl").read_new()
     told = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
     assert len(told) == len(set(told)) == 100
     repeated = Counter(server.asked) - Counter(set(server.asked))
     assert sum(repeated.values()) <= 2  # one of each model
-    log = (config.with_suffix(".run") / "run.log").read_text()
-    assert "its node was lost; starting it again" in log
+    assert "its node was lost; starting it again" in (bench.run() / "run.log").read_text()
 
 
 @pytest.mark.slow
-def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster, ccat):
-    server.latency = 0.05
-    config = bench.config(
-        server.url, TWO, entry={"num_cpus": 2.0}, max_items=50, stop="limits",
-        failures={"outage_minutes": 0.05},
-    )  # fmt: skip
-    journal = config.with_suffix(".run") / "journal.jsonl"
-    threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
-    arguments = ["--executor", f"ray:{cluster.address}"]
-    ccat("rank", config, *arguments, code=4)
-    models = content_of(config)["models"]
-    [aside] = [block for block in models.values() if block["set_aside"]]
+def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster):
+    server.latency, two = 0.05, {"num_cpus": 2.0}
+    failures = {"outage_minutes": 0.05}
+    content = ranked_while_a_node_is_lost(
+        bench, server, cluster, (4,), entry=two, failures=failures
+    )
+    [aside] = [block for block in content["models"].values() if block["set_aside"]]
     assert "no node had room for it within 3 s: it asks for 2 CPUs" in aside["set_aside"]
     assert aside["n_items"]
 
@@ -106,11 +82,10 @@ def test_a_model_behind_a_server_reserves_no_cpu():
     assert [model.cpus for model in found] == [1.0, 1.0, 0.0, 0.0]
 
 
-def test_without_an_address_that_answers_the_error_is_one_line(bench, server, capsys):
+def test_without_an_address_that_answers_the_error_is_one_line(bench, server, ccat):
     ray.shutdown()
     config = bench.config(server.url, TWO)
-    arguments = ["--executor", "ray:not an address"]
-    assert main(["rank", str(config), *arguments]) == 2
-    error = [e for e in capsys.readouterr().err.splitlines() if e.startswith("lm-eval-ccat: error")]
+    err = ccat("rank", config, "--executor", "ray:not an address", code=2).err
+    error = [line for line in err.splitlines() if line.startswith("lm-eval-ccat: error")]
     assert len(error) == 1 and "cannot connect to Ray" in error[0]
     assert not server.asked

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from worlds.bench import Bench, content_of
+from worlds.chaos import PRELOADED
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -23,10 +24,6 @@ from lm_eval_ccat.runs.journal import JournalFile
 
 THREE = ["m03", "m05", "m09"]
 SETTINGS = {"stop": "limits", "budget": {"items": 100}}
-PRELOADED = [
-    "lm_eval_ccat.live.models", "lm_eval_ccat.harness.evaluation", "lm_eval.evaluator",
-    "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests",
-]  # fmt: skip
 
 
 def run_rank(arguments: list[str], code: Any) -> None:

@@ -17,7 +17,6 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.live.plan import Plan, make_plan
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.runs.journal import JournalFile
 
 MODELS = ["m01", "m05", "m11"]
 NAMES = ("first", "second", "third")
@@ -49,12 +48,6 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
     SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
     base = {"task": None, "bank": "suite.banks", "budget": {"items": 90}}
     return replace(bench, base={**base, "harness": {"include_path": "suite"}})
-
-
-def told(run: Path, model: str) -> list[tuple[str, int]]:
-    """The items that a model was told of, in their order."""
-    records = JournalFile(run / "journal.jsonl").read_new()
-    return [tuple(r["item"]) for r in records if r["op"] == "tell" and r["model"] == model]
 
 
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(suite, server, capsys):
@@ -100,10 +93,11 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(suite, server):
     assert [weights[n] for n in NAMES] == pytest.approx([1 / 8, 1 / 8, 3 / 4])
     assert state(suite.run()).content["board"] == first["board"]
     asked = sum(server.asked.values())
-    suite.ranked(server, MODELS, **settings, budget={"items": 75}, more=["--resume", "--watch"])
+    more = ["--resume", "--watch"]
+    content = suite.ranked(server, MODELS, **settings, budget={"items": 75}, more=more)
     assert 0 < sum(server.asked.values()) - asked <= 30
     assert (suite.run() / "report.html").exists()
-    items = told(suite.run(), "m05")
+    items = [tuple(item) for item in content["models"]["m05"]["items"]]
     # Three quarters of the weight draw more of the budget.
     counts = Counter(task for task, _ in items)
     assert set(counts) == set(NAMES) and len(set(items)) == len(items)

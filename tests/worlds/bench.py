@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.cli.main import main
 
 TASK = "loopback_task"
 PROMPT = "Repeat the numbers of document {id}."
@@ -17,17 +21,22 @@ PROMPT = "Repeat the numbers of document {id}."
 
 @dataclass
 class Bench:
-    """``outputs[model][prompt]`` is what the server says; ``truth[model]`` the full F-score.
+    """``outputs[model][prompt]`` is what the server says; `table` the true scores of all models.
 
     `base` holds settings of every configuration that do not say otherwise.
     """
 
     folder: Path
     outputs: dict[str, dict[str, str]]
-    truth: dict[str, float]
+    table: ScoreTable
     bank: Path
     n_docs: int
     base: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def truth(self) -> dict[str, float]:
+        """The full score of each model."""
+        return dict(zip(self.table.models, self.table.raw.mean(axis=1).tolist()))
 
     def at(self, folder: Path) -> Bench:
         """The same bench with another folder for configurations and run directories."""
@@ -45,7 +54,7 @@ class Bench:
         for name, text in texts.items():
             (tasks / name).write_text(change(name, text))
 
-    def config(self, url: str, models: list[str], **settings: Any) -> Path:
+    def config(self, url: str, models: list[str], /, **settings: Any) -> Path:
         """Write a configuration; ``entry`` holds settings of each model, ``model_args`` theirs."""
         settings = {"harness": {"include_path": "tasks"}, **self.base, **settings}
         entry = {"model": "local-completions", **settings.pop("entry", {})}
@@ -74,8 +83,6 @@ class Bench:
         **settings: Any,
     ) -> dict[str, Any]:
         """The result of a ranking by the command line, with `more` flags."""
-        from lm_eval_ccat.cli.main import main
-
         config = self.config(server.url, models, **settings)
         assert main(["rank", str(config), *more]) in code
         return content_of(config)
@@ -109,8 +116,6 @@ def make_bench(folder: Path, n_docs: int = 120, n_models: int = 12, seed: int = 
 
     The score of a document is the share of numbers that are right, so it is continuous.
     """
-    from lm_eval_ccat import ScoreTable, calibrate
-
     rng = np.random.default_rng(seed)
     tasks = folder / "tasks"
     tasks.mkdir(parents=True)
@@ -154,17 +159,12 @@ metadata: {{version: 1.0, ccat_scales: {{share: {{range: [0, 1]}}}}}}
         name: {PROMPT.format(id=i): " ".join(of) for i, of in enumerate(texts)}
         for name, texts in zip(names, said)
     }
-    scores = right.mean(axis=2)
-    held_out = set(names[1::2])
-    table = ScoreTable.from_arrays(
-        scores, models=names, doc_ids=list(range(n_docs)), metric="share"
-    ).without(held_out)
-    bank = folder / "bank.json"
-    calibrate(table, method="paper").save(bank)
-    calibrate(table, method="default").save(folder / "default.bank.json")
-    table.write(folder / "known.parquet")
-    truth = {n: float(s) for n, s in zip(names, scores.mean(axis=1))}
-    return Bench(folder, outputs, truth, bank, n_docs)
+    table = ScoreTable.from_arrays(right.mean(axis=2), names, range(n_docs), metric="share")
+    known, bank = table.without(names[1::2]), folder / "bank.json"
+    calibrate(known, method="paper").save(bank)
+    calibrate(known, method="default").save(folder / "default.bank.json")
+    known.write(folder / "known.parquet")
+    return Bench(folder, outputs, table, bank, n_docs)
 
 
 HELD_OUT = ["m01", "m03", "m05", "m07", "m09", "m11"]

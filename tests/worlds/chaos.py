@@ -258,16 +258,16 @@ class Night:
         }  # fmt: skip
 
     def _session(self, number: int, faults: dict[str, tuple[str, int]], ending: str) -> None:
-        before, price = len(self.server.log), self.settings["price"]
-        self.server.mood = Weather(faults, self.fired, self.stage.worst)
+        before, price, means = len(self.server.log), self.settings["price"], self.stage.means
+        self.server.mood = Weather(faults, self.fired, min(means, key=means.__getitem__))
         resume = JournalFile(self.run_dir / "journal.jsonl").exists()
-        aside = resume and bool(rebuilt(self.run_dir).tally.set_aside)
+        aside = resume and bool(rebuild(self.run_dir).tally.set_aside)
         retry = aside and (number == self.sessions or self.rng.random() < 0.5)
         self.fired["taken up again"] += retry
         after = self.rng.randint(3, 60)
         held = dict(self.settings)
         if ending == "deadline":
-            gone = rebuilt(self.run_dir).tally.elapsed if resume else 0.0
+            gone = rebuild(self.run_dir).tally.elapsed if resume else 0.0
             self.settings["budget"] = {"seconds": gone + 0.3 + self.rng.random()}
         started = time.monotonic()
         run = {"kill": self._killed}.get(ending, self._here)
@@ -458,7 +458,7 @@ class Night:
         for pair in content["pairwise"]:
             if pair["decision"] != "decided" or self._is_another(content, pair):
                 continue
-            a, b = (self.stage.mean(pair[side]) for side in "ab")
+            a, b = (self.stage.means[pair[side]] for side in "ab")
             self.pairs += 1
             self.wrong += (a > b) != (pair["p"] > 0.5)
 
@@ -473,8 +473,3 @@ class Night:
 
 def _is_billed(kind: str) -> bool:
     return kind == "status 500" or kind.partition(" ")[0] in BILLED
-
-
-def rebuilt(run_dir: Path) -> Any:
-    """The ranker of a run directory, from its journal alone."""
-    return rebuild(run_dir)

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from .bench import HELD_OUT, PROMPT, TASK, make_bench
@@ -42,8 +43,6 @@ class Stage:
         With the task's files.
     outputs : mapping of model to mapping of prompt to text
     items : mapping of prompt to doc_id
-    raw : mapping of (model, doc_id) to float
-        True scores, on the metric's own scale.
     banks : sequence of Path or None
         Of which one may be drawn; None is no bank.
     metric : str
@@ -55,20 +54,18 @@ class Stage:
     folder: Path
     outputs: Mapping[str, Mapping[str, str]]
     items: Mapping[str, int]
-    raw: Mapping[tuple[str, int], float]
     banks: tuple[Path | None, ...]
     metric: str
     score: Callable[[int, str], float]
 
-    @property
-    def worst(self) -> str:
-        """The model with the lowest mean."""
-        return min(self.outputs, key=self.mean)
-
-    def mean(self, model: str) -> float:
-        """The full benchmark's score of a model."""
-        found = [value for (name, _), value in self.raw.items() if name == model]
-        return sum(found) / len(found)
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """The full benchmark's score of each model."""
+        return {
+            model: sum(self.score(item, said[prompt]) for prompt, item in self.items.items())
+            / len(self.items)
+            for model, said in self.outputs.items()
+        }
 
 
 def made_stage(folder: Path) -> Stage:
@@ -84,13 +81,8 @@ def made_stage(folder: Path) -> Stage:
     def score(item: int, text: str) -> float:
         return sum(a == b for a, b in zip(text.split(), wanted[item])) / 10
 
-    raw = {
-        (name, item): score(item, said[prompt])
-        for name, said in outputs.items()
-        for prompt, item in items.items()
-    }
     banks = (None, folder / "bank.json", folder / "default.bank.json")
-    return Stage(TASK, folder / "tasks", outputs, items, raw, banks, "share", score)
+    return Stage(TASK, folder / "tasks", outputs, items, banks, "share", score)
 
 
 def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
@@ -132,11 +124,6 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
     def score(item: int, text: str) -> float:
         return sacrebleu.sentence_chrf(text, [chosen[item]["reference"]]).score
 
-    raw = {
-        (name, i): score(i, row["outputs"][name])
-        for name in SYSTEMS
-        for i, row in enumerate(chosen)
-    }
     table = ScoreTable.read(data / "scores" / "wmt24_en-de.parquet", metric="chrf")
     table = table.without(list(SYSTEMS))
     at = [table.doc_ids.index(int(row["doc_id"])) for row in chosen]
@@ -147,4 +134,4 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
         calibrate(table, method=method).save(folder / f"{method}.bank.json")
     banks = (None, folder / "paper.bank.json", folder / "default.bank.json")
     items = {prompt: i for i, prompt in enumerate(prompts)}
-    return Stage("real_outputs", folder, outputs, items, raw, banks, "chrf", score)
+    return Stage("real_outputs", folder, outputs, items, banks, "chrf", score)
