@@ -32,6 +32,7 @@ import numpy as np
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.transport import ServerError
+from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.models import Answer, Model
 from lm_eval_ccat.live.result import Observer
@@ -39,7 +40,6 @@ from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.money import Price
 from lm_eval_ccat.runs.book import Book
-from lm_eval_ccat.runs.journal import Journal
 
 NAMES, GAPS = ("a", "b", "c"), (0.0, 0.12, 0.24)
 Trouble = Callable[[float], None]

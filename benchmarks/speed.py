@@ -32,7 +32,7 @@ MODELS = ["m01", "m05", "m07", "m11"]
 RANKING = """
 import json, sys, threading, time
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.journal import JournalFile
 marks, append = [], JournalFile.append
 def marked(self, records):
     append(self, records := list(records))

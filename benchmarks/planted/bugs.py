@@ -206,7 +206,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a journal's checksum is not compared",
-        "lm_eval_ccat/runs/journal",
+        "lm_eval_ccat/journal",
         'return "" if right else "does not fit its checksum: it is damaged"',
         'return ""',
         ("tests/runs/test_journal.py", "tests/runs/test_format1.py"),
@@ -409,14 +409,14 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a line of a journal may change if its number stays",
-        "lm_eval_ccat/runs/journal",
+        "lm_eval_ccat/journal",
         "            hashed.update(line[: seal.start()])\n",
         "",
         ("tests/runs/test_journal.py",),
     ),
     Bug(
         "a journal may lose lines",
-        "lm_eval_ccat/runs/journal",
+        "lm_eval_ccat/journal",
         "if sequence != self.count:",
         "if False:",
         ("tests/runs/test_journal.py", "tests/runs/test_salvage.py"),
@@ -465,7 +465,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the end of a longer torn line stays behind a new one",
-        "lm_eval_ccat/runs/journal",
+        "lm_eval_ccat/journal",
         "                stream.truncate(self.size)\n                self.torn = None",
         "                self.torn = None",
         ("tests/runs/test_journal.py",),
@@ -829,7 +829,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a journal of a later version is damaged",
-        "lm_eval_ccat/runs/journal",
+        "lm_eval_ccat/journal",
         "isinstance(version, int) and version > VERSION",
         "isinstance(version, str)",
         ("tests/runs/test_salvage.py",),

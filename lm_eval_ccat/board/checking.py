@@ -14,10 +14,11 @@ from .. import __version__
 from ..bank import ItemBank
 from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
+from ..journal import read_journal
 from ..live.verify import CLOSE
 from ..metrics.scale import Floats, Scale
 from ..ranker import Ranking
-from ..runs.directory import book_of, read_journal
+from ..runs.directory import book_of
 from ..scores import ScoreTable
 from .folder import Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of

@@ -17,10 +17,9 @@ from .. import __version__
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
+from ..journal import JOURNAL, Record
 from ..runs.directory import RunDirectory, banks_at
-from ..runs.journal import Record
 from ..scores import ScoreTable
-from ..scores.readers.journal import JOURNAL
 from .adding import THERE, Added, tables_of
 from .checking import figures_of, tasks_of
 from .folder import RUNS, Board, offered, standing

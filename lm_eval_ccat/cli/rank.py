@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..files import replace_text, safe_name
+from ..journal import JOURNAL
 from ..live import ranking
 from ..live.result import state
 from ..live.spec import Spec, content_of
@@ -20,7 +21,6 @@ from ..report import LivePage, write_report
 from ..report.page import PAGE, SECONDS
 from ..report.terminal import forecast_lines
 from ..runs.directory import stored
-from ..scores.readers.journal import JOURNAL
 from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
 from .removed import refuse_removed_keys

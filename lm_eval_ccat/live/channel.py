@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from ..errors import RunError
 from ..harness.transport import ServerError
+from ..journal import Item, Record
 from ..money import ASSUMED, BILLED
 from ..runs.book import BEYOND, LEFT, OPEN, Ask
-from ..runs.journal import Item, Record
 from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
 from .models import Answer, Model

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from ..bank.settings import compare_scorers
 from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableError, UsageError
+from ..journal import Record
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
 from ..money import columns_in_words, sum_of
@@ -21,7 +22,6 @@ from ..ranker.difference import Difference, compare_means, compare_scores
 from ..ranker.standing import Standing
 from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
 from ..runs.directory import RunDirectory
-from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import COMPARED
 from ..shown import Shown, ShownTable, plural

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from ..journal import Item, Record
 from ..methods.method import method_of
 from ..methods.sample.pairs import (
     GRADED,
@@ -21,7 +22,6 @@ from ..methods.sample.pairs import (
 )
 from ..ranker import Ranker
 from ..ranker.ledger import SLACK
-from ..runs.journal import Item, Record
 from .failures import Failure
 from .models import HarnessModel
 from .plan import Plan

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from ..journal import Item, Record
 from ..ranker.ledger import SLACK
 from ..runs.book import OPEN, Ask, Book
-from ..runs.journal import Item, Record
 
 #: Asks of one model that may run ahead of the processed answers; twice its slots, if that is more.
 WINDOW = 16

@@ -25,8 +25,8 @@ from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.task_metrics import leading, score_of
 from ..harness.transport import Transport, begin, pooled
+from ..journal import Item, Record
 from ..money import Price, Tokens
-from ..runs.journal import Item, Record
 from ..scores.answers import EarlierAnswer
 from .spec import ModelSpec, Spec
 from .tasks import PlaceholderLM, open_tasks

@@ -19,6 +19,7 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
+from ..journal import Item, Record
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..money import Tokens, estimate_tokens
@@ -27,7 +28,6 @@ from ..ranker import Ranker, StoppingRule
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
 from ..runs.directory import make_ranker
-from ..runs.journal import Item, Record
 from ..scores import ScoreTable
 from ..scores.reading import Wanted
 from ..simulation.audit import WEIGHTED_MEAN

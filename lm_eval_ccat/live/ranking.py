@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
+from ..journal import Record
 from ..money import dollars
 from ..ranker.ledger import SLACK
 from ..runs.directory import banks_at, is_stored, stored
-from ..runs.journal import Record
 from .forecast import forecast, need_in_words, probe_models
 from .plan import Plan
 from .result import Observer, Result

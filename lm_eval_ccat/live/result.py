@@ -19,6 +19,7 @@ from ..bank.settings import TOKEN_LIMITS
 from ..content import RESULT, ModelContent, RankingContent
 from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
+from ..journal import Record
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
@@ -26,7 +27,6 @@ from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
 from ..runs.book import CUT, Book, Tally
 from ..runs.directory import read_result, rebuild
-from ..runs.journal import Record
 from ..shown import Shown, ShownTable
 from .line import ALL_ASIDE
 

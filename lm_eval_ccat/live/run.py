@@ -15,11 +15,11 @@ from ..content import RESULT
 from ..errors import HarnessError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
+from ..journal import Item, Journal, JournalFile
 from ..masking import mask
 from ..money import UNKNOWN
-from ..runs.book import ACCEPTED, Book
+from ..runs.book import ACCEPTED, NO_LIMIT, Book, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
-from ..runs.journal import NO_LIMIT, Differences, Item, Journal, JournalFile, differences
 from .channel import clock
 from .earlier import answers_at_hand
 from .fields import HUB

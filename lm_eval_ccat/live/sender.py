@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any
 
 from ..errors import CcatError, RunError
+from ..journal import Item, Record
 from ..money import UNKNOWN
 from ..runs.book import INTERRUPTED, WINDOWS, Book
-from ..runs.journal import Item, Record
 from .channel import Channel, Sending, clock
 from .failures import Failure, State
 from .line import Line, window_of

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ..content import RESULT
 from ..errors import RunError, ScoreTableError, UsageError
+from ..journal import Record
 from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_result
-from ..runs.journal import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import can_read, find_runs, results_files
 from ..scores.readers.samples import sound_rows

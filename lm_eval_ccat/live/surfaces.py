@@ -18,7 +18,7 @@ import yaml
 from ..errors import UsageError
 from ..money import Price
 from ..options import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
-from ..runs.journal import MODEL
+from ..runs.book import MODEL
 from .spec import OLD, ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.

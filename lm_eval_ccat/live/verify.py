@@ -18,9 +18,9 @@ from .. import __version__
 from ..content import RESULT
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
+from ..journal import FORMAT, JournalFile, NewerJournal
 from ..money import COLUMNS, dollars
 from ..runs.directory import RunDirectory, read_result
-from ..runs.journal import FORMAT, JournalFile, NewerJournal
 from ..shown import short
 from .result import state
 

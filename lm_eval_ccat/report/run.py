@@ -16,12 +16,12 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
+from ..journal import Item, Journal, Record
 from ..live.result import state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
-from ..runs.journal import Item, Journal, Record
 
 #: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
 CHECKPOINTS = 60

@@ -13,7 +13,9 @@ be read after a change of the method that selects.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +25,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import RunError
+from ..journal import Item, Journal, Record
 from ..masking import mask_values
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
 from ..ranker import Ranker, Ranking
-from .journal import COMPARED, NO_LIMIT, Differences, Item, Journal, Record
+from ..ranker.stopping import older_goals
+from ..shown import short
 
 Pair = tuple[str, Item]
 #: Note that pairs of a model may be decided although its server changed during the run.
@@ -626,3 +630,140 @@ class Book:
         if wanted.get("max_items") == NO_LIMIT:
             del wanted["max_items"]  # the separate stopping rule has none
         self.ranker.change(**wanted)
+
+
+# -- what makes a run the same run -----------------------------------------------------------------
+
+#: Parts of a header that identify the run; the rest is for readers.
+COMPARED = ("config", "bank_sha256", "task", "versions")
+#: Path of a model in a header.
+MODEL = r"config\.models\[.*\]"
+#: Arguments of the Ranker that may change, besides models and their prices.
+_LIMITS = ("budget", "max_items", "stop")
+#: JSON value of a limit that was lifted.
+NO_LIMIT = "none"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The differences between two identities, each as ``path: old -> new``.
+
+    Attributes
+    ----------
+    refused : list of str
+        Differences that make it another run.
+    changes : list of str
+        Differences that are allowed when a run is resumed.
+    ranker : dict
+        Changes that the Ranker must know: JSON values for `Book.change`.
+    """
+
+    refused: list[str]
+    changes: list[str]
+    ranker: Record
+
+    def accepted(self, where: str) -> Differences:
+        """Return self if the run is the same run; refuse it otherwise.
+
+        Raises
+        ------
+        RunError
+            It is another run; the message shows the refused differences as ``old -> new``.
+        """
+        if self.refused:
+            shown = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
+            raise RunError(
+                f"cannot resume {where}, which was started with other settings: {shown}. Use "
+                "those, or start a new run with another --run_dir"
+            )
+        return self
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], may_change: re.Pattern[str]
+) -> Differences:
+    r"""Compare two headers, or a header and the identity of the run to resume.
+
+    Parameters
+    ----------
+    old, new : mapping
+    may_change : pattern
+        Matches the paths that may change when a run is resumed.
+
+    Examples
+    --------
+    >>> old = {"config": {"task": "t", "budget": {"usd": 5}, "models": []}}
+    >>> new = {"config": {"task": "t", "budget": {"usd": 10}, "models": []}}
+    >>> differences(old, new, re.compile(r"config\.budget.*")).changes
+    ['config.budget.usd: 5 -> 10']
+    """
+    plain = json.loads(json.dumps(new))
+    changed: list[tuple[str, Any, Any]] = []
+    for key in COMPARED:
+        _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, changed)
+    before, after = ((part.get("report") or {}).get("currency") for part in (old, plain))
+    _compare(before, after, "report.currency", changed)
+    refused: list[str] = []
+    changes: list[str] = []
+    for path, was, is_now in changed:
+        joins = was is None and re.fullmatch(MODEL, path)
+        line = f"{path}: joins" if joins else f"{path}: {_text(was)} -> {_text(is_now)}"
+        (changes if joins or may_change.fullmatch(path) else refused).append(line)
+    arguments = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
+    if any(path.startswith("config.budget") for path, _, _ in changed) and plain.get("ranker"):
+        # Even if only the time has changed: a new budget lets an ended ranking go on.
+        arguments.setdefault("budget", _or_none(plain["ranker"].get("budget")))
+    return Differences(refused, changes, arguments)
+
+
+def in_todays_words(arguments: Mapping[str, Any]) -> Record:
+    """Convert a recorded Ranker's arguments of any version to those with one stopping rule."""
+    today = dict(arguments)
+    _, stop = older_goals(today)
+    return {"stop": stop, **today}
+
+
+def _or_none(limit: float | None) -> Any:
+    return NO_LIMIT if limit is None else limit
+
+
+def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Record:
+    if not old or not new:
+        return {}
+    old, new = in_todays_words(old), in_todays_words(new)
+    changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
+    if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
+        # A new rule replaces the limits too, so pass them together.
+        changed = list(_LIMITS)
+    arguments: Record = {name: _or_none(new.get(name)) for name in changed}
+    before, after = old["models"], new["models"]
+    if prices := {m: p for m, p in after.items() if m in before and before[m] != p}:
+        arguments["prices"] = prices
+    if joining := {m: p for m, p in after.items() if m not in before}:
+        arguments["add"] = joining
+    return arguments
+
+
+def _by_name(part: Any) -> Any:
+    """Return a configuration with its models by name, because their order does not matter."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("models"), Sequence):
+        return part
+    models = {f"[{m['name']}]": m for m in part["models"] if isinstance(m, Mapping)}
+    return {**part, "models": models}
+
+
+def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]]) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            dot = "" if key.startswith("[") else "."
+            _compare(old.get(key), new.get(key), f"{path}{dot}{key}", changed)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (a, b) in enumerate(zip(old, new)):
+            _compare(a, b, f"{path}[{i}]", changed)
+    elif old != new:
+        changed.append((path, old, new))
+
+
+def _text(value: Any) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return short(json.dumps(int(value) if whole else value, ensure_ascii=False))

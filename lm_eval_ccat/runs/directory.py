@@ -27,12 +27,11 @@ from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
+from ..journal import FORMAT, JOURNAL, VERSION, JournalFile, Record, read_journal
 from ..masking import mask, mask_file, mask_values
 from ..ranker import Ranker
 from ..ranker.contents import Banks
-from ..scores.readers.journal import JOURNAL
-from .book import Book
-from .journal import FORMAT, VERSION, JournalFile, Record, in_todays_words
+from .book import Book, in_todays_words
 
 #: Suffixes of the files that the harness, its logs and its models write. The journal is not among
 #: them: its content is masked before it is written, and its lines are sealed.
@@ -159,23 +158,6 @@ class RunDirectory:
         except OSError as error:
             raise self._cannot_write(error) from error
         return target
-
-
-def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
-    """Return a journal, whatever the file's name, and all its records.
-
-    Raises
-    ------
-    RunError
-        The file is missing, damaged, or no journal of a version that this package reads.
-    """
-    journal = JournalFile(path)
-    if not (records := journal.read_new()):
-        raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
-    header = journal.header
-    if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
-        raise RunError(f"{path} is not a journal of lm-eval-ccat")
-    return journal, records
 
 
 def read_result(file: Path) -> Record:

@@ -224,14 +224,13 @@ def earlier_answers(
 
 def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     for file in journal.journals(path):
-        several = journal.header_of(file)["task"].get("name") != task
-        for record in journal.records(file):
-            of_task, doc_id = journal.item_of(record)
+        for record in journal.run_of(file)[1]:
+            of_task, doc_id = record.get("item", (None, None))
             responses, prompt = record.get("responses"), record.get("prompt_sha256")
-            if several and of_task != task:
+            if of_task != task:
                 continue
             if responses and isinstance(prompt, str) and isinstance(doc_id, int):
-                yield EarlierAnswer(str(record["model"]), doc_id, prompt, responses, str(file))
+                yield EarlierAnswer(record["model"], doc_id, prompt, responses, str(file))
 
 
 def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:

@@ -17,9 +17,9 @@ from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.errors import RunError, UsageError
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.ranker.verdicts import outside
-from lm_eval_ccat.runs.journal import JournalFile
 from lm_eval_ccat.upkeep.update import update
 
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
-from lm_eval_ccat.runs.journal import Journal
 
 THREE = ["m01", "m03", "m05"]
 

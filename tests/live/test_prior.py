@@ -13,9 +13,9 @@ from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live import earlier
 from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.runs.journal import JournalFile
 
 PAIR = ["m05", "m07"]
 WHOLE: dict[str, Any] = {"stop": "limits", "bank": None}
@@ -90,11 +90,10 @@ def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had,
 
 
 def test_an_answer_to_another_prompt_does_not_count(bench, server, had):
-    lines = (bench.folder / "first.run" / "journal.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new()
     changed = [r | {"prompt_sha256": "0" * 64} if "prompt_sha256" in r else r for r in records]
     (other := bench.folder / "other").mkdir()
-    (other / "journal.jsonl").write_text("".join(json.dumps(r) + "\n" for r in changed))
+    JournalFile(other / "journal.jsonl").append(changed)
     content = bench.ranked(server, PAIR, budget={"items": 40}, prior="other", **WHOLE)
     assert not any("from_prior" in block for block in content["models"].values())
     assert asked_again(server, had)

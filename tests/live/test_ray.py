@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.journal import JournalFile
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 TWO = ["m03", "m09"]

@@ -19,8 +19,8 @@ from worlds.chaos import PRELOADED
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.runs.journal import JournalFile
 
 THREE = ["m03", "m05", "m09"]
 SETTINGS = {"stop": "limits", "budget": {"items": 100}}

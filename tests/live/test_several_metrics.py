@@ -13,9 +13,9 @@ from task_configs.judge_server import JudgeServer
 from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ItemBank, compare
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.directory import rebuild
-from lm_eval_ccat.runs.journal import JournalFile
 from lm_eval_ccat.simulation.audit import all_claims
 
 MODELS = ["m01", "m05", "m11"]

@@ -24,7 +24,7 @@ from worlds.journals import Teller
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import CcatError
-from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.journal import Journal
 
 N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}

@@ -13,9 +13,9 @@ from worlds.journals import Teller
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.money import sum_of
 from lm_eval_ccat.runs.book import Book
-from lm_eval_ccat.runs.journal import Journal
 
 
 @cache

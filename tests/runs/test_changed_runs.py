@@ -13,8 +13,8 @@ from worlds.journals import Teller
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
+from lm_eval_ccat.runs.book import differences
 from lm_eval_ccat.runs.directory import BANK_FILE, RunDirectory, rebuild
-from lm_eval_ccat.runs.journal import differences
 
 
 def scores() -> ScoreTable:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.runs.journal import Journal, JournalFile, Record
+from lm_eval_ccat.journal import Journal, JournalFile, Record
 
 RECORDS = st.lists(
     st.fixed_dictionaries(
@@ -152,7 +152,7 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr("lm_eval_ccat.runs.journal._write_all", half)
+        full.setattr("lm_eval_ccat.journal._write_all", half)
         with pytest.raises(RunError, match=r"cannot write the journal .*No space left"):
             journal.append([{"op": "change", "n": 2, "identity": {"task": {"name": "b"}}}])
     assert (tmp_path / "j").read_bytes() == whole and journal.count == 1

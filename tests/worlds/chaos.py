@@ -23,12 +23,12 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+from lm_eval_ccat import journal as journal_module
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import Observer, state
-from lm_eval_ccat.runs import journal as journal_module
 from lm_eval_ccat.runs.directory import rebuild
-from lm_eval_ccat.runs.journal import JournalFile
 
 from .server import CompletionsServer
 from .stages import Stage

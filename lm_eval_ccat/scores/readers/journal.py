@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ScaleError, ScoreTableError
+from ...journal import JOURNAL, Record, read_journal
 from ...metrics.scale import Scale
 from ..grid import ScoreGrid
-from ..reading import Logged, Progress, Wanted, json_lines, one_of
+from ..reading import Logged, Progress, Wanted, one_of
 from ..table import Reader, ScoreTable
 
-#: The journal of a run directory.
-JOURNAL = "journal.jsonl"
 _NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
 
 
@@ -32,7 +31,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         )
     if others:
         raise ScoreTableError(f"{path}: {len(others) + 1} runs; name one, such as {journal.parent}")
-    header = header_of(journal)
+    header, records = run_of(journal)
     names = {what: header["task"].get(key) for what, key in _NAMED.items()}
     for what, have in names.items():
         one_of(path, what, getattr(wanted, what), [have])
@@ -42,12 +41,12 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         raise ScoreTableError(f"{journal}: its header states no scale ({e})") from None
     scores: dict[tuple[str, Any], float] = {}  # on [0, 1], of each (model, item)
     drawn: set[tuple[str, Any]] = set()  # at random
-    for record in records(journal):
-        if record.get("op") == "ask":
-            pairs = zip(record.get("pairs") or [], record.get("draws") or [], strict=False)
-            drawn |= {(m, _item(i)[1]) for (m, i), p in pairs if p is not None}
-        elif record.get("op") == "tell" and isinstance(record.get("score"), (int, float)):
-            scores[str(record.get("model")), item_of(record)[1]] = float(record["score"])
+    for record in records:
+        if record["op"] == "ask":
+            pairs = zip(record["pairs"], record["draws"] or [])
+            drawn |= {(m, doc_id) for (m, (_, doc_id)), p in pairs if p is not None}
+        elif record["op"] == "tell" and isinstance(record["score"], (int, float)):
+            scores[record["model"], record["item"][1]] = float(record["score"])
     if not scores:
         raise ScoreTableError(f"{journal}: no scores in it")
     grid = ScoreGrid()
@@ -67,7 +66,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
 
 def outcomes(path: Path) -> list[Logged]:
     """The (task, metric, filter) of each run."""
-    tasks = [header_of(journal)["task"] for journal in journals(path)]
+    tasks = [run_of(journal)[0]["task"] for journal in journals(path)]
     return [Logged(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
 
 
@@ -81,28 +80,12 @@ def journals(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def records(journal: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a journal that can be read."""
-    for _, record in json_lines(journal):
-        if isinstance(record, dict):  # else torn by a crash; `verify` says more
-            yield record
-
-
-def header_of(journal: Path) -> dict[str, Any]:
-    """The first line, which says what the run is of."""
-    header = next(records(journal), {})
-    if not isinstance(header.get("task"), dict):
-        raise ScoreTableError(f"{journal}: its header names no task")
-    return header
-
-
-def item_of(record: dict[str, Any]) -> tuple[str | None, Any]:
-    """Task and document of a line; lines of one task name the document alone."""
-    return _item(record.get("item", record.get("doc")))
-
-
-def _item(item: Any) -> tuple[str | None, Any]:
-    return (item[0], item[1]) if isinstance(item, list) and len(item) == 2 else (None, item)
+def run_of(file: Path) -> tuple[Record, list[Record]]:
+    """The header of a journal, which says what the run is of, and all its records."""
+    journal, records = read_journal(file)
+    if not isinstance(journal.header.get("task"), dict):
+        raise ScoreTableError(f"{file}: its header names no task")
+    return journal.header, records
 
 
 READER = Reader(

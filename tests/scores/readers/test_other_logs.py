@@ -16,7 +16,8 @@ from pyarrow import parquet
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.errors import ScoreTableError
+from lm_eval_ccat.errors import RunError, ScoreTableError
+from lm_eval_ccat.journal import FORMAT, JOURNAL, VERSION, JournalFile
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.methods import example_table
@@ -146,19 +147,24 @@ def test_details_of_the_first_open_llm_leaderboard(tmp_path):
 
 
 def write_journal(folder, models, docs=range(6), drawn=False):
-    folder.mkdir()
     task = {"name": "toy_task", "metric": "toy", "filter": None, "settings": {}}
     scale = {"low": 0.0, "high": 1.0, "higher_is_better": True, "cap": None}
-    lines = [{"op": "header", "task": task, "report": {"scale": scale}}]
+    about = {"task": task, "report": {"scale": scale}}
+    lines = [{"op": "header", "format": FORMAT, "version": VERSION, **about}]
     table = example_table()
     for model in models:
-        pairs = [[model, table.doc_ids[i]] for i in docs]
+        items = {i: ("toy_task", table.doc_ids[i]) for i in docs}
+        pairs = [(model, item) for item in items.values()]
         lines.append({"op": "ask", "pairs": pairs, "draws": [0.1 if drawn else None] * len(pairs)})
         own = table.select([model]).scores[0]
-        lines += [{"op": "tell", "model": model, "item": table.doc_ids[i], "score": float(own[i])}
-                  for i in docs]  # fmt: skip
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "journal.jsonl").write_text(text + '{"op": "tell", "mod')
+        lines += [
+            {"op": "tell", "model": model, "item": item, "score": float(own[i])}
+            for i, item in items.items()
+        ]
+    folder.mkdir()
+    JournalFile(folder / JOURNAL).append(lines)
+    with (folder / JOURNAL).open("a") as stream:
+        stream.write('{"op": "tell", "mod')
     return folder
 
 
@@ -172,6 +178,10 @@ def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
     assert table.select(["m09"]).chosen == ("adaptive",)
     drawn = write_journal(tmp_path / "drawn", ["m02"], drawn=True)
     assert ScoreTable.read(drawn, partial=True).chosen == ("drawn",)
+    text = (drawn / JOURNAL).read_text()
+    (drawn / JOURNAL).write_text(text.replace('"score": 0.', '"score": 0.1', 1))
+    with pytest.raises(RunError, match="does not fit its seal"):
+        ScoreTable.read(drawn, partial=True)
 
 
 def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path):
