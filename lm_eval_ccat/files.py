@@ -8,13 +8,32 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from .errors import CcatError, UsageError
 
 _LONGEST_NAME = 120
 #: Streams; a file to which the shell redirects one is written to and not replaced.
 _STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 #: Windows treats these names as devices, with any extension.
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
+
+
+@contextlib.contextmanager
+def writing(path: Path, refusal: type[CcatError] = UsageError) -> Iterator[None]:
+    """Make the folder of a file that is written within the context.
+
+    Raises
+    ------
+    CcatError
+        The file cannot be written; of the class `refusal`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise refusal(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def replace_text(path: Path, text: str, private: bool = False) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import BankError, ScaleError, ScoreTableError
-from ..files import replace_text
+from ..files import replace_text, writing
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
 from ..scores.table import DocId, sorted_ids
@@ -338,11 +338,8 @@ class ItemBank:
         if self.made is not None:
             head["made"] = self.made
         text = bank_file.file_text(head | content)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path, BankError):
             replace_text(path, text)
-        except OSError as e:
-            raise BankError(f"{path}: cannot write the bank ({e.strerror or e})") from e
 
     @classmethod
     def load(cls, path: str | Path) -> ItemBank:

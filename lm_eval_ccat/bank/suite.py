@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BankError
-from ..files import replace_text
+from ..files import replace_text, writing
 from .bank import ItemBank
 from .file import FORMAT as BANK_FORMAT
 from .file import located, read_json
@@ -83,10 +83,8 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             taken.add(name.lower())
             tasks.setdefault(task, {})[outcome], checksums[name] = name, bank.sha256
         content = {"format": FORMAT, "version": VERSION, "tasks": tasks, "checksums": checksums}
-        try:
+        with writing(folder / NAME, BankError):
             replace_text(folder / NAME, json.dumps(content, indent=1) + "\n")
-        except OSError as e:
-            raise BankError(f"{folder / NAME}: cannot be written ({e.strerror or e})") from e
 
     @classmethod
     def load(cls, path: str | Path, only: Collection[str] | None = None) -> SuiteBank:

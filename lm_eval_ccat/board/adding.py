@@ -17,7 +17,7 @@ from .. import __version__
 from ..bank import SuiteBank, is_suite
 from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
-from ..files import replace_text
+from ..files import replace_text, writing
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..upkeep.build import build
@@ -193,14 +193,11 @@ def _keep(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
     """Write scores into the board's folder under their hash; return the file and the hash."""
     folder = board.path / "scores"
     draft = folder / "draft.parquet"
-    try:
-        folder.mkdir(exist_ok=True)
+    with writing(draft, RunError):
         table.write(draft)
         sha256 = sha256_of(draft)
         name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', task)[:60]}.{sha256[:16]}.parquet"
         draft.replace(folder / name)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot write ({error.strerror or error})") from error
     return f"scores/{name}", sha256
 
 

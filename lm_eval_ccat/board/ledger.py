@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError
-from ..files import sync_file
+from ..files import sync_file, writing
 
 FULL, ESTIMATE = "full", "estimate"
 
@@ -243,13 +243,11 @@ class BoardLedger:
         for row in rows:
             link, line = _sealed(row.to_dict(), link)
             text += f"{line}\n"
-        try:
-            with self.path.open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-                stream.flush()
-                sync_file(stream.fileno())
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot write ({error.strerror or error})") from error
+        how: dict[str, Any] = {"encoding": "utf-8", "newline": "\n"}
+        with writing(self.path, RunError), self.path.open("a", **how) as stream:
+            stream.write(text)
+            stream.flush()
+            sync_file(stream.fileno())
 
 
 def sha256_of(path: Path) -> str:

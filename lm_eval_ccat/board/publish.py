@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import RunError
-from ..files import replace_text
+from ..files import replace_text, writing
 from ..masking import mask_text
 from ..report.chart import asset
 from ..report.page import environment, own_files
@@ -96,12 +96,9 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         "exposure.csv": _csv([["task", "doc_id", "models"], *exposure]),
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
-    try:
-        target.mkdir(parents=True, exist_ok=True)
+    with writing(target / "index.html", RunError):
         for name, text in texts.items():
             replace_text(target / name, text)
-    except OSError as error:
-        raise RunError(f"{target}: cannot write the site ({error.strerror or error})") from error
     return [target / name for name in texts]
 
 

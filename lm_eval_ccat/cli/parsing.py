@@ -23,7 +23,7 @@ from rich.progress import Progress
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from ..files import replace_text
+from ..files import replace_text, writing
 from ..metrics.registry import known_scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
@@ -282,24 +282,8 @@ def columns(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"{name:<{width}}" + f"\n{' ' * width}".join(lines)
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Make the folder of a file that the user named, which is written within the context.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
-
-
 def write_file(path: Path, text: str) -> None:
-    """Write a file that the user named; see `writing`."""
+    """Write a file that the user named; see `lm_eval_ccat.files.writing`."""
     with writing(path):
         replace_text(path, text)
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from ..errors import UsageError
+from ..files import writing
 from ..upkeep.rescore import rescore
-from .parsing import Opt, Options, warn, writing
+from .parsing import Opt, Options, warn
 
 _OF_RESCORE = ("task", "filter", "source_field", "judge", "model")
 

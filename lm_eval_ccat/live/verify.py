@@ -17,7 +17,7 @@ from typing import Any
 from .. import __version__
 from ..content import RESULT
 from ..errors import RunError
-from ..files import replace_bytes, sync_folder
+from ..files import replace_bytes, sync_folder, writing
 from ..journal import FORMAT, JournalFile, NewerJournal
 from ..money import COLUMNS, dollars
 from ..runs.directory import RunDirectory, read_result
@@ -221,14 +221,12 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
             )
         kept = _free_name(folder.path, "journal.damaged", ".jsonl")
         result = folder.path / RESULT
-        try:
+        with writing(folder.journal.path, RunError):
             shutil.copyfile(folder.journal.path, kept)
             sync_folder(folder.path)
             if result.exists():
                 result.rename(_free_name(folder.path, "result.damaged", ".json"))
             replace_bytes(folder.journal.path, sound, private=True)
-        except OSError as error:
-            raise RunError(f"cannot salvage {folder.path}: {error.strerror or error}") from error
         return condition, kept
     finally:
         folder.release()

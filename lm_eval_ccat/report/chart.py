@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError, UsageError
-from ..files import replace_bytes
+from ..files import replace_bytes, writing
 from ..masking import mask_text
 from ..shown import visible_line
 
@@ -303,11 +303,8 @@ class Chart:
                 else:
                     content = bytes(converter.svg_to_png(self.svg, scale=2.0))
             target = stem.with_name(f"{stem.name}.{form}")
-            try:
-                stem.parent.mkdir(parents=True, exist_ok=True)
+            with writing(target):
                 replace_bytes(target, content)
-            except OSError as error:
-                raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
             written.append(target)
         return written
 

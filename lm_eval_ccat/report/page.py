@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from .. import __version__
 from ..errors import CcatError, RunError
-from ..files import replace_text
+from ..files import replace_text, writing
 from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
 from ..methods.method import method_of
@@ -136,11 +136,8 @@ def write_report(
     run = run_dir if isinstance(run_dir, StoredRun) else read_run(run_dir)
     target = Path(output) if output is not None else run.path / PAGE
     text = mask_text(render(run, most_documents, refresh))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(target, RunError):
         replace_text(target, text, private=output is None)
-    except OSError as error:
-        raise RunError(f"cannot write the report {target}: {error.strerror or error}") from error
     return target
 
 

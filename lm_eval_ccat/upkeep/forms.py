@@ -33,7 +33,7 @@ from ..bank import ItemBank
 from ..bank.file import plain, read_json
 from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
-from ..files import replace_text
+from ..files import replace_text, writing
 from ..methods.policy import rounded
 from ..metrics.pairs import PAIR_METRICS, SENTENCE, parts_of
 from ..metrics.registry import Metric
@@ -166,11 +166,8 @@ class Form:
             "scale": self.scale.to_dict(),
             "forms": [numbers],
         }
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path, BankError):
             replace_text(path, json.dumps(content) + "\n")
-        except OSError as e:
-            raise BankError(f"{path}: cannot be written ({e.strerror or e})") from e
         return path
 
     @classmethod
