@@ -413,7 +413,7 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
     Examples
     --------
     >>> [items_needed(d, 0.2, 1000) for d in (0.1, 0.05, 0.02)]
-    [42, 138, 529]
+    [37, 132, 526]
     >>> items_needed(0.001, 0.4, 1000) is None
     True
     """
