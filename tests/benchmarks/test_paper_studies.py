@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from benchmarks.paper.conformance import (
-    conformance,
-    observations,
-)
+from benchmarks.paper.conformance import conformance, observations
 from benchmarks.paper.design import Design, at_temperature
 from benchmarks.paper.studies import (
     break_even,

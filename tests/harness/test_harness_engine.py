@@ -60,14 +60,11 @@ def test_an_interrupted_full_run_goes_on_with_the_documents_that_the_bank_does_n
 def test_known_results_of_a_capped_metric_are_capped_as_the_bank_does(cap, tmp_path):
     """TER with cap 2: a mean of 0.428 is 0.786 on [0, 1], whoever reads it."""
     raw = np.array([[0.2, 0.656], [1.5, 3.0], [0.4, 0.9]])
-    names = ["a", "b", "c"]
-    scale = Scale(cap=cap)
-    table = ScoreTable.from_arrays(raw, names, metric="ter", scale=scale)
-    bank = calibrate(table, method="paper")
-    assert bank.scale == scale
-    ScoreTable.from_arrays(raw, names, metric="ter", scale=Scale(cap=1.0)).write(
-        tmp_path / "other_cap.csv"
+    table, other = (
+        ScoreTable.from_arrays(raw, [*"abc"], metric="ter", scale=Scale(cap=c)) for c in (cap, 1.0)
     )
+    bank = calibrate(table, method="paper")
+    other.write(tmp_path / "other_cap.csv")
     means = means_of_known(read_known(tmp_path / "other_cap.csv", bank), bank)
     assert means["a"][0] == pytest.approx(1 - 0.428 / cap)
     assert means["b"][0] == pytest.approx(np.mean([max(0, 1 - x / cap) for x in (1.5, 3.0)]))

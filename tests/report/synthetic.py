@@ -68,7 +68,7 @@ def make_run(
     if hostile:
         models[-1] = "<b onmouseover=alert(1)>evil</b>"
     scales = dict(zip(metrics, (scale, Scale(0.0, 10.0, higher_is_better=False))))
-    ids = list(range(n_items))
+    ids = range(n_items)
     banks: dict[str, dict[str, Any]] = {}
     own, means = {}, {}
     for task in tasks:
@@ -85,9 +85,8 @@ def make_run(
             means = dict(zip(known, table.model_scores().mean(axis=1).tolist()))
     several = len(own) > 1
     bank = banks if several else banks[tasks[0]][metrics[0]]
-    price = {m: float(p) for m, p in zip(models, rng.choice([0.001, 0.002, 0.004], n_models))}
-    if not prices:
-        price = dict.fromkeys(models, 1.0)
+    drawn = rng.choice([0.001, 0.002, 0.004], n_models)
+    price = {m: float(p) if prices else 1.0 for m, p in zip(models, drawn)}
     arguments: dict[str, Any] = {
         "models": price, "units": None, "confidence": 0.95, "warmup": warmup,
         "budget": budget * sum(price.values()) / n_models, "max_items": None, "seed": 0,
@@ -138,28 +137,25 @@ def make_run(
     clock = itertools.count(1.7e9, 0.4)
     journaled = Teller(make_ranker(bank, run.read_header()), run.journal, clock=lambda: next(clock))
     prompts = {(t, d): f"Prompt {d} of {t}: {sentence(rng, 30)}" for t in tasks for d in ids}
-    position = {d: i for i, d in enumerate(ids)}
-    asked, events = 0, {25: "fail"} if hostile else {}
-    if eventful:
-        events |= {7: "fail", 33: "fail", 12: "release", 40: "release", 60: "drop"}
+    fails, releases = ({7, 33}, {12, 40}) if eventful else ({25} if hostile else (), ())
+    asked = 0
     while not journaled.ranker.done:
         for model, item in journaled.ask(4):
             task, doc = item if several else (tasks[0], item)
             asked += 1
-            match events.get(asked):
-                case "fail":
-                    reason = "HTTP 400: <script>window.pwned=9</script> too long"
-                    journaled.fail(model, item, reason, cost=0.0005 if eventful else None)
-                    continue
-                case "release":
-                    journaled.release(model, item, why="interrupted")
-                    journaled.note("resume", op="session")
-                    continue
-                case "drop":
-                    journaled.drop(models[0], "HTTP 401")
+            if asked in fails:
+                reason = "HTTP 400: <script>window.pwned=9</script> too long"
+                journaled.fail(model, item, reason, cost=0.0005 if eventful else None)
+                continue
+            if asked in releases:
+                journaled.release(model, item, why="interrupted")
+                journaled.note("resume", op="session")
+                continue
+            if eventful and asked == 60:
+                journaled.drop(models[0], "HTTP 401")
             if (model, item) not in journaled.claims:
                 continue
-            at = models.index(model), position[doc]
+            at = models.index(model), doc
             unit = {m: float(own[task, m][at]) for m in metrics}
             raw = {m: float(scales[m].restore(u)) for m, u in unit.items()}
             text = f"Answer of {task} to {doc}. {sentence(rng, int(rng.integers(5, 25)))}"
