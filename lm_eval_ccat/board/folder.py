@@ -26,7 +26,7 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..metrics.scale import Scale
 from ..options import TEXT, OptionPlace, choice, option, read_values, whole
-from ..ranker.contents import shares_of
+from ..ranker.contents import scale_of, shares_of
 from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
@@ -103,8 +103,7 @@ class Board:
     @property
     def scale(self) -> Scale:
         """Scale of the average: the one that all tasks share, else [0, 1]."""
-        scales = [bank.scale for bank in self.banks.values()]
-        return scales[0] if all(scale == scales[0] for scale in scales) else Scale()
+        return scale_of(list(self.banks.values()))
 
     @property
     def draws_at_random(self) -> bool:

@@ -25,6 +25,7 @@ from ..metrics.scale import Scale
 from ..money import Tokens, estimate_tokens
 from ..plugins import did_you_mean
 from ..ranker import Ranker, StoppingRule
+from ..ranker.contents import scale_of
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
 from ..runs.directory import make_ranker
@@ -136,8 +137,7 @@ class Plan:
     @property
     def scale(self) -> Scale:
         """Scale of the ranking: the one that all steering outcomes share, else [0, 1]."""
-        scales = [o.metric.scale for o in self._steering]
-        return scales[0] if all(scale == scales[0] for scale in scales) else Scale()
+        return scale_of(self._steering)
 
     @property
     def label(self) -> str:

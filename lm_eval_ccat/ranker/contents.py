@@ -342,8 +342,8 @@ class Contents:
         return {t: w / self.tasks[t].weight for t, w in numbers.items()}
 
 
-def scale_of(outcomes: Sequence[Outcome]) -> Scale:
-    """Return the scale that all outcomes share, else [0, 1]."""
+def scale_of(outcomes: Sequence[Outcome | ItemBank]) -> Scale:
+    """Return the scale that all outcomes or banks share, else [0, 1]."""
     first = outcomes[0].scale
     return first if all(o.scale == first for o in outcomes) else Scale()
 
