@@ -121,9 +121,8 @@ def verify(run: str | Path) -> Verification:
             f"on: {condition.lost}. `lm-eval-ccat verify {folder} --repair` keeps what is sound."
         )
         return Verification(condition, [], [], "", words)
-    now = state(folder, condition.records).content
-    versions = directory.read_header().get("versions") or {}
-    made_by = str(versions.get("lm_eval_ccat", ""))
+    sound = state(folder, condition.records)
+    now, made_by = sound.content, str(sound.facts["versions"].get("lm_eval_ccat", ""))
     result = recorded or {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.

@@ -6,7 +6,6 @@ height; the page's templates and the charts both draw them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,10 @@ from scipy.special import expit, ndtri
 from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..content import RankingContent
-from ..errors import BankError, UsageError
+from ..errors import BankError, RunError, UsageError
 from ..methods.method import method_of
 from ..metrics.scale import Floats
+from ..runs.directory import read_result
 from .chart import (
     ACCENT,
     BAD,
@@ -471,11 +471,8 @@ def _replayed(source: Any) -> Mapping[str, Any]:
     """What `simulate` returned as JSON values, from it or from the file of ``--json``."""
     if not isinstance(source, str | Path):
         return source if isinstance(source, Mapping) else dict(source.to_dict())
-    try:
-        content = json.loads(Path(source).read_bytes())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{source}: not a readable JSON file ({error})") from None
-    if not isinstance(content, dict) or not isinstance(content.get("sweep"), dict):
+    content = read_result(Path(source))
+    if not isinstance(content.get("sweep"), dict):
         raise UsageError(f"{source}: not a file of `lm-eval-ccat simulate --json`")
     return content
 
@@ -531,7 +528,7 @@ def plot_files(
                 raise
     try:
         chart = plot_simulation(*paths)
-    except UsageError as error:
+    except (RunError, UsageError) as error:
         raise UsageError(f"{error}; charts are made of a run directory, a bank or these") from None
     return chart.save(folder / "simulation", formats)
 

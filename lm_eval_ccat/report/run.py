@@ -16,7 +16,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
-from ..journal import Item, Journal, Record
+from ..journal import Item, Journal, Record, read_journal
 from ..live.result import state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
@@ -201,13 +201,13 @@ def read_run(path: str | Path) -> StoredRun:
     folder = RunDirectory(path)
     if not folder.path.is_dir():
         raise RunError(f"there is no run directory {folder.path}")
-    header = folder.read_header()
+    journal, records = read_journal(folder.journal.path)
+    header = journal.header
     if "ranker" not in header or "report" not in header:
         raise RunError(
             f"{folder.journal.path} lacks facts that the report needs: an older version wrote it, "
             "which can make its page"
         )
-    records = folder.journal.read_new()
     tasks = header["report"].get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
     file = folder.path / RESULT
@@ -215,8 +215,7 @@ def read_run(path: str | Path) -> StoredRun:
     # A run that continued after its result is not finished, which only the journal shows.
     finished = stored is not None and _NEEDED <= stored.keys() and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
-    item = folder.journal.item
-    scored = {m: {item(i) for i in of["items"]} for m, of in result["models"].items()}
+    scored = {m: {journal.item(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
         StoredAnswer(
             r["model"], r["item"] if len(tasks) > 1 else r["item"][1], *_score(r, lead),
@@ -236,7 +235,7 @@ def read_run(path: str | Path) -> StoredRun:
         finished=finished,
         started=min(times, default=None),
         ended=max(times, default=None),
-        torn=folder.journal.torn is not None,
+        torn=journal.torn is not None,
         records=records[1:],
     )
 
