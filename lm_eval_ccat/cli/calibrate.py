@@ -9,7 +9,6 @@ from typing import Any
 from ..bank import ItemBank
 from ..content import Facts
 from ..errors import UsageError
-from ..scores.reading import Logged
 from ..shown import plural
 from ..upkeep import tables
 from ..upkeep.build import bank_of, build
@@ -108,18 +107,16 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
     facts: dict[str, dict[str, Facts]] = {}
     lacking: list[str] = []
 
-    def show(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
-        name = f"{outcome.task} {outcome.metric}"
-        full = f"{name},{outcome.filter}" if outcome.filter else name
+    def show(task: str, name: str, bank: ItemBank | str, report: Facts) -> None:
         if isinstance(bank, str):
-            lacking.append(name)
-            warn(f"{full}: no bank: {bank}")
+            lacking.append(f"{task} {name}")
+            warn(f"{task} {name}: no bank: {bank}")
             return
-        facts.setdefault(outcome.task or "", {})[outcome.metric] = report
+        facts.setdefault(task, {})[name] = report
         warn_of_range(args, bank.metric, bank.scale.higher_is_better)
-        warn(*(f"{full}: {text}" for text in report["warnings_of_scores"]))
+        warn(*(f"{task} {name}: {text}" for text in report["warnings_of_scores"]))
         if not prints_json(args.json):
-            print(f"{full}: {in_one_line(report)}; {report['trust']}", flush=True)
+            print(f"{task} {name}: {in_one_line(report)}; {report['trust']}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))

@@ -23,7 +23,7 @@ def build(
     tasks: Sequence[str] = ("*",),
     metrics: Sequence[str] | None = ("*",),
     wanted: Wanted = ANY,
-    on_bank: Callable[[Logged, ItemBank | str, Facts], None] | None = None,
+    on_bank: Callable[[str, str, ItemBank | str, Facts], None] | None = None,
     **how: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
@@ -42,8 +42,8 @@ def build(
     wanted : Wanted, optional
         Filter and scale of the scores.
     on_bank : callable, optional
-        Called with each outcome, its bank or the reason why there is none, and what `report` says
-        of it.
+        Called with each task and outcome, its bank or the reason why there is none, and what
+        `report` says of it.
     **how
         See `bank_of`.
 
@@ -68,15 +68,15 @@ def build(
     for outcome, (bank, facts) in zip(
         meant, in_processes(_one_bank, meant, (path, wanted, how, read))
     ):
+        task, one = outcome.task or "task", (outcome.task, outcome.metric)
+        several = len({o.filter for o in meant if (o.task, o.metric) == one}) > 1
+        name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
         if isinstance(bank, str):
             why = bank
         else:
-            one = outcome.task, outcome.metric
-            several = len({o.filter for o in meant if (o.task, o.metric) == one}) > 1
-            name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
-            banks.setdefault(outcome.task or "task", {})[name] = bank
+            banks.setdefault(task, {})[name] = bank
         if on_bank is not None:
-            on_bank(outcome, bank, facts)
+            on_bank(task, name, bank, facts)
     if not banks:
         raise UsageError(f"{path}: no outcome could be calibrated; the last error was: {why}")
     return SuiteBank(banks)

@@ -112,15 +112,14 @@ def test_a_group_of_which_a_task_was_not_run_is_refused_by_its_name(place, tmp_p
     assert "no scores of 1 of the 3 tasks of suite, suite_c" in capsys.readouterr().err
 
 
-def test_filters_of_one_metric_have_a_bank_each(tmp_path):
+def test_filters_of_one_metric_have_a_bank_each(tmp_path, capsys):
     for name in ("strict", "loose"):
         replace(TABLE, task="t", filter=name).write(tmp_path / f"{name}.csv")
     line = ["calibrate", str(tmp_path), "--method", "paper", "--metric", "*"]
-    assert main([*line, "-o", str(tmp_path / "out")]) == 0
-    suite = SuiteBank.load(tmp_path / "out")
-    assert {o: bank.filter for o, bank in suite["t"].items()} == {
-        "toy,strict": "strict", "toy,loose": "loose"
-    }  # fmt: skip
+    told = json_of(capsys, *line, "-o", tmp_path / "out")["tasks"]["t"]
+    banks, filters = SuiteBank.load(tmp_path / "out")["t"], {"strict", "loose"}
+    assert {o: bank.filter for o, bank in banks.items()} == {f"toy,{f}": f for f in filters}
+    assert {o: facts["filter"] for o, facts in told.items()} == {f"toy,{f}": f for f in filters}
 
 
 @pytest.mark.parametrize("file", ["one.parquet", ""])
