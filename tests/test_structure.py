@@ -60,8 +60,8 @@ def own_imports(path: Path):
 
 
 def test_every_room_has_its_floor():
-    found = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name != "__pycache__"}
-    assert found - BESIDE - {"task_configs"} <= set(ROOMS)
+    rooms = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert rooms - BESIDE - {"task_configs"} <= set(ROOMS)
 
 
 def test_a_room_imports_only_from_rooms_below_it():
@@ -77,14 +77,14 @@ def test_a_room_imports_only_from_rooms_below_it():
 def test_the_core_knows_nothing_outside_itself():
     banned = {"lm_eval", "time", "datetime", "requests", "urllib", "socket", "http", "asyncio"}
     rooms = set(ROOMS) | BESIDE
-    found = [
+    wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for room, path in modules(*CORE)
         for name in imports(path)
         if name.split(".")[0] in banned
         or (name.startswith("lm_eval_ccat.") and name.split(".")[1] in rooms - CORE)
     ]
-    assert not found
+    assert not wrong
 
 
 def test_no_two_modules_import_each_other_in_a_circle():
@@ -102,3 +102,19 @@ def test_no_two_modules_import_each_other_in_a_circle():
 def test_no_module_is_excepted_from_strict_types():
     settings = (ROOT.parent / "pyproject.toml").read_text(encoding="utf-8").split("[tool.mypy]")[1]
     assert "strict = true" in settings and "overrides" not in settings
+
+
+def test_a_name_says_what_a_thing_is():
+    words, named = {"found", "told", "said", "made", "there", "given", "own"}, set()
+    for room, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case (
+                    ast.Name(name, ast.Store())
+                    | ast.Attribute(_, name, ast.Store())
+                    | ast.arg(name)
+                    | ast.FunctionDef(name)
+                ) if name.strip("_") in words:
+                    named.add(f"{room}: {type(node).__name__} {name}")
+    # A method's event, and a key of the bank's file.
+    assert named == {"methods: FunctionDef told", "ranker: FunctionDef told", "bank: Name made"}

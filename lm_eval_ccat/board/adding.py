@@ -40,7 +40,7 @@ from .folder import (
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
 
 #: End of the reason for leaving out a model that was added before.
-THERE = "in the ledger already"
+IN_LEDGER = "in the ledger already"
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Added:
     @property
     def partial(self) -> bool:
         """Whether a model was left out that is not in the ledger."""
-        return any(not reason.endswith(THERE) for reason in self.left_out.values())
+        return any(not reason.endswith(IN_LEDGER) for reason in self.left_out.values())
 
 
 def add(board: Board | str | Path, source: str | Path) -> Added:
@@ -123,7 +123,7 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
                 shares=board.shares,
             )
             if model in before and _figures(before[model]) == _figures(row):
-                added.left_out[model] = f"its full results stand {THERE}"
+                added.left_out[model] = f"its full results stand {IN_LEDGER}"
             else:
                 added.rows.append(row)
         board.ledger.append(added.rows)

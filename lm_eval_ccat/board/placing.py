@@ -20,7 +20,7 @@ from ..files import safe_name
 from ..journal import JOURNAL, Record
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
-from .adding import THERE, Added, tables_of
+from .adding import IN_LEDGER, Added, tables_of
 from .checking import figures_of, tasks_of
 from .folder import RUNS, Board, offered, standing
 from .ledger import sha256_of
@@ -162,7 +162,7 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
         for model, row in rows.items():
             shown = name or model
             if any(r.model == shown and evidence in r.evidence for r in before):
-                added.left_out[shown] = f"this run of it stands {THERE}"
+                added.left_out[shown] = f"this run of it stands {IN_LEDGER}"
                 continue
             tasks = {
                 t: replace(one, evidence=evidence, sha256=sha256) for t, one in row.tasks.items()

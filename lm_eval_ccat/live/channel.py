@@ -232,7 +232,7 @@ class Channel:
                 records.append({"op": "note", **about, "cost": cost, **details})
             elif self.book.has(ask.pair) or ask.pair in new:
                 column = ASSUMED if tokens is not None and tokens.source != "usage" else BILLED
-                about = {"after": self.book.told, "model": self.name, "item": ask.item}
+                about = {"after": self.book.n_told, "model": self.name, "item": ask.item}
                 paid = {"cost": cost, "usd": usd, "column": column, "why": "second answer"}
                 records.append({"op": "lost", **about, **paid})
             elif answer.score is None:

@@ -356,8 +356,8 @@ def _paired(
         for label in sorted(set(of.tolist())):
             rows = of == label
             within = None if labels is None else labels[rows]
-            found = compare_scores(x[rows], y[rows], clusters=within, **how)
-            groups[label] = _possible(found, scale)
+            difference = compare_scores(x[rows], y[rows], clusters=within, **how)
+            groups[label] = _possible(difference, scale)
     return Compared(
         task=one.task or other.task,
         metric=one.metric,
@@ -371,9 +371,10 @@ def _paired(
     )
 
 
-def _possible(found: Difference, scale: Scale) -> Difference:
+def _possible(difference: Difference, scale: Scale) -> Difference:
     """Cut the interval of a difference to what the metric's scale allows."""
-    return replace(found, low=max(found.low, -scale.span), high=min(found.high, scale.span))
+    low, high = max(difference.low, -scale.span), min(difference.high, scale.span)
+    return replace(difference, low=low, high=high)
 
 
 def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:

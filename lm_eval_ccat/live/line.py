@@ -206,7 +206,7 @@ class Line:
                 break
             ask = self.book.place(*pairs[0])
             untold[ask.model] += 1
-            self._new.append((ask, self.book.told))
+            self._new.append((ask, self.book.n_told))
             if ask.state == OPEN:
                 self._waiting[ask.model].append(ask)
         if not any(untold.values()) and not self.away:

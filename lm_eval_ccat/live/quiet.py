@@ -107,13 +107,13 @@ class _Telling(logging.Handler):
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
         self._warn = warn
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         # The harness's line about a failed request; ours says the same and more.
         if record.name.startswith("lm_eval.models.api_models"):
             return
         text = record.getMessage()
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._warned:
+            self._warned.add(text)
             self._warn(text)

@@ -83,7 +83,7 @@ class Sender:
         The caller opens them before it asks anything, so that errors show before they cost money.
         """
         ranker, aside = self.book.ranker, self.book.tally.set_aside
-        spent = self.late() and self.book.told  # a new run gets answers, however short its time
+        spent = self.late() and self.book.n_told  # a new run gets answers, however short its time
         if ranker.done or (self.line.goal and ranker.decided) or spent:
             return
         resident, self._turns = self._split_by_memory()

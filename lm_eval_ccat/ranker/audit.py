@@ -151,7 +151,7 @@ class AuditDraws:
         uniform = round(n_left * choice.probability, 9) == 1.0
         if not uniform or not is_due(int(ledger.asked[account.at, t]), self.share):
             return
-        had = (*account.told, *account.pending, *account.failed)
+        had = (*account.scored, *account.pending, *account.failed)
         asked = tuple(i - where.start for i in had if where.start <= i < where.stop)
         for one in task.states:
             mu = one.policy.expected(account.at)

@@ -127,7 +127,7 @@ class RankingBuilder:
         bound = self._bound(account, score, estimate, v.confidence)
         if belief.lean is not None:
             estimate = replace(estimate, lean=float(belief.lean[j]))
-        items = [i for i in account.told if contents.task_at(i) in score.tasks]
+        items = [i for i in account.scored if contents.task_at(i) in score.tasks]
         if only and not whole:  # an answer may lack an outcome (its judge failed, say)
             start = contents.tasks[score.tasks[0]].where.start
             items = [i for i in items if i - start in only.scores[j]]

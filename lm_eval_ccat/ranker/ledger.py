@@ -32,7 +32,7 @@ class Account:
         Position of the model among all models.
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
-    told, pending, failed
+    scored, pending, failed
         Items scored, items in flight with the cost committed, and items failed with the reason.
     probability : dict of int to float
         Probability of each random draw, at the moment of the draw.
@@ -46,7 +46,7 @@ class Account:
     price: float
     at: int
     available: Mask
-    told: dict[int, None] = field(default_factory=dict)
+    scored: dict[int, None] = field(default_factory=dict)
     pending: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     probability: dict[int, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Account:
     @property
     def n(self) -> int:
         """Number of items told or in flight."""
-        return len(self.told) + len(self.pending)
+        return len(self.scored) + len(self.pending)
 
 
 class Ledger:
@@ -232,8 +232,8 @@ class Ledger:
 
         Without `cost`, a score costs what was expected, and a failure nothing.
         """
-        if item in account.told or item in account.failed:
-            what = "already has a score on" if item in account.told else "failed on"
+        if item in account.scored or item in account.failed:
+            what = "already has a score on" if item in account.scored else "failed on"
             named = self.contents.item(item)
             raise UsageError(f"model {account.name!r} {what} doc_id {named!r}")
         if cost is not None:
@@ -247,7 +247,7 @@ class Ledger:
             account.measured = (account.measured[0] + cost, account.measured[1] + units)
         self.spent_on[account.at, self.contents.task_at(item)] += float(cost)
         if failure is None:
-            account.told[item] = None
+            account.scored[item] = None
         else:
             account.failed[item] = failure
         self._move(account, item, (failure is None) - (expected is not None), available=False)

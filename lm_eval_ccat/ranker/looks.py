@@ -184,11 +184,11 @@ class Looks:
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
         # If failures may explain part of the gap, the rest of it must suffice as well.
         tested, leans = j < m, slack[j < m] > 0.0
-        own = None if self.once else belief.against
+        against = None if self.once else belief.against
         a, b = i[~tested], j[~tested] - m
-        if own is not None:
+        if against is not None:
             surely = np.where(slack[~tested] > 0.0, now[:2, ~tested], np.inf)
-            now[:2, ~tested] = np.minimum(own[:2, a, b], surely)
+            now[:2, ~tested] = np.minimum(against[:2, a, b], surely)
         if belief.evidence is not None and not self.once:
             both = [belief.evidence[i[tested], j[tested]], belief.evidence[j[tested], i[tested]]]
             now[:2, tested] = np.minimum(both, np.where(leans, now[:2, tested], np.inf))
@@ -199,9 +199,9 @@ class Looks:
             if belief.closeness is not None and belief.close_by == min_difference:
                 close = belief.closeness[i[tested], j[tested]]
                 now[2, tested] = np.minimum(close, np.where(leans, now[2, tested], np.inf))
-                if own is not None:
+                if against is not None:
                     surely = np.where(slack[~tested] > 0.0, now[2, ~tested], np.inf)
-                    now[2, ~tested] = np.minimum(own[2, a, b], surely)
+                    now[2, ~tested] = np.minimum(against[2, a, b], surely)
             if not self.once:
                 zero = np.maximum(*belief.on_scores.zeros_at(i, j))
                 now[2] = np.minimum(now[2], -log_p_of_zeros(room, zero))

@@ -204,7 +204,7 @@ class Ranker:
 
     def __repr__(self) -> str:
         accounts = self._ledger.accounts
-        answers = plural(sum(len(one.told) for one in accounts), "answer")
+        answers = plural(sum(len(one.scored) for one in accounts), "answer")
         state = "done" if self.done else "not done"
         return f"<Ranker: {some([one.name for one in accounts])}; {answers}, {state}>"
 

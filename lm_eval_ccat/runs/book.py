@@ -281,14 +281,14 @@ class Book:
         All asks, by number.
     head : int
         Number of the first ask that is neither told nor left.
-    told : int
+    n_told : int
         Answers and failures that the Ranker knows.
     answers : dict of (model, item) to dict
         Records of the answers that the Ranker was told, and of those to items beyond its bank.
     waiting : dict of (model, item) to dict
         Records of answers that the Ranker was not told yet.
     told_of : dict of model to int
-        `told` by model.
+        `n_told` by model.
     ended : dict or None
         Record with which the last session ended.
     accepts_change : bool
@@ -305,7 +305,7 @@ class Book:
         self.ranker = ranker
         self.journal = journal
         self.asks: list[Ask] = []
-        self.head = self.told = 0
+        self.head = self.n_told = 0
         self.answers: dict[Pair, Record] = {}
         self.waiting: dict[Pair, Record] = {}
         self.ended: Record | None = None
@@ -435,7 +435,7 @@ class Book:
 
     def event(self, op: str, **details: Any) -> None:
         """Write an event that takes effect now, between two answers."""
-        self.write([{"op": op, "after": self.told, **details}])
+        self.write([{"op": op, "after": self.n_told, **details}])
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
         """Write a note, which does not reach the Ranker."""
@@ -504,7 +504,7 @@ class Book:
             self.ranker.tell(model, item, record["score"], cost=cost)
         else:
             self.ranker.fail(model, item, record["reason"], cost=cost)
-        self.told += 1
+        self.n_told += 1
         self.told_of[model] += 1
         self.waiting.pop((model, item), None)
         self._ended.add((model, item))
@@ -524,11 +524,11 @@ class Book:
 
     def _tell_to(self, after: int) -> None:
         """Tell answers in the order of their asks, until `after` answers are told."""
-        while self.told < after:
+        while self.n_told < after:
             ask = self.next_told
             if ask is None:
                 raise RunError(
-                    f"{self.journal} lacks the answer after the first {self.told}; see "
+                    f"{self.journal} lacks the answer after the first {self.n_told}; see "
                     "`lm-eval-ccat verify RUN`"
                 )
             self.tell(ask)
@@ -590,7 +590,7 @@ class Book:
 
     def _take_asks(self, record: Record) -> None:
         self.closed = False
-        after = record.get("after") or [self.told] * len(record["pairs"])
+        after = record.get("after") or [self.n_told] * len(record["pairs"])
         for n, (model, item) in enumerate(record["pairs"]):
             self._tell_to(after[n])
             if record["draws"] is None:  # format 1: the audit's draws follow from its seed

@@ -112,7 +112,7 @@ def test_a_journal_replays_to_what_the_run_ended_with(seed, arrival, away):
     again = fresh(Journal(book.journal.lines))
     again.settle()
     assert again.ranker.result() == book.ranker.result() and again.done
-    assert again.told == book.told == len(book.answers) and not again.ranker.in_flight
+    assert again.n_told == book.n_told == len(book.answers) and not again.ranker.in_flight
     tells = [r for r in Journal(book.journal.lines).read_new() if r["op"] == "tell"]
     assert len({(r["model"], r["item"]) for r in tells}) == len(tells), "none is asked twice"
 

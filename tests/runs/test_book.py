@@ -39,7 +39,7 @@ def teller(lines: list[bytes] | None = None, clock: Callable[[], float] = time.t
 
 def numbered(book: Book, n: int) -> list[dict[str, Any]]:
     """Asks as a line makes them; the records of their answers, by number."""
-    asks = [(book.place(*pair), book.told) for pair in book.ranker.ask(n)]
+    asks = [(book.place(*pair), book.n_told) for pair in book.ranker.ask(n)]
     book.write_asks(asks)
     return [
         {"op": "tell", "n": a.number, "model": a.model, "item": a.item, "score": 0.5, "cost": 1.0}
@@ -123,13 +123,13 @@ def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on():
     book.settle()
     book.event("lost", model="a", item=("", 1), cost=2.0, why="deadline")
     assert book.done and book.ranker.result().stopped_because == "a deadline"
-    assert book.told == 1 and not book.ranker.in_flight
+    assert book.n_told == 1 and not book.ranker.in_flight
     book.note("resume", op="session")
     again = Book(fresh(budget=40.0), Journal(lines))
     again.read()
     assert again.ranker.budget == 38.0 and not again.done and len(again.unanswered) == 2
     again.settle()
-    assert again.told == 0  # the run goes on, and the line waits again
+    assert again.n_told == 0  # the run goes on, and the line waits again
 
 
 def test_what_the_journal_says_adds_up_and_is_read_back():
