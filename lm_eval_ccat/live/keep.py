@@ -179,7 +179,7 @@ def _observed(
 def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]:
     """Return one model's documents and estimates by task; scores answers again if necessary."""
     runs = {}
-    for task, (run, draws) in _measured_runs(plan, book, model, book.ranking()).items():
+    for task, (run, draws) in _measured_runs(plan, book, model, book.ranker.result()).items():
         # If every document was run, the harness has every score.
         more = {} if run.complete else _further([(run, draws)])
         others = (replace(run, outcome=o, ranking=r, further=()) for o, r in more.values())
@@ -198,7 +198,7 @@ def with_further(result: Result, plan: Plan, book: Book, models: Sequence[Harnes
     book : Book
     models : sequence of HarnessModel
     """
-    ranking, blocks = book.ranking(), {}
+    ranking, blocks = book.ranker.result(), {}
     asked = [m for m in models if any(name == m.name for name, _ in book.answers)]
     runs = [_measured_runs(plan, book, model, ranking) for model in asked]
     for task in plan.measured:

@@ -231,7 +231,7 @@ def result_of(
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
     """
-    ranking, tally = on_own_scales(book.ranking(), facts["report"]), book.tally
+    ranking, tally = on_own_scales(book.ranker.result(), facts["report"]), book.tally
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
     empty = {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
     limit = math.inf if fail_on_empty is None else fail_on_empty

@@ -211,10 +211,11 @@ class RankingBuilder:
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        left = [a for a in open_ if ledger.remaining[a.at].any()]
-        if any(a.n < turns.cap for a in left):
-            return budget_used_up(ledger.budget, ledger.budget - ledger.committed)
-        if not left:
+        unfinished = [a for a in open_ if ledger.remaining[a.at].any()]
+        if any(a.n < turns.cap for a in unfinished):
+            left, lost = ledger.budget - ledger.committed, min(ledger.lost, ledger.limit)
+            return budget_used_up(ledger.limit, left, lost)
+        if not unfinished:
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)
 

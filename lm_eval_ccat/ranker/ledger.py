@@ -86,6 +86,8 @@ class Ledger:
         Amount spent so far, without items in flight.
     prices : ndarray of shape (n_models,)
         Price of one unit, from `price`.
+    limit, lost : float
+        Budget as set, and the cost of attempts without an answer, which lowers it.
     changes : int
         Number of changes so far to anything that turns depend on.
     """
@@ -98,7 +100,8 @@ class Ledger:
         budget: float,
         by_mean: bool,
     ) -> None:
-        self.contents, self.units, self.budget, self.by_mean = contents, units, budget, by_mean
+        self.contents, self.units, self.limit, self.by_mean = contents, units, budget, by_mean
+        self.lost = 0.0
         self.accounts: list[Account] = []
         self.position: dict[str, int] = {}
         self._mean_units = float(units.mean())  # a stated price counts as one item's observation
@@ -149,6 +152,11 @@ class Ledger:
         return {(a.name, self.contents.item(i)) for a in self.accounts for i in a.pending}
 
     # -- money --------------------------------------------------------------------------------
+
+    @property
+    def budget(self) -> float:
+        """What `limit` leaves after lost attempts."""
+        return max(self.limit - self.lost, 1e-12)
 
     @property
     def spent(self) -> float:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
@@ -15,6 +14,7 @@ from ..errors import UsageError
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
+from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, number, whole
 from ..shown import plural, some
 from .across import Across, Replays
@@ -461,6 +461,20 @@ class Ranker:
         """
         self._turns.stopped = str(reason)
 
+    def lose(self, cost: float) -> None:
+        """Lower the budget by the cost of an attempt that brought no answer.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"], budget=30)
+        >>> ranker.lose(2.5)
+        >>> ranker.budget
+        27.5
+        """
+        self._ledger.lost += AT_LEAST_0.check(cost, "cost")
+        self._ledger.touch()
+        self._set_looks()
+
     def bar(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Keep exactly these pairs of tested models open, whatever the evidence.
 
@@ -528,7 +542,7 @@ class Ranker:
         if budget is not None or max_items is not None or prices or add or stop is not None:
             self._turns.stopped = None
         if budget is not None or stop is not None:
-            self._ledger.budget = new_budget
+            self._ledger.limit = new_budget
         if max_items is not None or stop is not None:
             self._max_items = new_items
         self._turns.rule = rule
@@ -551,7 +565,7 @@ class Ranker:
 
     @property
     def budget(self) -> float:
-        """Most that may be spent; infinite without a limit."""
+        """Most that may be spent, less what `lose` recorded; infinite without a limit."""
         return self._ledger.budget
 
     @property
@@ -628,7 +642,7 @@ class Ranker:
         at = self._ledger.account(model).at
         return self._builder.groups.get(group, self._standing.score).shared_errors(at)
 
-    def expected(self, model: str) -> NDArray[np.float64]:
+    def expected(self, model: str) -> Floats:
         """Return one model's expected score on every item, on [0, 1], in bank order.
 
         Shape (n_items,); several tasks follow one another, each by its outcome of largest weight.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..methods.belief import Belief, References
 from ..methods.policy import Mask
+from ..metrics.scale import Floats
 from .ledger import Ledger
 from .looks import Looks
-from .verdicts import Verdicts
+from .verdicts import Ints, Verdicts
 from .weighted import WeightedSum
 
 
@@ -65,7 +65,7 @@ class Standing:
         return self._verdicts(self.seen)
 
     @property
-    def items(self) -> NDArray[np.int64]:
+    def items(self) -> Ints:
         """Number of items told or in flight, by model; shape (n_tested,)."""
         return np.asarray(self.ledger.n[self.ledger.active])
 
@@ -75,7 +75,7 @@ class Standing:
         return np.zeros(int(self.ledger.active.sum()), dtype=bool)
 
     @property
-    def errors(self) -> NDArray[np.float64]:
+    def errors(self) -> Floats:
         """Standard errors of the estimates, on [0, 1]; shape (n_tested,)."""
         return np.sqrt(self.verdicts.belief.on_scores.variance.diagonal())
 

@@ -17,14 +17,13 @@ from operator import and_, or_
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..methods.policy import Mask
 from ..options import ABOVE_0, whole
 from .ledger import SLACK
 from .standing import Standing
-from .verdicts import EQUIVALENT, OPEN
+from .verdicts import EQUIVALENT, OPEN, Ints
 
 
 class StoppingRule(ABC):
@@ -188,18 +187,19 @@ class Percentile(_ByVerdicts):
         return f"every percentile is known to {self.p:g}"
 
 
-def _spans(standing: Standing) -> NDArray[np.int64]:
+def _spans(standing: Standing) -> Ints:
     """Return the number of ranks that each tested model may have, less one."""
     best, worst = (x[: len(standing.items)] for x in standing.verdicts.ranges)
     return np.asarray(worst - best)
 
 
-def budget_used_up(amount: float, left: float) -> str:
+def budget_used_up(amount: float, left: float, lost: float = 0.0) -> str:
     """Say in words that the budget ended a ranking."""
     left = 0.0 if left < SLACK * amount else left  # a rounding error of the sum
     # Write hundredths of a cent without an exponent.
     plain = f"{left:.7f}" if 1e-6 <= left < 1e-4 else f"{left:.4g}"
-    return f"the budget is used up ({plain} of {amount:.6g} left)"
+    paid = f"; {lost:.4g} of it paid for lost and second attempts" if lost else ""
+    return f"the budget is used up ({plain} of {amount:.6g} left{paid})"
 
 
 class _Limit(_OfNumber):

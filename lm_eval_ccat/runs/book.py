@@ -19,7 +19,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..errors import RunError
 from ..journal import Item, Journal, Record
 from ..masking import mask_values
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
-from ..ranker import Ranker, Ranking
+from ..ranker import Ranker
 from ..ranker.stopping import older_goals
 from ..shown import short
 
@@ -316,7 +316,7 @@ class Book:
         self.interrupted, self.closed = False, True
         self.accepts_change = False
         self._barred: set[tuple[str, str]] = set()
-        self._lost, self._given = 0.0, ranker.budget  # cost of lost attempts; budget without them
+        self._lost = 0.0  # cost of attempts by which the budget is not lowered yet
         self._clock = clock
 
     # -- what a reader calls ---------------------------------------------------------------
@@ -356,15 +356,6 @@ class Book:
                 self.ranker.release(*ask.pair)
             if self.ended["reason"]:
                 self.ranker.stop(self.ended["reason"])
-
-    def ranking(self) -> Ranking:
-        """Return the Ranker's result, which states the budget as it was given."""
-        ranking, lowered = self.ranker.result(), self._given - self.ranker.budget
-        old = f" of {self.ranker.budget:.6g} left)"
-        if not lowered or old not in ranking.stopped_because:
-            return ranking
-        new = f" of {self._given:.6g} left; {lowered:.4g} of it paid for lost and second attempts)"
-        return replace(ranking, stopped_because=ranking.stopped_because.replace(old, new))
 
     @property
     def next_told(self) -> Ask | None:
@@ -616,17 +607,14 @@ class Book:
             del self._open[pair]
 
     def _lower_budget(self) -> None:
-        budget = max(self._given - self._lost, 1e-12)
-        if budget < self.ranker.budget:
-            self.ranker.change(budget=budget)
+        if self._lost:
+            self.ranker.lose(self._lost)
+            self._lost = 0.0
 
     def _change(self, arguments: Mapping[str, Any]) -> None:
         wanted = dict(arguments)
         if wanted.get("budget") == NO_LIMIT:
             wanted["budget"] = math.inf
-        self._given = wanted.get("budget", self._given)
-        if "budget" in wanted:
-            wanted["budget"] = max(self._given - self._lost, 1e-12)
         if wanted.get("max_items") == NO_LIMIT:
             del wanted["max_items"]  # the separate stopping rule has none
         self.ranker.change(**wanted)
