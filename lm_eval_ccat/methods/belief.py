@@ -246,7 +246,9 @@ class Belief:
         mean = w @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
-        per_zero = (w[:, None, None] * np.array([b.zero for b in parts])).max(axis=0)
+        zeros = w[:, None, None] * np.array([b.zero for b in parts])
+        # An answer that scores 0 does so by all its outcomes, and is of one task alone.
+        per_zero = zeros.max(axis=0) if correlation is None else zeros.sum(axis=0)
         if correlation is not None:
             sd = w[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)

@@ -329,3 +329,5 @@ def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
     both = Belief.sum([few, many], [0.5, 0.5])
     p = np.exp(-Looks().after(both, 0.05).seen[0, 0, 1])
     assert 0.03 < hypergeom.pmf(0, 40, 10, 10) < 0.05 < p
+    twice = Belief.sum([few, few], [0.5, 0.5], np.ones((2, 2)))  # one answer, scored twice
+    assert twice.zero[0, 1] == pytest.approx(few.zero[0, 1])
