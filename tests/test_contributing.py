@@ -31,9 +31,8 @@ def package(tmp_path_factory):
         pytest.skip("CONTRIBUTING.md is not part of this installation")
     folder = tmp_path_factory.mktemp("installed")
     blocks = re.findall(r"```(\w+)\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    for kind, text in blocks:
-        name = re.match(r"# (\S+\.py)\n", text)
-        if kind == "python" and name:
+    for _, text in blocks:
+        if name := re.match(r"# (\S+\.py)\n", text):
             (folder / name[1]).parent.mkdir(exist_ok=True)
             (folder / name[1]).write_text(text)
     (folder / "my_package" / "__init__.py").write_text("")
@@ -62,9 +61,7 @@ def run_suite(package, name: str) -> int:
     return len(checks)
 
 
-def test_a_metric_is_one_line(monkeypatch, tmp_path):
-    if not GUIDE.is_file():
-        pytest.skip("CONTRIBUTING.md is not part of this installation")
+def test_a_metric_is_one_line(package, monkeypatch, tmp_path):
     line = re.search(r"^Entry\(.*\),$", GUIDE.read_text(), re.MULTILINE)
     assert line is not None
     (entry,) = eval(f"[{line[0]}]", vars(metric_table))

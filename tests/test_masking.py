@@ -27,6 +27,7 @@ from lm_eval_ccat.masking import (
 
 KEY = 'sk-"1\\2/ä+34567'
 PLAIN = "sk-12345"
+BASIC = base64.b64encode(f"me:{PLAIN}".encode()).decode()
 
 
 @pytest.fixture(autouse=True)
@@ -48,18 +49,8 @@ def nothing_remembered():
         ({"harness": {"metadata": {"password": 12345678}}}, "12345678"),
         ({"base_url": f"https://me:{PLAIN}@host/v1"}, PLAIN),
         ({"base_url": f"https://{PLAIN}@host/v1"}, PLAIN),
-        (
-            {"base_url": f"https://me:{PLAIN}@host/v1"},
-            base64.b64encode(f"me:{PLAIN}".encode()).decode(),
-        ),
-        (
-            {
-                "headers": {
-                    "Authorization": "Basic " + base64.b64encode(b"me:" + PLAIN.encode()).decode()
-                }
-            },
-            PLAIN,
-        ),
+        ({"base_url": f"https://me:{PLAIN}@host/v1"}, BASIC),
+        ({"headers": {"Authorization": f"Basic {BASIC}"}}, PLAIN),
         (["rank", "--model_args", f'model=m,api_key="{PLAIN}, 2"'], f"{PLAIN}, 2"),
         ({"base_url": f"https://host/v1?key={PLAIN}&n=3"}, PLAIN),
         (["rank", "--model_args", f"model=m,api-key={PLAIN},n=3"], PLAIN),

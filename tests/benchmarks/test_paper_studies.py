@@ -10,14 +10,7 @@ from scipy.special import expit
 
 from benchmarks.paper.conformance import conformance, observations
 from benchmarks.paper.design import Design, at_temperature
-from benchmarks.paper.studies import (
-    break_even,
-    families,
-    of_runs,
-    replay,
-    sweep,
-    tie_scores,
-)
+from benchmarks.paper.studies import break_even, families, of_runs, replay, sweep, tie_scores
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.simulation import Strategy

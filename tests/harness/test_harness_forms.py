@@ -42,16 +42,12 @@ def stock(folder, name):
     return samples[name]
 
 
-def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(bench, form):
+def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(form):
     one, folder = form
-    name = one.name
-    rows = stock(folder, name)
-    assert len(rows) == 12
-    whole = {r["doc_hash"]: r["acc"] for r in bench.stock(["choices"])["samples"]["choices"]}
+    rows = stock(folder, one.name)
     by_hash = dict(zip(one.doc_hashes, one.items))
     # The documents are those of the form, in its order, whatever number the harness gives them.
     assert [by_hash[r["doc_hash"]] for r in rows] == list(one.items)
-    assert {r["doc_hash"] for r in rows} <= set(whole)
     [[found]] = score_form(one, folder / "out").values()
     scores = {by_hash[r["doc_hash"]]: float(r["acc"]) for r in rows}
     assert found["items"] == 12 and found["estimate"] == pytest.approx(one.estimate(scores)[0])

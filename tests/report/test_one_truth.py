@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -50,12 +49,6 @@ SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
 def run(request, tmp_path_factory):
     make, options = SCENARIOS[request.param]
     return read_run(make(tmp_path_factory.mktemp("truth") / "run", **options, hostile=False))
-
-
-@pytest.fixture(scope="module")
-def now(run):
-    """What `rank RUN_DIR` shows."""
-    return state(run.path)
 
 
 @pytest.fixture(scope="module")
@@ -164,18 +157,14 @@ def test_the_charts_draw_what_the_result_says(run, past, html) -> None:
 
 
 @pytest.fixture(scope="module")
-def paper(tmp_path_factory):
+def changed(tmp_path_factory):
+    """Changes the result of a run; what is read there then."""
     options = {"hostile": False, "method": "paper", "n_models": 3, "n_items": 100, "budget": 60}
-    return make_run(tmp_path_factory.mktemp("truth") / "paper", **options)
-
-
-@pytest.fixture
-def changed(paper, tmp_path):
-    """Changes the result of a copy of a run; what is read there then."""
+    folder = make_run(tmp_path_factory.mktemp("truth") / "paper", **options)
+    whole = (folder / "result.json").read_text()
 
     def change(edit):
-        folder = shutil.copytree(paper, tmp_path / "run")
-        result = json.loads((folder / "result.json").read_text())
+        result = json.loads(whole)
         edit(result)
         (folder / "result.json").write_text(json.dumps(result))
         return read_run(folder)
@@ -251,12 +240,8 @@ def test_order_ranks_and_open_pairs_are_the_result_s(run, html) -> None:
         assert ("needs stronger evidence to be decided" in html) is sure
 
 
-def number(text: str) -> float:
-    return float(text.replace(",", ""))
-
-
-def test_the_terminal_says_what_the_result_says(run, now) -> None:
-    content, result = now.content, run.result
+def test_the_terminal_says_what_the_result_says(run) -> None:
+    content, result = state(run.path).content, run.result  # what `rank RUN_DIR` shows
     out = io.StringIO()
     print_result(Console(file=out, width=200, no_color=True, highlight=False), content)
     shown = out.getvalue()
@@ -269,7 +254,7 @@ def test_the_terminal_says_what_the_result_says(run, now) -> None:
         if not block["n_items"]:
             continue
         low, high = block["interval"]
-        values = [number(row[at + k]) for k in (1, 2, 4)]
+        values = [float(row[at + k].replace(",", "")) for k in (1, 2, 4)]
         assert values == pytest.approx([block["estimate"], low, high], abs=0.051)
         assert str(block["n_items"]) in row[at + 5 :]
     for pair in result["open_pairs"][:1]:

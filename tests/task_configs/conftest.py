@@ -16,9 +16,7 @@ def _once(load):
 
     def load_once(*args, **kwargs):
         key = repr((args, sorted(kwargs.items())))
-        if key not in read:
-            read[key] = load(*args, **kwargs)
-        return read[key]
+        return read[key] if key in read else read.setdefault(key, load(*args, **kwargs))
 
     return load_once
 

@@ -5,9 +5,14 @@ Texts are docstrings of the standard library: real prose, at hand everywhere.
 
 from __future__ import annotations
 
+import argparse
+import collections
 import inspect
 import json
 import random
+import statistics
+import subprocess
+import textwrap
 from pathlib import Path
 
 CONFIGS = Path(__file__).resolve().parents[2] / "task_configs"
@@ -15,7 +20,7 @@ SKILLS = {"m1": 0.15, "m2": 0.35, "m3": 0.55, "m4": 0.75, "m5": 0.95}
 LOGGED = ("m1", "m3", "m5")
 N = 12
 
-#: What each task's answers are made from.
+#: The metric of each task.
 TASKS = {
     "ccat_biolaysumm_plos": "rougeL",
     "ccat_biolaysumm_plos_rouge": "fkgl",
@@ -29,19 +34,11 @@ TASKS = {
 
 def _texts() -> list[tuple[str, str]]:
     """(a longer text, its beginning) of functions with a long docstring."""
-    import argparse
-    import collections
-    import statistics
-    import subprocess
-    import textwrap
-
-    found = []
-    for module in (argparse, collections, statistics, subprocess, textwrap):
-        for _, member in sorted(inspect.getmembers(module)):
-            text = " ".join((inspect.getdoc(member) or "").split())
-            if len(text) > 200 and text not in (f[0] for f in found):
-                found.append((text[:600], ". ".join(text.split(". ")[:2])))
-    return found[:N]
+    modules = (argparse, collections, statistics, subprocess, textwrap)
+    members = (one for module in modules for _, one in sorted(inspect.getmembers(module)))
+    docs = (" ".join((inspect.getdoc(one) or "").split()) for one in members)
+    texts = [text for text in dict.fromkeys(docs) if len(text) > 200][:N]
+    return [(text[:600], ". ".join(text.split(". ")[:2])) for text in texts]
 
 
 def _write(folder: Path, splits: dict[str, dict[str, list[dict]]]) -> None:
