@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("lm_eval")
 
-from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 from local_bench import Copyist, write_bench
+from worlds.logs import logged
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.live.adaptive import adaptive_evaluate, simple_evaluate
@@ -54,21 +54,9 @@ class Bench:
 
     def write_logs(self, folder, tasks, settings):
         for position in range(6):
-            skill = 0.25 + 0.13 * position
-            tracker = EvaluationTracker(output_path=str(folder))
-            results = simple_evaluate(
-                model="copyist",
-                model_args={"skill": skill, "model": f"copyist-{position}"},
-                tasks=tasks,
-                task_manager=self.manager(),
-                evaluation_tracker=tracker,
-                bootstrap_iters=0,
-                **settings,
-            )
-            samples = results.pop("samples")
-            tracker.save_results_aggregated(results=results, samples=samples)
-            for task in results["configs"]:
-                tracker.save_results_samples(task, samples[task])
+            about = {"skill": 0.25 + 0.13 * position, "model": f"copyist-{position}"}
+            settings = {"tasks": tasks, "task_manager": self.manager(), **settings}
+            logged(folder, "copyist", model_args=about, **settings)
 
     def bank(self, task, metric, filter="none", method="paper", **settings):
         """A bank calibrated on six models' logs, written with these settings."""

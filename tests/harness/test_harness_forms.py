@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
-from local_bench import N_DOCS, Copyist
+from local_bench import N_DOCS
+from worlds.logs import logged
 
-from lm_eval_ccat import ScoreTable, simple_evaluate
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.upkeep.forms import form_of, score_form, write_form
 
@@ -27,19 +27,11 @@ def form(bench, tmp_path):
 
 
 def stock(folder, name):
-    tracker = EvaluationTracker(output_path=str(folder / "out"))
-    results = simple_evaluate(
-        Copyist(0.7, "new"),
-        tasks=[name],
-        task_manager=TaskManager(include_path=str(folder / "form"), include_defaults=False),
-        evaluation_tracker=tracker,
-        bootstrap_iters=0,
-    )
-    samples = results.pop("samples")
-    tracker.general_config_tracker.log_experiment_args("x", "model=new", None, None, False)
-    tracker.save_results_aggregated(results=results, samples=samples)
-    tracker.save_results_samples(task_name=name, samples=samples[name])
-    return samples[name]
+    manager = TaskManager(include_path=str(folder / "form"), include_defaults=False)
+    about = {"skill": 0.7, "name": "new", "model": "new"}
+    return logged(folder / "out", "copyist", model_args=about, tasks=[name], task_manager=manager)[
+        name
+    ]
 
 
 def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(form):

@@ -71,25 +71,13 @@ def model_args(data):
 @pytest.fixture(scope="session")
 def logs(place, model_args):
     """A directory of harness logs of all models on all shipped tasks."""
-    from lm_eval.evaluator import simple_evaluate
-    from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
+    from worlds.logs import logged
 
     manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
     for name in LOGGED:
-        tracker = EvaluationTracker(output_path=str(place / "logs"))
-        results = simple_evaluate(
-            "ccat-forgetful",
-            model_args(name),
-            tasks=list(TASKS),
-            task_manager=manager,
-            evaluation_tracker=tracker,
-            bootstrap_iters=0,
-        )
-        samples = results.pop("samples")
-        tracker.save_results_aggregated(results=results, samples=samples)
-        for task in results["configs"]:
-            tracker.save_results_samples(task, samples[task])
+        about = {"model_args": model_args(name), "tasks": list(TASKS), "task_manager": manager}
+        logged(place / "logs", "ccat-forgetful", **about)
     return place / "logs"
 
 

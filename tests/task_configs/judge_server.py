@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from worlds.server import CompletionsServer
 
-class JudgeServer:
+
+class JudgeServer(CompletionsServer):
     """Answers ``/v1/chat/completions``.
 
     ``script(messages, n)`` gives the reply to the ``n``-th request (from 0): a text, a status code,
@@ -17,37 +17,19 @@ class JudgeServer:
     """
 
     def __init__(self, script: Callable[[list[dict], int], Any]) -> None:
+        self.script = script
         self.requests: list[dict] = []
         self.headers: list[dict] = []
-        lock = threading.Lock()
-        outer = self
+        super().__init__({})
+        self.base_url = self.url.removesuffix("/completions")
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with lock:
-                    n = len(outer.requests)
-                    outer.requests.append({"path": self.path, **body})
-                    outer.headers.append(dict(self.headers))
-                status, content = answer(script(body["messages"], n))
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> JudgeServer:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def _serve(self, handler: Any, body: dict[str, Any]) -> None:
+        with self._lock:
+            n = len(self.requests)
+            self.requests.append({"path": handler.path, **body})
+            self.headers.append(dict(handler.headers))
+        status, content = answer(self.script(body["messages"], n))
+        self._reply(handler, status, content)
 
 
 def answer(reply: str | int | bytes | tuple[int, str]) -> tuple[int, bytes]:
