@@ -148,13 +148,7 @@ def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from():
         "failed": [{"doc_id": 3, "reason": "HTTP 400"}],
     }
     lines = notes(found)
-    starts = [
-        "Warning",
-        f"{LONG} scores",
-        f"{LONG} failed on 1 document",
-        "By the random",
-        "Spent",
-    ]
+    starts = ["Warning", f"{LONG} scores", f"{LONG} failed on 1 document", "By the random", "Spent"]
     places = [next(n for n, line in enumerate(lines) if line.startswith(s)) for s in starts]
     assert places == sorted(places)
     assert f"{LONG} 0.250 ± 0.031 (from 12)" in lines[places[3]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import random
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.bench import facts
 from worlds.server import CompletionsServer, trouble
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
@@ -25,17 +25,6 @@ from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
 
 THREE = ["m01", "m03", "m05"]
-
-
-def facts(content: dict[str, Any]) -> dict[str, Any]:
-    """What a result says, times, attempts and money aside."""
-    aside = ("seconds", "usd", "money", "attempts_lost", "run_dir", "last_line")
-    kept = {k: v for k, v in content.items() if k not in aside}
-    kept["models"] = {
-        name: {k: v for k, v in block.items() if k not in aside}
-        for name, block in content["models"].items()
-    }
-    return dict(json.loads(json.dumps(kept)))
 
 
 @cache
@@ -53,10 +42,7 @@ def fresh(journal: Journal) -> Book:
 
 
 def played(
-    seed: int | None,
-    arrival: bool = False,
-    away: bool = False,
-    before: Sequence[bytes] = (),
+    seed: int | None, arrival: bool = False, away: bool = False, before: Sequence[bytes] = ()
 ) -> Book:
     """A run over a line, from a journal's lines to its end.
 

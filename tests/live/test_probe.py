@@ -25,7 +25,6 @@ def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, se
     assert "\x1b" not in out and "Nothing was asked" not in out
     config = bench.config(server.url, ["m01", "m11"])
     ccat("rank", config, "--dry_run", "--probe")
-    ccat("rank", config, "--probe", code=2)
 
 
 def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, ccat):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.bench import Bench, content_of
+from worlds.bench import Bench, content_of, facts
 from worlds.chaos import PRELOADED
 from worlds.server import CompletionsServer
 
@@ -51,14 +51,6 @@ def start_rank() -> Callable[..., tuple[Any, Any]]:
     return start
 
 
-def comparable(run_dir: Path) -> dict:
-    content = json.loads((run_dir / "result.json").read_text())
-    for block in content["models"].values():
-        for key in ("seconds", "attempts_lost"):
-            block.pop(key, None)
-    return {k: content[k] for k in ("models", "pairwise", "order", "ties", "stopped_because")}
-
-
 def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, start_rank):
     # No budget that binds: a second request of an ask that lags would cost another item of it.
     settings: dict[str, Any] = {
@@ -88,9 +80,9 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
     assert len(told) == len(set(told))
     # Every request beyond one per document was in flight when the process died.
     assert sum(server.asked.values()) - len(told) <= kills * 4 * len(THREE)
-    found = comparable(bench.run("killed"))
+    found = facts(content_of(bench.run("killed")))
     assert {(m, d) for m, b in found["models"].items() for d in b["items"]} == set(told)
-    assert found == comparable(bench.run("calm"))
+    assert found == facts(content_of(bench.run("calm")))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +106,7 @@ def test_a_run_that_a_crash_cut_off_is_no_success_and_goes_on(bench, half, whole
     state = json.loads(ccat("rank", bench.run("half"), "--json", code=3).out)
     assert state["finished"] is False and state["exit_code"] == 3
     assert "crash cut off" in ccat("rank", half, "--resume", code=(0, 3)).err
-    assert comparable(bench.run("half")) == comparable(whole)
+    assert facts(content_of(bench.run("half"))) == facts(content_of(whole))
 
 
 def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, ccat, monkeypatch):

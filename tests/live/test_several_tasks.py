@@ -20,15 +20,10 @@ from lm_eval_ccat.live.spec import Spec
 
 MODELS = ["m01", "m05", "m11"]
 NAMES = ("first", "second", "third")
-GROUPS = """\
-group: all_three
-task: [pair, third]
-aggregate_metric_list: [{metric: METRIC, weight_by_size: false}]
-"""
-PAIR = """\
-group: pair
-task: [first, second]
-aggregate_metric_list: [{metric: METRIC, weight_by_size: false}]
+GROUP = """\
+group: {}
+task: [{}]
+aggregate_metric_list: [{{metric: share, weight_by_size: false}}]
 """
 
 
@@ -43,8 +38,8 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
         (tasks / f"{name}.yaml").write_text(source.replace(f"task: {TASK}", f"task: {name}"))
     for file in (tmp_path / "tasks").glob("*.py"):
         (tasks / file.name).write_text(file.read_text())
-    for name, text in (("all_three", GROUPS), ("pair", PAIR)):
-        (tasks / f"{name}.yaml").write_text(text.replace("METRIC", bank.metric))
+    for name, members in (("all_three", "pair, third"), ("pair", "first, second")):
+        (tasks / f"{name}.yaml").write_text(GROUP.format(name, members))
     SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
     base = {"task": None, "bank": "suite.banks", "budget": {"items": 90}}
     return replace(bench, base={**base, "harness": {"include_path": "suite"}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import fsspec
 import pytest
@@ -85,10 +86,7 @@ def test_a_run_goes_on_from_the_store_on_another_machine(bench, server):
 
 
 def test_a_store_that_fails_stops_no_run(bench, server, monkeypatch):
-    def refuse(*args: object, **known: object) -> None:
-        raise RuntimeError("no such bucket")
-
-    monkeypatch.setattr(type(MEMORY), "put_file", refuse)
+    monkeypatch.setattr(type(MEMORY), "put_file", Mock(side_effect=RuntimeError("no such bucket")))
     watcher = Stopping(False)
     rank(bench.config(server.url, TWO, max_items=20), run_dir=URL, observer=watcher)
     [said] = [text for text in watcher.warnings if "cannot copy" in text]
@@ -134,12 +132,7 @@ def test_the_longer_journal_of_a_run_goes_on(far, here, fetched):
 @pytest.mark.parametrize(
     ("far", "here", "resume", "said"),
     [
-        (
-            "1\n2\n",
-            "1\n3\n",
-            True,
-            r"models\.run holds another run than memory://.*move the folder",
-        ),
+        ("1\n2\n", "1\n3\n", True, r"models\.run holds another run than .*move the folder"),
         ("", "1\n", False, r"the folder .*models\.run holds a run; .* move the folder away"),
         ("1\n", "2\n", False, r"memory://bucket/models\.run holds a run"),
     ],
@@ -161,7 +154,6 @@ def test_a_run_that_is_refused_is_not_copied():
 
 def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch):
     lay("1\n2\n", "")
-
     real = type(MEMORY).get_file
 
     def half(self: object, far: str, here: str, **known: object) -> None:
@@ -181,10 +173,7 @@ def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch):
 
 
 def test_a_store_that_cannot_be_read_is_said(monkeypatch):
-    def refuse(*args: object) -> None:
-        raise RuntimeError("no credentials")
-
-    monkeypatch.setattr(type(MEMORY), "exists", refuse)
+    monkeypatch.setattr(type(MEMORY), "exists", Mock(side_effect=RuntimeError("no credentials")))
     said = r"memory://bucket/models\.run: cannot read the store \(no credentials\)"
     with pytest.raises(RunError, match=said), directory.stored(URL, False, print):
         pass

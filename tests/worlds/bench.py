@@ -99,6 +99,17 @@ def content_of(config: Path) -> dict[str, Any]:
     return dict(json.loads((config.with_suffix(".run") / "result.json").read_text()))
 
 
+def facts(content: dict[str, Any]) -> dict[str, Any]:
+    """What a result says, whatever it took to get it and in however many sessions."""
+    aside = ("seconds", "usd", "money", "attempts_lost", "run_dir", "last_line", "changes")
+    kept = {k: v for k, v in content.items() if k not in aside}
+    kept["models"] = {
+        name: {k: v for k, v in block.items() if k not in aside}
+        for name, block in content["models"].items()
+    }
+    return dict(json.loads(json.dumps(kept)))
+
+
 def write_adaptive(path: Path, model: str, estimate: float, error: float, **about: Any) -> Path:
     """A results file as an adaptive run of a model leaves it: of task t and metric acc."""
     block = {

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -34,6 +35,7 @@ def trouble(
     return decide
 
 
+@dataclass
 class CompletionsServer:
     """Serves recorded outputs.
 
@@ -51,31 +53,25 @@ class CompletionsServer:
         ``(model, answers of it so far) -> further keys of an answer`` (``model``, ...).
     """
 
-    def __init__(
-        self,
-        outputs: Mapping[str, Mapping[str, str]],
-        latency: float | Mapping[str, float] = 0.0,
-        mood: Mood | None = None,
-        usage: bool = True,
-        says: Callable[[str, int], Mapping[str, Any]] = lambda model, n: {},
-    ) -> None:
-        self.outputs = outputs
-        self.latency = latency
-        self.mood = mood
-        self.usage = usage
-        self.says = says
-        self.asked: Counter[tuple[str, str]] = Counter()
-        self.answered: Counter[tuple[str, str]] = Counter()
-        self.at_once: Counter[str] = Counter()
-        self.most_at_once: Counter[str] = Counter()
-        self.bodies: list[dict[str, Any]] = []
-        #: When each prompt was asked, in seconds of the epoch, and what became of it ("" is an
-        #: answer, else the misbehaviour, as "status 503").
-        self.log: list[tuple[float, str, str, str]] = []
-        #: Per (model, prompt): who answered, with which text, and whether it was cut at the limit.
-        self.said: dict[tuple[str, str], list[tuple[str, str, bool]]] = defaultdict(list)
-        self.connections = 0
-        self._lock = threading.Lock()
+    outputs: Mapping[str, Mapping[str, str]]
+    latency: float | Mapping[str, float] = 0.0
+    mood: Mood | None = None
+    usage: bool = True
+    says: Callable[[str, int], Mapping[str, Any]] = lambda model, n: {}
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    answered: Counter[tuple[str, str]] = field(default_factory=Counter)
+    at_once: Counter[str] = field(default_factory=Counter)
+    most_at_once: Counter[str] = field(default_factory=Counter)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    #: When each prompt was asked, in seconds of the epoch, and what became of it ("" is an
+    #: answer, else the misbehaviour, as "status 503").
+    log: list[tuple[float, str, str, str]] = field(default_factory=list)
+    #: Per (model, prompt): who answered, with which text, and whether it was cut at the limit.
+    said: dict[tuple[str, str], list[Any]] = field(default_factory=lambda: defaultdict(list))
+    connections: int = 0
+    _lock: Any = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
