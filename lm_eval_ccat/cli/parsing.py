@@ -288,17 +288,6 @@ def write_file(path: Path, text: str) -> None:
         replace_text(path, text)
 
 
-def seconds(text: str) -> float:
-    """Read the SECONDS of ``--watch``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 1.0 <= value <= 86_400.0:
-        raise argparse.ArgumentTypeError(f"SECONDS is a number from 1 to 86400, not {text!r}")
-    return value
-
-
 def names_of(text: str | None) -> list[str]:
     """Split the value ``A,B`` of a flag into names; an absent flag has none.
 

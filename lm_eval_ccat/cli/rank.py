@@ -16,13 +16,13 @@ from ..live import ranking
 from ..live.result import state
 from ..live.spec import Spec, content_of
 from ..live.surfaces import add_flags, given_by_flags, starter
-from ..options import Values
+from ..options import OptionPlace, Values, number
 from ..report import LivePage, write_report
 from ..report.page import PAGE, SECONDS
 from ..report.terminal import forecast_lines
 from ..runs.directory import stored
 from .live import Display, show
-from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
+from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of
 from .removed import refuse_removed_keys
 
 OPTIONS: Options = {
@@ -49,7 +49,7 @@ OPTIONS: Options = {
         f"write an HTML page, {PAGE} in the run directory, every SECONDS ({SECONDS:g}) during the "
         "run",
         None,
-        seconds,
+        lambda text: number(1.0, 86_400.0).read(text, OptionPlace("--watch")),
         SECONDS,
     ),
     "instead of models: in a YAML file": {

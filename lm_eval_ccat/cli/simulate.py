@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from ..options import ABOVE_0, OptionPlace
 from ..scores import ScoreTable
 from ..simulation.run import DEFAULT_METHODS
 from ..upkeep import tables
@@ -25,16 +27,8 @@ from .parsing import (
 )
 
 
-def _item_count(text: str) -> float | None:
-    if text.lower() == "none":
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a positive number nor 'none'")
-    return number
+def _item_count(text: str) -> Any:
+    return None if text == "none" else ABOVE_0.read(text, OptionPlace("--items_per_model"))
 
 
 OPTIONS: Options = {

@@ -594,11 +594,6 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
         metadata = dict(config.get("metadata") or {})
         values, source = metadata.get("adaptive"), metadata.get("config_source")
         values = {} if values is None or values is True else values
-        if values is not False and not isinstance(values, dict):
-            raise UsageError(
-                'metadata adaptive must be a mapping such as {"bank": "my_task.bank.json"}, or '
-                f"false, not {values!r}"
-            )
         folder = Path(source).parent if source and source != "inline" else None
         self.adaptive = None if values is False else Adaptive.read(values, folder)
         super().__init__(*arguments, config=config)

@@ -211,9 +211,7 @@ def _expected_errors(plan: Plan) -> Iterator[float]:
     spec, banks = plan.spec, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
     about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": spec.seed}
-    if len(banks) > 1:
-        about["weights"] = {task: sum(of.values()) for task, of in plan.shares().items()}
-    ranker = Ranker(banks, {"one": 1.0}, **about)
+    ranker = Ranker(banks, {"one": 1.0}, weights=plan.weights or "documents", **about)
     at = {item: n for n, item in enumerate((t, d) for t, b in banks.items() for d in b.doc_ids)}
     known = [method_of(b).curves(b).noise if method_of(b).has_curves else np.zeros(b.n_items)
              for b in banks.values()]  # fmt: skip

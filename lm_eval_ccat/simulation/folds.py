@@ -206,8 +206,7 @@ def hold_outs(
         best = np.argsort(-rounded(means), kind="stable")[: max(-(-len(models) // 3), size)]
         new = [models[i] for i in sorted(best)]
     total, left = len(models), len(models) - (size if kind == "random" else len(new))
-    if size < 2:
-        raise UsageError(f"holdout {size}: at least 2 models are needed to rank any")
+    whole(2).check(size, "holdout")
     if left < least:
         raise UsageError(
             f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
