@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from ..errors import CcatError, HarnessError, MetricError, UsageError
+from ..files import writing
 from ..metrics import Scale, find_metric
 from ..metrics.pairs import SENTENCE, parts_of
 from ..metrics.registry import metric_name
@@ -145,13 +146,7 @@ def check_tasks(
         return True
 
     for name in internals.expand_names(manager, names):
-        try:
-            of_name = internals.static_configs(manager, name)
-        except KeyError:
-            raise UsageError(
-                f"no task, group, tag or file {name!r}; `lm_eval ls tasks` lists them, "
-                "--include_path adds a folder"
-            ) from None
+        of_name = internals.static_configs(manager, name)
         configs.update(of_name)
         if not load(name, of_name) and len(of_name) > 1:
             for task in of_name:
@@ -356,14 +351,8 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
     """
     manager = internals.task_manager(names, include_path)
     variants = Variants(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in internals.expand_names(manager, names):
-            variants.names += _written(variants, manager, name)
-    except OSError as error:
-        raise HarnessError(f"cannot write to {folder}: {error.strerror}") from error
-    except KeyError as error:
-        raise UsageError(f"no task, group, tag or file {error}") from None
+    for name in internals.expand_names(manager, names):
+        variants.names += _written(variants, manager, name)
     if not variants.files:
         raise UsageError("; ".join(f"{n}: {why}" for n, why in variants.in_full.items()))
     return variants
@@ -393,7 +382,8 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
         folder, file = variants.folder, json.dumps(str(one.file.resolve()), ensure_ascii=False)
         text = _TASK.format(name=name, file=file, folder=folder, kind=_CLASS, suffix=SUFFIX)
     variants.files[name] = variants.folder / f"{name.replace('/', '_')}{SUFFIX}.yaml"
-    variants.files[name].write_text(text, encoding="utf-8")
+    with writing(variants.files[name], HarnessError):
+        variants.files[name].write_text(text, encoding="utf-8")
     return [name + SUFFIX]
 
 
@@ -402,7 +392,7 @@ def _member(variants: Variants, manager: Any, group: str, member: Any) -> list[A
     inner = member if isinstance(member, dict) else {}
     child = inner.get("task", member) if not inner.get("group") else member
     if isinstance(child, str):
-        with contextlib.suppress(KeyError):
+        with contextlib.suppress(UsageError):
             written = _written(variants, manager, child)
             return [{**inner, "task": n} if inner else n for n in written]
     variants.in_full[f"{group}::{child}"] = "it is defined inside its group and has no file"

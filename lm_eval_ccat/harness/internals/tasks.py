@@ -192,12 +192,15 @@ def listed(manager: Any, name: str) -> Listed:
 
     Raises
     ------
-    KeyError
+    UsageError
         If there is none.
     """
     entry = attribute(manager, _INDEX).get(name) or _entry(Path(name))
     if entry is None:
-        raise KeyError(name)
+        raise UsageError(
+            f"no task, group, tag or file {name!r}; `lm_eval ls tasks` lists them, "
+            "--include_path adds a folder"
+        )
     config, kind = dict(entry.cfg or {}), entry.kind.name.lower().removeprefix("py_")
     members: Any = {"tag": sorted(entry.tags), "group": config.get("task")}.get(kind) or ()
     file = Path(entry.yaml_path) if entry.yaml_path else None
@@ -209,7 +212,7 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
 
     Raises
     ------
-    KeyError
+    UsageError
         If there is no such task, group, tag or file.
     """
     one = listed(manager, name)
