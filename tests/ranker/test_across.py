@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.harness.estimates import shared_error
 from lm_eval_ccat.methods.policy import Levers
-from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.across import FEWEST_MODELS, PRIOR, USUAL, Across, Replays, correlation
 
 N_KNOWN, N_ITEMS = 30, 40
@@ -129,22 +127,6 @@ def test_errors_and_what_they_share_make_the_error_of_the_mean(world):
     assert told(world, False).shared_errors("strong") == {}
 
 
-def test_a_group_of_the_harness_counts_what_errors_share():
-    def run(name: str, **shared: float) -> Any:
-        return SimpleNamespace(
-            key="acc,none",
-            session=SimpleNamespace(name=name),
-            outcome=SimpleNamespace(scale=Scale(low=0.0, high=100.0)),
-            covariances={"": shared},
-        )
-
-    one, other = run("a", b=0.01), run("b", a=0.01)
-    assert shared_error(one, other, "g", "acc,none") == pytest.approx(100.0)
-    assert (
-        shared_error(one, one, "g", "acc,none") == 0.0 == shared_error(one, other, "g", "f1,none")
-    )
-
-
 def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior(world):
     banks, _ = world
     others = {"abilities": {f"x{i}": float(i) for i in range(20)}}
@@ -159,22 +141,6 @@ def test_only_tasks_of_one_metric_whose_banks_know_the_same_models_share_a_prior
 
 
 # -- errors of a mean over tasks ---------------------------------------------------------------
-
-
-def test_the_mean_of_a_task_and_the_same_task_again_is_no_surer_than_the_task(world):
-    once = world[0]["a"]
-    twice = Replays.of([once, once])
-    alone, both = (twice.judged(np.array(w), None)[1] for w in ([1.0, 0.0], [0.5, 0.5]))
-    # The stated variance of the mean is half that of the task, its error is the same.
-    df = twice.rows[:, 2, 0]
-    assert both * (1.0 - 2.0 / df) == pytest.approx(2.0 * alone * (1.0 - 1.0 / df), rel=1e-6)
-    ranker = Ranker({"a": once, "b": once}, ["x"], weights="equal", across=False)
-    for task in "ab":
-        for item in range(12):
-            ranker.tell("x", (task, item), float(item % 2))
-    found = ranker.result()
-    least = found.tasks["a"].standard_errors["x"]
-    assert found.standard_errors["x"] > 0.85 * least * min(alone[twice.n <= 10].mean(), 1.0) ** 0.5
 
 
 def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):

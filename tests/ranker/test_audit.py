@@ -115,6 +115,21 @@ def test_a_misfit_is_called_so_below_one_in_a_thousand(p, fits):
     assert AuditResult(3, 0.5, 0.1, (0.4, 0.6), True, p).fits == fits
 
 
+def test_an_audit_is_unbiased_whatever_fails():
+    """All draws from six items, one of which fails: the mean over them is the benchmark's."""
+    y, mu = np.array([0.1, 0.9, 0.4, 0.6, 0.2, 0.8]), np.array([0.3, 0.5, 0.5, 0.4, 0.6, 0.7])
+    scores = dict(enumerate(y.tolist()))
+    del scores[1]
+    values = []
+    for item in (0, 2, 3, 4, 5):  # of those that do not fail, item 1 having failed before
+        left = float(mu[[0, 2, 3, 4, 5]].sum())
+        one = Draw(item, (1,), 5, left, float(mu[item]))
+        found = audit([one] * 3, scores, mu, np.full(6, 0.02))
+        values.append(found.estimate)
+    truth = (y.sum() - y[1] + mu[1]) / 6
+    assert np.mean(values) == pytest.approx(truth)
+
+
 def test_a_draw_that_was_given_back_is_forgotten():
     bank, usual, _ = world()
     ranker = Ranker(bank, {"m": 1.0, "o": 1.0}, max_items=40, audit=0.5)
@@ -129,28 +144,3 @@ def test_a_draw_that_was_given_back_is_forgotten():
     result = ranker.result()
     assert result.audits["o"].n == 20
     assert result.audits["m"].n == len(result.draws["m"]) < 20
-
-
-def test_a_method_that_draws_by_itself_draws_no_more_and_shows_what_its_draws_say():
-    usual = world()[1]
-    bank = bank_of("default", 120)
-    plain, audited = (run(bank, usual, audit=share, n=40) for share in (0.0, 0.4))
-    assert plain.items == audited.items and plain.draws == audited.draws
-    assert plain.audits == {} and audited.audits["m"].n == len(plain.draws["m"])
-    assert plain.row("m").sample.n == len(plain.draws["m"]) > 10
-    assert run(world()[0], usual, audit=0.4, n=40).row("m").sample is None
-
-
-def test_an_audit_is_unbiased_whatever_fails():
-    """All draws from six items, one of which fails: the mean over them is the benchmark's."""
-    y, mu = np.array([0.1, 0.9, 0.4, 0.6, 0.2, 0.8]), np.array([0.3, 0.5, 0.5, 0.4, 0.6, 0.7])
-    scores = dict(enumerate(y.tolist()))
-    del scores[1]
-    values = []
-    for item in (0, 2, 3, 4, 5):  # of those that do not fail, item 1 having failed before
-        left = float(mu[[0, 2, 3, 4, 5]].sum())
-        one = Draw(item, (1,), 5, left, float(mu[item]))
-        found = audit([one] * 3, scores, mu, np.full(6, 0.02))
-        values.append(found.estimate)
-    truth = (y.sum() - y[1] + mu[1]) / 6
-    assert np.mean(values) == pytest.approx(truth)

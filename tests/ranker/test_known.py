@@ -142,25 +142,6 @@ def test_a_large_board_stays_readable():
     assert len(pairs) < 2 * 3000 and {p["a"] for p in pairs} >= {"new", *place["tied_with"]}
 
 
-@pytest.fixture(scope="module")
-def large_board():
-    raw = draw(np.linspace(-2, 2, 200), 1)[:, :60]
-    return calibrate(ScoreTable.from_arrays(raw, [f"b{i}" for i in range(200)]))
-
-
-def test_newcomers_on_a_large_board_are_placed_together_as_each_would_be_alone(large_board):
-    scores = {f"n{i}": draw(skill, 40 + i)[0] for i, skill in enumerate((-1.5, 0.2, 1.8))}
-
-    def placed(*names):
-        ranker = Ranker(large_board, names, known=MEANS, max_items=25, stop="limits")
-        result = drive(ranker, scores)
-        return {n: (result.items[n], result.estimates[n], result.interval(n)) for n in names}
-
-    together = placed(*scores)
-    assert together == {n: placed(n)[n] for n in scores}
-    assert len({tuple(items) for items, *_ in together.values()}) == 3
-
-
 @pytest.mark.parametrize("known", [None, MEANS])
 def test_only_the_papers_method_ends_at_half_of_the_items_by_itself(known):
     caps = [Ranker(bank_of(m), ["a", "b"], known=known).item_cap for m in ("paper", "default")]

@@ -25,20 +25,6 @@ def test_more_money_goes_on_where_the_old_budget_ended(method):
     assert drive(ranker, TELL) == at_once
 
 
-def test_a_model_joins_late_and_one_set_aside_comes_back():
-    ranker = Ranker(bank_of("default"), dict.fromkeys("ad", 1.0))
-    drive(ranker, TELL)
-    ranker.change(add={"b": 2.0})
-    for pair in ranker.ask(5):
-        ranker.tell(*pair, TELL(*pair))
-    ranker.drop("b", "its server is gone")
-    assert drive(ranker, TELL).order == ["d", "a"]
-    ranker.restore("b")
-    result = drive(ranker, TELL)
-    assert result.order == ["d", "b", "a"] and not result.set_aside
-    assert result.cost["b"] == 2.0 * len(result.items["b"])
-
-
 @pytest.mark.parametrize(
     "change", [{"budget": 50}, {"max_items": 30}, {"prices": {"a": 2.0}}, {"add": {"c": 1.0}}],
     ids=str,
@@ -94,17 +80,6 @@ def test_options_of_a_wrong_type_are_refused_by_name(options, says):
         Ranker(**{"bank": bank_of("default"), "models": {"a": 1.0, "b": 1.0}, **options})
 
 
-def test_a_horizon_is_raised_with_the_limit_and_part_of_the_level_was_kept_for_it():
-    twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=20, seed=1)
-    found = drive(ranker, of(twins))
-    assert found.verdicts.looks.horizons == (20,) and found.level_spent == pytest.approx(0.9)
-    ranker.change(max_items=40)
-    found = drive(ranker, of(twins))
-    assert found.verdicts.looks.horizons == (20, 40)
-    assert 0.9 < found.level_spent < 1.0 and {len(i) for i in found.items.values()} == {40}
-
-
 def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=60)
     for pair in ranker.ask(20):
@@ -116,3 +91,14 @@ def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     assert found.stopped_because == "no open pair may be decided"
     ranker.bar(())
     assert drive(ranker, TELL).pairs[0].barred is False
+
+
+def test_a_horizon_is_raised_with_the_limit_and_part_of_the_level_was_kept_for_it():
+    twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=20, seed=1)
+    found = drive(ranker, of(twins))
+    assert found.verdicts.looks.horizons == (20,) and found.level_spent == pytest.approx(0.9)
+    ranker.change(max_items=40)
+    found = drive(ranker, of(twins))
+    assert found.verdicts.looks.horizons == (20, 40)
+    assert 0.9 < found.level_spent < 1.0 and {len(i) for i in found.items.values()} == {40}

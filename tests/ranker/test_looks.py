@@ -72,18 +72,3 @@ def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt():
             again.tell(model, item, float(SCORES["abcdefghx".index(model) % 8, item]))
     assert again.ask(5) == plain.ask(5)
     assert again.result().estimates == plain.result().estimates == watched.result().estimates
-
-
-def test_what_is_reported_is_never_old(monkeypatch):
-    made, history = ranker(stop="limits", budget=75), []
-    while not made.done:
-        for model, item in made.ask():
-            history.append((model, item, made.probability(model, item)))
-            told(made, model, item)
-    monkeypatch.setattr(policy, "FEW", 50)
-    anew = ranker(stop="limits", budget=75)
-    for asked in history:
-        anew.impose([asked])
-        told(anew, *asked[:2])
-    assert anew.result().estimates == made.result().estimates
-    assert anew.result().pairwise == made.result().pairwise

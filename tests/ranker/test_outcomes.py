@@ -42,25 +42,6 @@ def test_an_outcome_of_weight_0_is_reported_and_does_not_steer(of_banks):
     assert abs(found.mean - OTHER[2].mean()) < 4 * found.error < 1.0
 
 
-def errors_of(second: np.ndarray) -> tuple[float, float, float]:
-    """Standard error of the mean of two outcomes, and of each, after the same 60 answers."""
-    result = run(np.tile(second, (3, 1)), "b", 1, max_items=60)
-    parts = [o.standard_errors["b"] for o in result.tasks["t"].outcomes.values()]
-    return result.standard_errors["b"], *parts
-
-
-def test_an_answer_counts_for_every_outcome_and_these_weigh_alike():
-    result = run(max_items=20)
-    task = result.tasks["t"]
-    assert task.weights == {"bleu": 0.5, "chrf": 0.5}
-    for m in "abc":
-        each = [o.estimates[m] for o in task.outcomes.values()]
-        assert result.estimates[m] == pytest.approx(np.mean(each))
-        assert {tuple(o.items[m]) for o in task.outcomes.values()} == {
-            tuple(i for _, i in result.items[m])
-        }
-
-
 def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
     task = Ranker(banks("sample"), {"b": 1.0}, seed=3)._contents.tasks[0]
     rng, pairs = np.random.default_rng(8), []
@@ -75,15 +56,6 @@ def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
     a, b = np.transpose(pairs)
     found = (a @ b) / math.sqrt((a @ a) * (b @ b))
     assert task.correlation()[0, 1] == pytest.approx((20 * found + 5) / 25)
-
-
-def test_outcomes_that_agree_in_every_answer_are_no_second_sample():
-    # The same scores twice: the mean of both is as uncertain as each, not by sqrt(2) less.
-    total, one, two = errors_of(FIRST[1])
-    assert one == pytest.approx(two) and total == pytest.approx(one)
-    apart, one, two = errors_of(draw([0.0], N, 77)[0])
-    independent = math.hypot(one, two) / 2
-    assert independent < apart < 0.9 * (one + two) / 2
 
 
 def test_an_answer_whose_judge_failed_gives_its_other_outcome():

@@ -112,23 +112,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
-def test_open_pairs_say_what_they_need_and_decided_ones_need_nothing():
-    rng, n = np.random.default_rng(1), 2000
-    base = rng.normal(0.5, 0.15, n) + np.array([[0.04], [0.0]])
-    scores = of((base + rng.normal(0, 0.15, (2, n))).clip(0.0, 1.0))
-    ranker = Ranker(ItemBank.blank(range(n)), {"a": 2.0, "b": 2.0}, seed=1)
-    for _ in range(25):
-        for pair in ranker.ask(4):
-            ranker.tell(*pair, scores(*pair))
-    [pair] = ranker.result().open_pairs
-    assert {pair["a"], pair["b"]} == {"a", "b"} == pair["items"].keys()
-    more = sum(pair["items"].values())
-    assert more > 0 and pair["cost"] == pytest.approx(2.0 * more)
-    late = drive(ranker, scores, 4)
-    assert 0.25 < (100 + more) / sum(map(len, late.items.values())) < 5.0
-    assert late.open_pairs == []
-
-
 @pytest.mark.parametrize("method", ["default", "sample"])
 def test_models_whose_full_scores_are_equal_are_equivalent(method):
     equal = np.tile(draw([0.3], 80, 6), (2, 1))

@@ -33,10 +33,6 @@ def run(stop, models=EVEN, **options):
     return drive(Ranker(BANK, models, stop=stop, warmup=5, **options), of(FAR))
 
 
-def n_items(result) -> int:
-    return sum(map(len, result.items.values()))
-
-
 @pytest.mark.parametrize(
     ("stop", "models", "says", "goal_met"),
     [

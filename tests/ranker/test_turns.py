@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from worlds.boards import bank_of, draw, of
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.errors import UsageError
 
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES)
@@ -106,26 +105,6 @@ def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
     banks = {"x": bank_of("paper", 30, 1), "y": bank_of("paper", 20, 2)}
     ranker = Ranker(banks, {"a": 1.0}, budget=3.0, warmup=3, stop="limits")
     assert Counter(task for _, (task, _) in ranker.ask(20)) == {"x": 3, "y": 3}
-
-
-def test_the_best_choice_among_models_that_have_room():
-    """As a line of asks needs it: a window that is full, and a choice that is worth too little."""
-    scores = draw([-1.5, 0.0, 0.05], 80, 3)
-    told = of(scores, "abc")
-
-    def made():
-        ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0, "c": 1.0}, max_items=70)
-        for pair in ranker.ask(45, among="abc"):
-            ranker.tell(*pair, told(*pair))
-        return ranker
-
-    assert made().ask(4, among="abc", least=0.25) == made().ask(4)
-    first = made().ask()[0][0]
-    other = {"b": "c", "c": "b"}[first]  # a is decided, and wants no more
-    assert [m for m, _ in made().ask(2, among=["a", other])] == [other, other]
-    assert made().ask(1, among=["a"]) == made().ask(1, among=[]) == []
-    with pytest.raises(UsageError, match="unknown model 'zz'"):
-        made().ask(1, among=["zz"])
 
 
 @pytest.mark.parametrize(("price", "asked"), [(2.0, ["b"]), (40.0, []), (0.0, ["b"])])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.methods.sample.method import ease_of
 from lm_eval_ccat.upkeep.update import ANSWERS, MODELS, grow, of_others, readiness
 
 N = 120
@@ -63,21 +64,11 @@ def test_a_calibrated_bank_grows_where_it_keeps_its_scores():
             grow(other, [seen(9)])
 
 
-def test_the_next_ranking_starts_better():
-    """Estimates after 24 items a model are nearer the truth with groups of like difficulty."""
-    truth = SCORES[[4, 7]].mean(axis=1)
-
-    def error(bank: ItemBank) -> float:
-        wrong = []
-        for seed in range(8):
-            ranker = Ranker(bank, ["m4", "m7"], max_items=24, seed=seed, stop="limits")
-            while not ranker.done:
-                for model, item in ranker.ask(2):
-                    ranker.tell(model, item, float(SCORES[int(model[1:]), item]))
-            wrong.append([ranker.estimate(m)[0] for m in ("m4", "m7")] - truth)
-        return float(np.sqrt(np.mean(np.square(wrong))))
-
-    assert error(grow(BLANK, [seen(j) for j in (0, 5, 11)])) < 0.8 * error(BLANK)
+def test_the_next_ranking_knows_how_easy_items_were_for_those_before():
+    some = SCORES[[0, 5, 11]]
+    wanted = (some - some.mean(axis=1, keepdims=True)).mean(axis=0)
+    assert ease_of(grow(BLANK, [seen(j) for j in (0, 5, 11)])) == pytest.approx(wanted)
+    assert ease_of(BLANK) is None
 
 
 @pytest.mark.parametrize(
