@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from worlds.bench import TASK
+from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
@@ -272,10 +273,9 @@ def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
 def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     rng = np.random.default_rng(0)
     names = [f"m{j}" for j in range(12)]
-    skill = np.linspace(-1, 1.5, 12)[:, None]
     tables = {}
     for task, n in (("first", 60), ("second", 90)):
-        raw = rng.binomial(10, 1 / (1 + np.exp(-(skill + rng.normal(0, 1, n))))) / 10
+        raw = rng.binomial(10, draw(np.linspace(-1, 1.5, 12), n, seed=0, noise=0.0)) / 10
         tables[task] = ScoreTable.from_arrays(raw, names, metric="share", task=task)
         (tmp_path / "tables").mkdir(exist_ok=True)
         tables[task].without(["m5", "m6"]).write(tmp_path / "tables" / f"{task}.parquet")

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from worlds.boards import draw
 
 from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.cli.main import main
@@ -14,10 +15,8 @@ from lm_eval_ccat.scores import ScoreTable
 
 
 def written(path, n_models=10, n_items=60, scale=None, contrary=(), prefix="m"):
-    rng = np.random.default_rng(1)
-    eta = np.linspace(-1.5, 1.5, n_models)[:, None] + rng.normal(size=n_items)[None]
-    eta[:, list(contrary)] = eta[::-1, list(contrary)]
-    scores = np.clip(1 / (1 + np.exp(-eta)) + 0.05 * rng.normal(size=eta.shape), 0, 1)
+    scores = draw(np.linspace(-1.5, 1.5, n_models), n_items, seed=1)
+    scores[:, list(contrary)] = scores[::-1, list(contrary)]
     scale, names = scale or Scale(), [f"{prefix}{n}" for n in range(n_models)]
     table = ScoreTable.from_arrays(scale.restore(scores), names, scale=scale, metric="my")
     table.write(path)

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from worlds.boards import draw
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.scores import ScoreTable
@@ -13,11 +14,8 @@ from lm_eval_ccat.scores import ScoreTable
 
 @pytest.fixture
 def scores(tmp_path):
-    rng = np.random.default_rng(0)
-    eta = np.linspace(-1.2, 1.2, 12)[:, None] + rng.normal(size=120)[None]
-    unit = np.clip(1 / (1 + np.exp(-eta)) + 0.1 * rng.normal(size=eta.shape), 0, 1)
-    path = tmp_path / "s.parquet"
-    ScoreTable.from_arrays(unit, models=[f"m{n}" for n in range(12)], metric="my").write(path)
+    scores, path = draw(np.linspace(-1.2, 1.2, 12), 120, seed=0), tmp_path / "s.parquet"
+    ScoreTable.from_arrays(scores, models=[f"m{n}" for n in range(12)], metric="my").write(path)
     return path
 
 

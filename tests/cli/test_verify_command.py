@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from worlds.bench import write_adaptive
+from worlds.boards import draw, drive, of
 
 from lm_eval_ccat import Ranker, calibrate
 from lm_eval_ccat.cli.main import main
@@ -19,11 +20,8 @@ SCALE = Scale(0, 25, higher_is_better=False)
 
 @pytest.fixture(scope="module")
 def table():
-    rng = np.random.default_rng(3)
-    eta = np.linspace(-1.2, 1.2, 14)[:, None] + rng.normal(size=200)[None]
-    unit = np.clip(1 / (1 + np.exp(-eta)) + 0.1 * rng.normal(size=eta.shape), 0, 1)
-    names = [f"m{n:02d}" for n in range(14)]
-    return ScoreTable.from_arrays(SCALE.restore(unit), names, scale=SCALE, metric="mqm")
+    raw = SCALE.restore(draw(np.linspace(-1.2, 1.2, 14), 200, seed=3))
+    return ScoreTable.from_arrays(raw, [f"m{n:02d}" for n in range(14)], scale=SCALE, metric="mqm")
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +30,8 @@ def content(table):
     names = ["m01", "m05", "m06", "m12"]
     bank = calibrate(table.without(names), method="paper")
     ranker = Ranker(bank, models={m: 1.0 for m in names}, budget=100)
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, table.select([model]).scores[0, item])
-    return {"key": "mqm,none", "metric": "mqm", **ranker.result().to_dict()}
+    result = drive(ranker, of(table.select(names).scores, names))
+    return {"key": "mqm,none", "metric": "mqm", **result.to_dict()}
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 from scipy.stats import ttest_rel
 from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import TASK, write_adaptive
+from worlds.boards import draw, drive, of
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.errors import UsageError
@@ -273,15 +274,10 @@ def test_another_judge_is_refused_and_its_temperature_told():
 
 def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     """Estimates of a run with full logs, and two models of one run by their pair."""
-    rng = np.random.default_rng(1)
-    skill, ease = np.linspace(-1, 1, 10)[:, None], rng.normal(size=200)
-    y = np.clip(1 / (1 + np.exp(-skill - ease)) + rng.normal(0, 0.05, (10, 200)), 0, 1)
-    table = ScoreTable.from_arrays(y, models=[f"m{k}" for k in range(10)], metric="acc")
+    y, names = draw(np.linspace(-1, 1, 10), 200, seed=1), [f"m{k}" for k in range(10)]
+    table = ScoreTable.from_arrays(y, names, metric="acc")
     ranker = Ranker(calibrate(table.without(["m2", "m8"])), {"m2": 1.0, "m8": 1.0})
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, y[int(model[1]), item])
-    r, path = ranker.result(), tmp_path / "run" / "result.json"
+    r, path = drive(ranker, of(y, names)), tmp_path / "run" / "result.json"
     content = {"key": "acc,none", **r.to_dict()}
     path.parent.mkdir()
     path.write_text(json.dumps(content))

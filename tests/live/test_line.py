@@ -6,16 +6,16 @@ import queue
 import random
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds.bench import facts
+from worlds.boards import bank_of
 from worlds.server import CompletionsServer, trouble
 
-from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat import Ranker
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import Line
@@ -27,16 +27,12 @@ from lm_eval_ccat.runs.book import OPEN, Ask, Book
 THREE = ["m01", "m03", "m05"]
 
 
-@cache
-def small_bank() -> ItemBank:
-    rng = np.random.default_rng(0)
-    scores = rng.beta(2, 2, size=(8, 40)) / 2 + np.linspace(0, 0.5, 8)[:, None]
-    return calibrate(ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(8)]), "paper")
+BANK = replace(bank_of("paper", 40), task="")
 
 
 def fresh(journal: Journal) -> Book:
     prices = {"a": 1.0, "b": 2.0, "c": 1.5}
-    book = Book(Ranker(small_bank(), prices, warmup=3, max_items=12), journal)
+    book = Book(Ranker(BANK, prices, warmup=3, max_items=12), journal)
     book.read()
     return book
 

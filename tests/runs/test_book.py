@@ -5,31 +5,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
+from worlds.boards import bank_of
 from worlds.journals import Teller
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.money import sum_of
 from lm_eval_ccat.runs.book import Book
 
-
-@cache
-def make_bank() -> Any:
-    rng = np.random.default_rng(0)
-    logits = np.linspace(-1, 1, 8)[:, None] + rng.normal(size=(1, 30)) + rng.normal(size=(8, 30))
-    scores = 1.0 / (1.0 + np.exp(-logits))
-    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(8)])
-    return calibrate(table, method="paper")
+BANK = replace(bank_of("paper", 30), task="")
 
 
 def fresh(**options: Any) -> Ranker:
-    return Ranker(make_bank(), {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
+    return Ranker(BANK, {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
 
 
 def teller(lines: list[bytes] | None = None, clock: Callable[[], float] = time.time) -> Teller:

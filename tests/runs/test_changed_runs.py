@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from worlds.boards import bank_of, draw, of
 from worlds.journals import Teller
 
-from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
 from lm_eval_ccat.runs.book import differences
 from lm_eval_ccat.runs.directory import BANK_FILE, RunDirectory, rebuild
 
-
-def scores() -> ScoreTable:
-    rng = np.random.default_rng(2)
-    skill, ease = np.linspace(-1, 1, 12)[:, None], rng.normal(size=40)[None]
-    logits = skill + ease + 0.5 * rng.normal(size=(12, 40))
-    return ScoreTable.from_arrays(1.0 / (1.0 + np.exp(-logits)), [f"m{j}" for j in range(12)])
-
-
-TABLE = scores()
-
-
-@cache
-def bank() -> ItemBank:
-    return calibrate(TABLE.without(["m1", "m2", "m10"]), method="paper")
+BANK = bank_of("paper", 40)
+SCORES = of(draw([-0.8, -0.6, 0.8], 40, seed=2), ("m1", "m2", "m10"))
 
 
 def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
@@ -41,7 +27,7 @@ def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
     return {
         "config": {"task": "t", "seed": changes.get("seed", 0), "budget": {"items": budget},
                    "models": models},
-        "bank_sha256": bank().sha256,
+        "bank_sha256": BANK.sha256,
         "task": {"name": "t", "prompts_sha256": changes.get("prompts", "0")},
         "versions": {"lm_eval_ccat": changes.get("version", "0.1.0")},
         "ranker": {"models": prices, "units": None, "confidence": 0.999, "warmup": 4,
@@ -56,7 +42,7 @@ def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
     answered = []
     while len(answered) < limit and (pairs := ranker.ask(1)):
         for model, item in pairs:
-            ranker.answer(model, item, float(TABLE.select([model]).scores[0, item]), 1.0)
+            ranker.answer(model, item, SCORES(model, item), 1.0)
             answered.append((model, item))
     ranker.journal.close()
     return answered
@@ -75,7 +61,7 @@ def resume(folder: Path, now: dict[str, Any]) -> list[str]:
 def run(tmp_path: Path) -> Path:
     folder = RunDirectory(tmp_path / "run")
     folder.make()
-    bank().save(folder.path / BANK_FILE)
+    BANK.save(folder.path / BANK_FILE)
     folder.start(identity())
     folder.journal.close()
     return folder.path

@@ -112,11 +112,11 @@ class CompletionsServer:
 
     def requests(self, model: str) -> int:
         """How many requests there were of a model."""
-        return sum(n for (name, _), n in self.asked.items() if name == model)
+        return sum(n for (name, _), n in [*self.asked.items()] if name == model)
 
     def answers(self, model: str) -> int:
         """How many answers of a model were given."""
-        return sum(n for (name, _), n in self.answered.items() if name == model)
+        return sum(n for (name, _), n in [*self.answered.items()] if name == model)
 
     def __enter__(self) -> CompletionsServer:
         return self
@@ -139,84 +139,66 @@ class CompletionsServer:
         try:
             delay = self.latency if isinstance(self.latency, float) else self.latency[model]
             time.sleep(delay)
-            mood = self.mood(model, prompts[0], before) if self.mood else None
+            kind, *about = (self.mood(model, prompts[0], before) if self.mood else None) or ("",)
             with self._lock:
-                kind = "" if mood is None else " ".join(map(str, mood[:2]))
-                self.log += [(arrived, model, prompt, kind) for prompt in prompts]
-            if mood is not None and not self._misbehave(handler, mood):
-                return
-            who = mood[1] if mood is not None and mood[0] == "swap" else model
-            short = mood == ("truncate",)
-            texts = ["" if mood == ("empty",) else self.outputs.get(who, {}).get(p, p)
-                     for p in prompts]  # fmt: skip
-            texts = [text[: len(text) // 2] if short else text for text in texts]
+                called = " ".join(map(str, (kind, *about[:1])))
+                self.log += [(arrived, model, prompt, called) for prompt in prompts]
+            if kind in ("say", "status", "garbage", "drop", "cut"):
+                return self._misbehave(handler, kind, *about)
+            if kind == "hang":
+                time.sleep(about[0])
+            who = about[0] if kind == "swap" else model
+            part = {"empty": 0.0, "truncate": 0.5}.get(kind, 1.0)
+            texts = [self.outputs.get(who, {}).get(p, p) for p in prompts]
+            texts = [text[: int(part * len(text))] for text in texts]
+            short = kind == "truncate"
             with self._lock:
                 self.answered.update((model, p) for p in prompts)
                 for prompt, text in zip(prompts, texts):
                     self.said[model, prompt].append((who, text, short))
-                asked = self.answers(model)
             end = {"finish_reason": "length" if short else "stop"}
-            reply: dict[str, Any] = {
-                "model": who,
-                "choices": [
-                    {"index": i, "text": t, "logprobs": _logprobs(p), **end}
-                    for i, (p, t) in enumerate(zip(body["prompt"], texts))
-                ]
-                if body.get("echo")
-                else [{"index": i, "text": t, **end} for i, t in enumerate(texts)],
-            }
-            reply |= self.says(model, asked)
+            choices = [{"index": i, "text": text, **end} for i, text in enumerate(texts)]
+            if body.get("echo"):
+                for choice, tokens in zip(choices, body["prompt"]):
+                    choice["logprobs"] = _logprobs(tokens)
+            reply = {"model": who, "choices": choices, **self.says(model, self.answers(model))}
             if self.usage:
                 reply["usage"] = {
                     "prompt_tokens": sum(len(p.split()) for p in prompts),
                     "completion_tokens": sum(len(t.split()) for t in texts),
                 }
-            drip = mood[1] if mood is not None and mood[0] == "drip" else 0.0
-            self._reply(handler, 200, json.dumps(reply).encode(), drip=drip)
+            drip = about[0] if kind == "drip" else 0.0
+            self._reply(handler, 200, json.dumps(reply), drip=drip)
         finally:
             with self._lock:
                 self.at_once[model] -= 1
 
-    def _misbehave(self, handler: BaseHTTPRequestHandler, mood: tuple) -> bool:
-        """True if a proper answer follows all the same."""
-        kind = mood[0]
-        if kind == "say":
-            self._reply(handler, mood[1], mood[2].encode(), mood[3] if len(mood) > 3 else {})
-        elif kind == "status":
-            self._reply(handler, mood[1], b'{"error": "on purpose"}')
+    def _misbehave(self, handler: BaseHTTPRequestHandler, kind: str, *about: Any) -> None:
+        if kind in ("drop", "cut"):
+            if kind == "cut":
+                head = b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n"
+                handler.wfile.write(head + b'{"choices": [{"te')
+                handler.wfile.flush()
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            handler.close_connection = True
         elif kind == "garbage":
-            self._reply(handler, 200, b'{"choices": [{"index": 0, "te')
-        elif kind == "drop":
-            handler.connection.shutdown(socket.SHUT_RDWR)
-            handler.close_connection = True
-        elif kind == "cut":
-            handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"choices": [{"te')
-            handler.wfile.flush()
-            handler.connection.shutdown(socket.SHUT_RDWR)
-            handler.close_connection = True
-        elif kind == "hang":
-            time.sleep(mood[1])
-        return kind in ("empty", "hang", "drip", "swap", "truncate")
+            self._reply(handler, 200, '{"choices": [{"index": 0, "te')
+        else:
+            self._reply(handler, *about, *(['{"error": "on purpose"}'] if kind == "status" else []))
 
     def _reply(
-        self,
-        handler: BaseHTTPRequestHandler,
-        status: int,
-        body: bytes,
-        headers: Mapping[str, str] | None = None,
-        drip: float = 0.0,
+        self, handler: Any, status: int, body: str, headers: Any = None, drip: float = 0.0
     ) -> None:
+        headers, data = {"Content-Type": "application/json", **(headers or {})}, body.encode()
         try:
             handler.send_response(status)
-            for name, value in (headers or {}).items():
+            for name, value in {**headers, "Content-Length": str(len(data))}.items():
                 handler.send_header(name, value)
-            handler.send_header("Content-Type", "application/json")
-            handler.send_header("Content-Length", str(len(body)))
             handler.end_headers()
             pieces = 10 if drip else 1
-            size = -(-len(body) // pieces)
-            for start in range(0, len(body), size):
-                handler.wfile.write(body[start : start + size])
+            size = -(-len(data) // pieces)
+            for start in range(0, len(data), size):
+                handler.wfile.write(data[start : start + size])
                 handler.wfile.flush()
                 time.sleep(drip / pieces)
         except OSError:
