@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable, cluster, simulate
+from lm_eval_ccat import cluster, simulate
 from lm_eval_ccat.cluster import executing, in_processes
 from lm_eval_ccat.errors import ScoreTableError, UsageError
+from lm_eval_ccat.testing.methods import example_table
 
 
 def scaled(piece, factor):
@@ -74,8 +74,7 @@ def nodes():
 
 @pytest.mark.slow
 def test_tasks_of_a_cluster_come_in_order_and_give_what_they_give_here(nodes):
-    logit = np.linspace(-1, 1, 12)[:, None] + np.random.default_rng(3).normal(size=(12, 60))
-    table = ScoreTable.from_arrays(1 / (1 + np.exp(-logit)), [f"m{j}" for j in range(12)])
+    table = example_table(12, 60)
     replay = {"methods": ["paper", "common"], "folds": 4, "items_per_model": 8}
     here = simulate(table, processes=1, **replay)
     with executing(f"ray:{nodes}"):

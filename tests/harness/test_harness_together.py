@@ -89,5 +89,5 @@ def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys
     past = course(stored)
     assert past is not None and past.items[-1] == len(stored.answers) == 18
     page = write_report(tmp_path / "run").read_text()
-    assert "The bank of short was" in page and "The bank of long was" in page
+    assert "The bank of short: " in page and "The bank of long: " in page
     assert "is missing or was changed" not in page

@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable, calibrate, simulate
+from lm_eval_ccat import calibrate, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.report.chart import Chart
 from lm_eval_ccat.report.plots import plot_run, plot_simulation
+from lm_eval_ccat.testing.methods import example_table
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -26,18 +27,12 @@ def texts(chart: Chart) -> list[str]:
     return ["".join(e.itertext()) for e in drawn(chart, "text")]
 
 
-@pytest.fixture(scope="module")
-def table():
-    rng = np.random.default_rng(3)
-    skill, ease = np.linspace(-1.5, 1.5, 14)[:, None], rng.normal(size=150)[None]
-    mu = 1 / (1 + np.exp(-skill - ease))
-    scores = rng.beta(8 * mu, 8 * (1 - mu))
-    return ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(14)])
+TABLE = example_table(14, 150, seed=3)
 
 
 @pytest.fixture(scope="module")
-def replay(table):
-    return simulate(table, ["paper", "common"], folds=2, levels=(5, 20, 40, 60), processes=1)
+def replay():
+    return simulate(TABLE, ["paper", "common"], folds=2, levels=(5, 20, 40, 60), processes=1)
 
 
 def test_simulation_is_drawn_from_its_sweep(replay, tmp_path):
@@ -79,11 +74,11 @@ def test_a_name_is_no_markup_and_the_same_chart_is_the_same_file(run_dir, tmp_pa
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
 
 
-def test_the_command_draws_banks_and_simulations(table, replay, tmp_path):
+def test_the_command_draws_banks_and_simulations(replay, tmp_path):
     out, sim = tmp_path / "out", tmp_path / "sim.json"
     sim.write_text(json.dumps(replay.to_dict()))
     for method in ("paper", "default"):
-        bank = calibrate(table, method=method)
+        bank = calibrate(TABLE, method=method)
         bank.save(tmp_path / f"{method}.bank.json")
         assert main(["report", str(tmp_path / f"{method}.bank.json"), "--plots", str(out)]) == 0
         assert f"{int(bank.kept.sum())} items" in (out / "bank.svg").read_text("utf-8")
