@@ -42,10 +42,8 @@ from pathlib import Path
 import numpy as np
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live.line import Line
-from lm_eval_ccat.runs.book import Book
-from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.directory import make_ranker, rebuild
+from lm_eval_ccat.runs.directory import RunDirectory, make_ranker, rebuild
+from worlds.journals import Teller
 
 folder = Path(sys.argv[1])
 rng = np.random.default_rng(0)
@@ -59,16 +57,11 @@ run.start({
     "config": {"task": "t"}, "bank_sha256": bank.sha256, "task": {"name": "t"}, "versions": {},
     "ranker": {"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
 })
-book = Book(make_ranker(bank, run.read_header()), run.journal)
-book.read()
-line = Line(book, {"m1": 16, "m8": 16}, warmup=4)
-line.start()
-while asks := [*line.next("m1", 2), *line.next("m8", 2)]:
-    line.arrive([
-        {"op": "tell", "n": ask.number, "model": ask.model, "item": ask.item, "cost": 1.0,
-         "score": float(table.select([ask.model]).scores[0, ask.item[1]])}
-        for ask in asks
-    ])
+teller = Teller(make_ranker(bank, run.read_header()), run.journal)
+teller.read()
+while asked := teller.ask(2):
+    for model, item in asked:
+        teller.answer(model, item, float(table.select([model]).scores[0, item]), 1.0)
 run.release()
 again = rebuild(run.path)
 assert again.ranker.result().order == ["m8", "m1"], again.ranker.result().order
@@ -123,6 +116,7 @@ def test_a_program_without_a_console_can_run_a_command(tmp_path, monkeypatch) ->
 @pytest.mark.skipif(sys.platform == "win32", reason="hides what POSIX has")
 def test_a_ranking_needs_no_posix_no_home_no_cache_and_no_terminal(tmp_path: Path) -> None:
     without = {k: v for k, v in os.environ.items() if k not in ("TERM", "COLUMNS", "LINES")}
+    without["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(
         [sys.executable, "-c", HOMELESS + SCORING + HIDDEN + WORK, str(tmp_path)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, env=without,

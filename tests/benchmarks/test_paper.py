@@ -16,10 +16,9 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES = [
-    "main", "ties", "fixed_length", "families", "conformance", "spend", "break_even",
-    "budget_sweep", "information",
-]  # fmt: skip
+TABLES = (
+    "main ties fixed_length families conformance spend break_even budget_sweep information"
+).split()
 
 
 @pytest.fixture(scope="module")

@@ -45,10 +45,9 @@ def test_requests_are_those_of_a_full_run(bench, name, shots, sampler, options):
             for part in ("request_type", "arguments", "idx", "doc_id", "repeats", "doc"):
                 assert getattr(a, part) == getattr(b, part)
             assert a.metadata == b.metadata
-    with pytest.raises(KeyError):
-        few[10**6]
-    with pytest.raises(KeyError):
-        few[-1]
+    for absent in (10**6, -1):
+        with pytest.raises(KeyError):
+            few[absent]
 
 
 def test_all_requests_are_built_where_order_may_matter(bench):
