@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from .errors import CcatError, UsageError
+from .plugins import needed
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -133,12 +134,7 @@ def connect(address: str | None) -> None:
     UsageError
         If Ray is not installed, or no cluster answers at the address.
     """
-    try:
-        import ray
-    except ImportError:
-        raise UsageError(
-            "--executor ray needs Ray; install it with `pip install lm-eval-ccat[ray]`"
-        ) from None
+    ray = needed("ray", "--executor ray", "lm-eval-ccat[ray]")
     if ray.is_initialized():
         return
     try:

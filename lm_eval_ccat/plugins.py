@@ -7,10 +7,31 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from .errors import UsageError
+from .errors import CcatError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+
+def needed(package: str, what: str, extra: str, refusal: type[CcatError] = UsageError) -> Any:
+    """Import a package that is not always installed.
+
+    Parameters
+    ----------
+    package, what, extra : str
+        The package, what needs it, and what pip is to install; for the error.
+    refusal : type, optional
+        Class of the error.
+
+    Raises
+    ------
+    CcatError
+        The package cannot be imported.
+    """
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise refusal(f"{what} needs {package}: pip install '{extra}'") from error
 
 
 class Named(Protocol):

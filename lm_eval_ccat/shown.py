@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .errors import UsageError
 from .masking import mask_text
+from .plugins import needed
 
 if TYPE_CHECKING:
     import pandas
@@ -306,10 +306,7 @@ class Shown:
         >>> list(ranking.to_dataframe().model)
         ['a', 'b']
         """
-        try:
-            import pandas
-        except ImportError:
-            raise UsageError("data frames need pandas: pip install pandas") from None
+        pandas = needed("pandas", "to_dataframe", "pandas")
         grid = self._grid()
         columns = list(grid.columns)
         return pandas.DataFrame([dict(zip(columns, row)) for row in grid.rows], columns=columns)

@@ -87,7 +87,7 @@ def test_a_repr_is_one_short_line(ranking, table):
 
 def test_without_pandas_the_message_says_what_to_install(ranking, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match="pip install pandas"):
+    with pytest.raises(UsageError, match="pip install 'pandas'"):
         ranking.to_dataframe()
 
 

@@ -10,12 +10,12 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..content import RESULT
 from ..errors import UsageError
+from ..plugins import needed
 
 TRACKERS = ("wandb", "mlflow", "trackio")
 #: Quantities of each model that become numbers in a tracker.
@@ -119,12 +119,7 @@ def package(tracker: str) -> Any:
     """
     if tracker not in TRACKERS:
         raise UsageError(f"no tracker {tracker!r}; there are: {', '.join(TRACKERS)}")
-    try:
-        return import_module(tracker)
-    except ImportError as error:
-        raise UsageError(
-            f"tracker {tracker!r} needs its package: pip install 'lm-eval-ccat[{tracker}]'"
-        ) from error
+    return needed(tracker, "the tracker", f"lm-eval-ccat[{tracker}]")
 
 
 #: Settings of a run's ``harness:`` that ask for a tracker, named as in the harness, and the

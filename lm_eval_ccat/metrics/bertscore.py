@@ -24,6 +24,7 @@ from typing import Any
 
 from ..errors import MetricError
 from ..options import TEXT, Kind, OptionPlace, whole
+from ..plugins import needed
 
 DEFAULT_MODEL = "microsoft/deberta-xlarge-mnli"
 
@@ -95,19 +96,14 @@ class BertScoreSettings:
 
 @lru_cache(maxsize=2)
 def _load(settings: BertScoreSettings) -> Any:
-    try:
-        from bert_score import BERTScorer
-    except ImportError as error:
-        raise MetricError(
-            "metric bertscore needs bert-score and torch; install lm-eval-ccat[bertscore]"
-        ) from error
+    library = needed("bert_score", "metric bertscore", "lm-eval-ccat[bertscore]", MetricError)
     if settings.layer is None:
         raise MetricError(
             f"bert-score has no best layer for {settings.model}; state one in CCAT_BERTSCORE_LAYERS"
         )
     is_file = settings.baseline is not None and Path(settings.baseline).is_file()
     try:
-        scorer = BERTScorer(
+        scorer = library.BERTScorer(
             model_type=settings.model,
             num_layers=settings.num_layers,
             batch_size=settings.batch_size,

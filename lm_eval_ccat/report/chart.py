@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, writing
 from ..masking import mask_text
+from ..plugins import needed
 from ..shown import visible_line
 
 
@@ -293,11 +294,7 @@ class Chart:
                 raise UsageError(f"charts are written as svg, png and pdf, not {form!r}")
             content = self.svg.encode("utf-8")
             if form != "svg":
-                try:
-                    converter = import_module("vl_convert")
-                except ImportError:
-                    needed = 'pip install "lm-eval-ccat[plot]"'
-                    raise RunError(f"{form} needs a converter: {needed}") from None
+                converter = needed("vl_convert", form, "lm-eval-ccat[plot]", RunError)
                 if form == "pdf":
                     content = bytes(converter.svg_to_pdf(self.svg))
                 else:
