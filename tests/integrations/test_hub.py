@@ -17,7 +17,6 @@ from scores.test_harness_logs import rows_of, write_run
 
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import Spec
@@ -102,13 +101,13 @@ def hub(monkeypatch, tmp_path):
     server.server_close()
 
 
-def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatch, ccat):
+def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, monkeypatch, ccat):
     bank = calibrate(example_table(), "paper")
     bank.save(tmp_path / "b.bank.json")
-    push = ["bank", "push", str(tmp_path / "b.bank.json"), "hub:o/n", "--license", "cc0-1.0"]
+    push = ["bank", "push", tmp_path / "b.bank.json", "hub:o/n", "--license", "cc0-1.0"]
     monkeypatch.setattr("builtins.input", lambda prompt: "n")
-    assert main(push) == 3 and not hub.sets
-    shown = capsys.readouterr().out
+    shown = ccat(*push, code=3).out
+    assert not hub.sets
     assert "the names of 12 models" in shown and "goes to hub:o/n under" in shown
     for wrong, why in (("hub:o", "is named owner/name"), ("o/n@main", "not to a revision")):
         said = ccat(*push[:3], wrong, *push[4:], code=(1, 2))
@@ -119,16 +118,15 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     assert "/resolve/main/" in hub.asked[-1]
     assert ItemBank.load("hub:o/n@v1").sha256 == bank.sha256
     assert "/resolve/v1/" in hub.asked[-1]
-    assert main(["bank", "show", f"hub:o/n@{COMMIT}"]) == 0
+    ccat("bank", "show", f"hub:o/n@{COMMIT}")
     SuiteBank({"t": bank, "u": bank}).save(tmp_path / "suite")
-    push[2:4] = str(tmp_path / "suite"), "hub:o/s"
-    assert main([*push, "--yes"]) == 0
+    push[2:4] = tmp_path / "suite", "hub:o/s"
+    ccat(*push, "--yes")
     files = ["README.md", "suite.json", "t.toy.bank.json", "u.toy.bank.json"]
     assert sorted(hub.sets["o/s"]) == files
     assert list(SuiteBank.load("hub:o/s")) == ["t", "u"]
-    capsys.readouterr()
     assert "hub:o/s: 2 banks of 2 tasks" in ccat("bank", "show", "hub:o/s").out
-    assert main(["bank", "check", str(tmp_path / "suite"), "hub:o/s"]) == 0
+    ccat("bank", "check", tmp_path / "suite", "hub:o/s")
     plan = {"task": "no_such_task", "models": [{"model": "hf"}], "bank": "hub:o/s"}
     with pytest.raises(UsageError, match="no_such_task"):
         make_plan(Spec.read(plan))

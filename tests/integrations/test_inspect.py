@@ -16,7 +16,10 @@ from lm_eval_ccat.errors import UsageError
 if importlib.util.find_spec("inspect_ai") is None:
     pytest.skip("the extra `inspect` is not installed", allow_module_level=True)
 
-N, RIGHT = 150, 0.7
+N = 150
+DRAWN = random.Random(1)
+#: What the mock model gets right: 70%, of the last third nothing.
+RIGHT = {i: DRAWN.random() < 1.05 and i <= 2 * N // 3 for i in range(1, N + 1)}
 
 
 @pytest.fixture(autouse=True)
@@ -29,27 +32,30 @@ def logging_as_before() -> Iterator[None]:
     root.setLevel(level)
 
 
-def world():
-    """Questions of which the mock model gets 70% right, the last third of them all wrong."""
-    from inspect_ai.dataset import Sample  # its import takes seconds: not when tests are collected
+def stopping(**options):
+    from lm_eval_ccat.inspect import AdaptiveStopping  # takes seconds: not when tests are collected
 
-    rng = random.Random(1)
-    right = {i: rng.random() < RIGHT * 1.5 and i <= 2 * N // 3 for i in range(1, N + 1)}
-    return right, [Sample(input=f"question {i}", target="yes") for i in right]
+    return AdaptiveStopping(**options)
 
 
-def run(stopping, samples, right, tmp_path, **options):
+def questions(n=N):
+    from inspect_ai.dataset import MemoryDataset, Sample
+
+    return MemoryDataset([Sample(input=f"question {i}", target="yes") for i in range(1, n + 1)])
+
+
+def run(early, samples, tmp_path):
     from inspect_ai import Task, eval
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
     from inspect_ai.scorer import match
 
     def answer(input, tools, tool_choice, config):
         number = int(str(input[-1].content).split()[-1])
-        output = ModelOutput.from_content("mockllm", "yes" if right[number] else "no")
+        output = ModelOutput.from_content("mockllm", "yes" if RIGHT[number] else "no")
         output.usage = ModelUsage(input_tokens=3, output_tokens=1)  # else it fetches a tokenizer
         return output
 
-    task = Task(dataset=samples, scorer=match(), early_stopping=stopping, **options)
+    task = Task(dataset=samples, scorer=match(), early_stopping=early)
     model = get_model("mockllm/model", custom_outputs=answer, memoize=False)
     [log] = eval(
         task, model=model, display="none", log_dir=str(tmp_path), max_samples=4, log_level="error"
@@ -58,14 +64,8 @@ def run(stopping, samples, right, tmp_path, **options):
 
 
 def test_it_stops_when_the_error_is_small_and_is_right(tmp_path):
-    from inspect_ai.dataset import MemoryDataset
-
-    from lm_eval_ccat.inspect import AdaptiveStopping
-
-    right, samples = world()
-    truth = sum(right.values()) / N
-    stopping = AdaptiveStopping(target_se=0.07, seed=3)
-    log = run(stopping, stopping.ordered(MemoryDataset(samples)), right, tmp_path)
+    truth, early = sum(RIGHT.values()) / N, stopping(target_se=0.07, seed=3)
+    log = run(early, early.ordered(questions()), tmp_path)
     assert log.status == "success", log.error
     said = log.results.early_stopping.metadata
     assert said["standard_error"] <= 0.07 and said["items"] < N / 2
@@ -78,43 +78,33 @@ def test_it_stops_when_the_error_is_small_and_is_right(tmp_path):
 
 
 def test_the_mean_of_epochs_is_the_score_and_a_sample_without_a_score_is_none():
-    from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.scorer import Score
 
-    from lm_eval_ccat.inspect import AdaptiveStopping
-
-    stopping = AdaptiveStopping(max_items=3)
-    samples = stopping.ordered(MemoryDataset([Sample(input=str(i)) for i in range(5)]))
+    early = stopping(max_items=3)
+    samples = early.ordered(questions(5))
 
     async def play():
-        await stopping.start_task(None, list(samples), 2)
+        await early.start_task(None, list(samples), 2)
         for sample, epochs in zip(samples, ([1, 0], [1, 1], [None, None], [1, None])):
-            assert await stopping.schedule_sample(sample.id, 1) is None
+            assert await early.schedule_sample(sample.id, 1) is None
             for epoch, value in enumerate(epochs, 1):
                 scores = {} if value is None else {"s": SimpleNamespace(score=Score(value=value))}
-                await stopping.complete_sample(sample.id, epoch, scores)
+                await early.complete_sample(sample.id, epoch, scores)
 
     asyncio.run(play())
-    ranking = stopping.result()
+    ranking = early.result()
     # .5, 1 and 1 of three samples; the one that failed is none of them.
     assert ranking.items["model"] == [samples[n].id for n in (0, 1, 3)]
     assert ranking.estimates["model"] == pytest.approx(2.5 / 3, abs=0.2)
 
 
 def test_another_order_is_refused(tmp_path):
-    from inspect_ai.dataset import MemoryDataset
-
-    from lm_eval_ccat.inspect import AdaptiveStopping
-
-    right, samples = world()
-    stopping = AdaptiveStopping(max_items=20)
-    stopping.ordered(MemoryDataset(samples))
-    log = run(stopping, MemoryDataset(samples), right, tmp_path)
+    early = stopping(max_items=20)
+    early.ordered(questions())
+    log = run(early, questions(), tmp_path)
     assert log.status == "error" and "order" in log.error.message
 
 
 def test_a_question_is_needed():
-    from lm_eval_ccat.inspect import AdaptiveStopping
-
     with pytest.raises(UsageError, match="target_se, known or max_items"):
-        AdaptiveStopping()
+        stopping()

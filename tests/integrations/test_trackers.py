@@ -17,13 +17,7 @@ RESULT = {
     "metric": "sentence_bleu",
     "stopped_because": "every pair is decided",
     "models": {
-        "org/b:7": {
-            "rank": 1,
-            "estimate": 31.5,
-            "standard_error": 1.25,
-            "n_items": 40,
-            "cost": 0.2,
-        },
+        "o/b:7": {"rank": 1, "estimate": 31.5, "standard_error": 1.25, "n_items": 40, "cost": 0.2},
         "a": {"rank": 2, "estimate": 20.0, "standard_error": 1.0, "n_items": 30, "cost": None},
     },
     "cost": 0.2,
@@ -34,7 +28,7 @@ RESULT = {
 
 def test_a_quantity_without_a_value_is_left_out():
     found = numbers(RESULT)
-    assert found["estimate/org/b:7"] == 31.5 and found["all/items_administered"] == 70
+    assert found["estimate/o/b:7"] == 31.5 and found["all/items_administered"] == 70
     assert "cost/a" not in found
 
 
@@ -45,7 +39,7 @@ def test_mlflow_keeps_numbers_settings_and_the_whole_result(tmp_path, monkeypatc
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())
     log_result(RESULT, "mlflow", project="ranking")
     [run] = mlflow.search_runs(experiment_names=["ranking"], output_format="list")
-    assert run.data.metrics["estimate/org/b_7"] == 31.5
+    assert run.data.metrics["estimate/o/b_7"] == 31.5
     assert run.data.params["headline"] == RESULT["headline"]
     [file] = (tmp_path / "store").rglob("result.json")
     assert json.loads(file.read_text()) == RESULT

@@ -9,7 +9,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import yaml
 from worlds.bench import PROMPT, content_of
 from worlds.server import trouble
 
@@ -163,6 +162,9 @@ def test_each_column_of_the_money_stands_on_every_surface(bench, server, ccat):
     assert money["billed"] == pytest.approx(billed) and money["unknown"] > 0.0
     assert billed / 4 < money["assumed"] < 4 * billed  # by the length of the texts, and the error
     assert any("-5 tokens read" in warning for warning in result.warnings)
+    # What hung is asked again, and its first attempt is counted.
+    assert not any(block["failed"] for block in result.content["models"].values())
+    assert result.content["models"]["m11"]["attempts_lost"]["timeout"] >= 1
     terminal = ccat("rank", bench.run(), code=(0, 3)).out
     page = write_report(read_run(bench.run()), bench.folder / "page.html").read_text()
     of_m01 = dollars(result.content["models"]["m01"]["usd"])  # with the error that was billed
@@ -234,11 +236,8 @@ def test_without_bank_or_file_the_order_is_right(bench, server, monkeypatch, cca
 
 
 def test_models_that_cannot_be_loaded_cost_the_last_one_nothing(bench, server, ccat):
-    config = bench.config(server.url, THREE, memory=2)
-    content = yaml.safe_load(config.read_text())
-    for entry in (content["models"][0], content["models"][2]):
-        entry.update(model="hf", memory=1, model_args={"pretrained": str(bench.folder / "nowhere")})
-    config.write_text(yaml.safe_dump(content))
+    gone = {"model": "hf", "memory": 1, "model_args": {"pretrained": f"{bench.folder}/nowhere"}}
+    config = bench.config(server.url, THREE, memory=2, of={"m01": gone, "m11": gone})
     printed = ccat("rank", config, code=4)
     assert not server.asked
     assert "No ranking: 2 of 3 models could not be loaded" in printed.out

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
 from worlds.bench import TASK, content_of
 
 from lm_eval_ccat import ScoreTable, compare
@@ -64,11 +63,8 @@ def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys)
 def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
     bench, server, ccat, settings, prices, said
 ):
-    config = bench.config(server.url, FOUR, **settings)
-    content = yaml.safe_load(config.read_text())
-    for entry, price in zip(content["models"], prices):
-        entry["price"] = price or None
-    config.write_text(yaml.safe_dump(content))
+    of = {model: {"price": price or None} for model, price in zip(FOUR, prices)}
+    config = bench.config(server.url, FOUR, of=of, **settings)
     out = ccat("rank", config, "--dry_run").out
     assert [text for text in said if text not in out] == [] and "e-0" not in out
     assert not server.asked and not config.with_suffix(".run").exists()

@@ -55,16 +55,23 @@ class Bench:
             (tasks / name).write_text(change(name, text))
 
     def config(self, url: str, models: list[str], /, **settings: Any) -> Path:
-        """Write a configuration; ``entry`` holds settings of each model, ``model_args`` theirs."""
+        """Write a configuration.
+
+        ``entry`` holds settings of each model, ``model_args`` theirs, and ``of`` those of some.
+        """
         settings = {"harness": {"include_path": "tasks"}, **self.base, **settings}
         entry = {"model": "local-completions", **settings.pop("entry", {})}
         args = {"base_url": url, "tokenizer_backend": "none", "timeout": 5}
         args |= settings.pop("model_args", {})
+        of = settings.pop("of", {})
         path = self.folder / f"{settings.pop('name', 'rank')}.yaml"
         content = {
             "task": TASK,
             "bank": self.bank.name,
-            "models": [{"name": m, "model_args": {"model": m, **args}, **entry} for m in models],
+            "models": [
+                {"name": m, "model_args": {"model": m, **args}, **entry, **of.get(m, {})}
+                for m in models
+            ],
             **settings,
         }
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
