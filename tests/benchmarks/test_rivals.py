@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,13 +17,8 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 @pytest.fixture(scope="module")
 def rivals():
     before = list(sys.path)  # rivals.py adds its folder by itself
-    spec = importlib.util.spec_from_file_location("rivals", BENCHMARKS / "rivals.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["rivals"] = module
-    spec.loader.exec_module(module)
-    yield module
+    yield SimpleNamespace(**runpy.run_path(str(BENCHMARKS / "rivals.py")))
     sys.path[:] = before
-    del sys.modules["rivals"]
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -72,10 +73,7 @@ def test_the_reference_has_every_command_key_and_public_name(site, capsys):
 
 
 def hook(name):
-    spec = importlib.util.spec_from_file_location(name, DOCS / ".hooks" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(DOCS / ".hooks" / f"{name}.py")))
 
 
 def test_the_tables_of_the_pages_are_the_figures_that_were_measured():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from itertools import permutations
 
 import pytest
@@ -12,19 +12,11 @@ from local_data import CONFIGS
 
 from lm_eval_ccat.errors import MetricError
 
-
-def utils_of(task: str):
-    """The module of a task, loaded as the harness loads it."""
-    spec = importlib.util.spec_from_file_location(task, CONFIGS / task / "utils.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-fkgl, WORST = (getattr(utils_of("biolaysumm"), name) for name in ("fkgl", "WORST"))
-parse_entities, pii_scores = (
-    getattr(utils_of("nemotron_pii"), name) for name in ("parse_entities", "pii_scores")
+readability, pii = (
+    runpy.run_path(str(CONFIGS / task / "utils.py")) for task in ("biolaysumm", "nemotron_pii")
 )
+fkgl, WORST = readability["fkgl"], readability["WORST"]
+parse_entities, pii_scores = pii["parse_entities"], pii["pii_scores"]
 
 
 class TestFkgl:
