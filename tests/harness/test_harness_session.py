@@ -7,7 +7,6 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import open_session
-from lm_eval_ccat.money import Tokens
 
 
 def session(bench, task="texts", lm=None, **options):
@@ -44,45 +43,21 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(bench):
 
 
 class Moody(Copyist):
-    """Fails the second call, and answers too little at the third."""
+    """Answers too little at the second call."""
 
     def generate_until(self, requests):
         answers = super().generate_until(requests)
-        if len(self.calls) == 2:
-            raise ConnectionError("the line is dead")
-        return answers[:-1] if len(self.calls) == 3 else answers
+        return answers[:-1] if len(self.calls) == 2 else answers
 
 
 def test_a_failed_call_counts_for_nothing(bench):
     opened = session(bench, lm=Moody())
-    [before] = opened.administer([1])
-    with pytest.raises(ConnectionError):
-        opened.administer([2, 3])
+    opened.administer([1])
     with pytest.raises(HarnessError, match="answered 1 of 2"):
         opened.administer([2, 3])
     after = opened.administer([2, 3])
     assert [a.doc_id for a in after] == [2, 3]
     assert after[0].samples["none"]["resps"] == [[after[0].responses[0]]]
-    assert before.doc_id == 1
-
-
-class WithTokenizer(Copyist):
-    tokenizer = "by spaces"
-
-    def tok_encode(self, text):
-        return text.split()
-
-
-def test_tokens_are_counted_by_the_models_tokenizer_or_estimated(bench):
-    assert session(bench).administer([0])[0].tokens is None
-    [plain] = session(bench, count_tokens=True).administer([0])
-    assert plain.tokens.source == "estimate" and plain.tokens.input > 10
-    [counted] = session(bench, lm=WithTokenizer(), count_tokens=True).administer([0])
-    words = len(counted.prompts[0].split()), len(counted.responses[0].split())
-    assert counted.tokens == Tokens(*words, "tokenizer")
-    [choice] = session(bench, "choices", WithTokenizer(), count_tokens=True).administer([0])
-    assert choice.tokens.output == 0
-    assert choice.tokens.input > sum(len(p.split()) for p in choice.prompts)
 
 
 @pytest.mark.parametrize(

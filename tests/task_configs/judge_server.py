@@ -32,15 +32,15 @@ class JudgeServer(CompletionsServer):
         self._reply(handler, status, content)
 
 
-def answer(reply: str | int | bytes | tuple[int, str]) -> tuple[int, bytes]:
+def answer(reply: str | int | bytes | tuple[int, str]) -> tuple[int, str]:
     """The status and the body of a scripted reply."""
     match reply:
         case int():
-            return reply, b"no"
+            return reply, "no"
         case bytes():
-            return 200, reply
+            return 200, reply.decode()
         case tuple():
-            return reply[0], reply[1].encode()
+            return reply
     choices = [{"index": 0, "message": {"role": "assistant", "content": reply}}]
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    return 200, json.dumps({"choices": choices, "usage": usage}).encode()
+    return 200, json.dumps({"choices": choices, "usage": usage})

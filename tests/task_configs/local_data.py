@@ -41,6 +41,14 @@ def _texts() -> list[tuple[str, str]]:
     return [(text[:600], ". ".join(text.split(". ")[:2])) for text in texts]
 
 
+def run_command(model_args: dict[str, object], tasks: list[str], output: str) -> list[str]:
+    """A command line of `run`, ours or the harness's."""
+    named = ",".join(f"{key}={value}" for key, value in model_args.items())
+    command = ["run", "--model", "ccat-forgetful", "--model_args", named, "--log_samples"]
+    command += ["--tasks", ",".join(tasks), "--include_path", str(CONFIGS)]
+    return [*command, "--output_path", output]
+
+
 def _write(folder: Path, splits: dict[str, dict[str, list[dict]]]) -> None:
     """A data set as the hub keeps it: a README whose header names each configuration's files."""
     folder.mkdir(parents=True)

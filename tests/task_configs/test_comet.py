@@ -18,7 +18,7 @@ import lm_eval.tasks
 import numpy as np
 import pytest
 import yaml
-from local_data import CONFIGS, N
+from local_data import CONFIGS, N, run_command
 from worlds import comet_checkpoint
 
 from lm_eval_ccat import ItemBank, ScoreTable
@@ -163,10 +163,7 @@ def bank(scored_by, data, model_args, tmp_path_factory):
     """A bank, in the folder of the full runs that it was calibrated on."""
     folder = tmp_path_factory.mktemp("logs")
     for name in RANKED:
-        named = ",".join(f"{key}={value}" for key, value in model_args(name).items())
-        command = ["run", "--model", "ccat-forgetful", "--model_args", named, "--tasks", TASK]
-        command += ["--include_path", str(CONFIGS), "--log_samples"]
-        assert main([*command, "--output_path", str(folder / name)]) == 0
+        assert main(run_command(model_args(name), [TASK], str(folder / name))) == 0
     file = folder / "comet.bank.json"
     command = ["calibrate", str(folder), "--metric", "comet", "--method", "paper", "-o", str(file)]
     assert main(command) == 0

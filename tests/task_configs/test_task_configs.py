@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from judge_server import JudgeServer
-from local_data import CONFIGS, LOGGED, TASKS, N
+from local_data import CONFIGS, LOGGED, TASKS, N, run_command
 
 from lm_eval_ccat import ItemBank, ScoreTable, simple_evaluate
 from lm_eval_ccat.cli.main import main
@@ -24,21 +24,13 @@ JUDGED = "ccat_truthfulqa_gen_judge"
 SCALED = "ccat_biolaysumm_plos_scaled"  # needs the ends of the others' scores
 
 
-def _command(model_args, tasks, output):
-    """A command line of the harness's `run`."""
-    named = ",".join(f"{key}={value}" for key, value in model_args.items())
-    command = ["run", "--model", "ccat-forgetful", "--model_args", named, "--log_samples"]
-    command += ["--tasks", ",".join(tasks), "--include_path", str(CONFIGS)]
-    return [*command, "--output_path", output]
-
-
 @pytest.fixture
 def run(place, model_args, monkeypatch):
     """The results of a run of some tasks; `lm_eval`'s own, or ours."""
     from lm_eval.__main__ import cli_evaluate
 
     def results(output, model, tasks, *flags, plain=False, **metadata):
-        arguments = [*_command(model_args(model), tasks, output), *flags]
+        arguments = [*run_command(model_args(model), tasks, output), *flags]
         if plain:
             arguments += ["--metadata", json.dumps(metadata)]
             monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
@@ -220,5 +212,5 @@ def test_scores_scaled_by_item_calibrate_and_run(place, logs, model_args, run, m
     assert results["rougeL_item_scaled,none"] == pytest.approx(mean, abs=1e-6)
 
     monkeypatch.delenv("CCAT_ITEM_SCALING")
-    assert main(_command(model_args("m2"), [SCALED], "unscaled")) == 2
+    assert main(run_command(model_args("m2"), [SCALED], "unscaled")) == 2
     assert "set CCAT_ITEM_SCALING" in capsys.readouterr().err
