@@ -370,14 +370,14 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/ranker/ledger",
         "(account.price * weight + cost) / (weight + units)",
         "(account.price * weight + cost) / weight",
-        ("tests/ranker/test_ledger.py", "tests/ranker/test_money.py"),
+        ("tests/ranker/test_ledger.py", "tests/ranker/test_turns.py"),
     ),
     Bug(
         "rounding costs the last item of a budget",
         "lm_eval_ccat/ranker/ledger",
         "(self.budget if budget is None else budget) * (1.0 + SLACK) - self.committed",
         "(self.budget if budget is None else budget) - self.committed",
-        ("tests/ranker/test_ledger.py", "tests/ranker/test_money.py"),
+        ("tests/ranker/test_ledger.py", "tests/ranker/test_turns.py"),
     ),
     Bug(
         "tasks weigh alike where documents were asked for",

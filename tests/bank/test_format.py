@@ -1,7 +1,5 @@
 """The file: its schema, its versions, and files made to harm."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """Which differences between a bank and a run are refused, and which are told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What makes calibration scores doubtful is said, and only then."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

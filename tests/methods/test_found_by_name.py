@@ -1,7 +1,5 @@
 """Methods are found by name: the package's own, registered ones and installed ones."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 

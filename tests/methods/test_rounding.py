@@ -3,8 +3,6 @@
 Scores of 0 and 1 leave many items equally informative, and many models with equal means.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Metrics by name: scale, key, scores, and every refusal with metric, task and remedy."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scales: what is mapped, what is refused, and that mapping and restoring undo each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """ROUGE and BERTScore, on texts whose score is known."""
 
-from __future__ import annotations
-
 import pytest
 
 from lm_eval_ccat.errors import MetricError, UsageError

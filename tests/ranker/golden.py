@@ -4,8 +4,6 @@
 figures are meant to change, and say in the commit which and why.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What holds of every ranking at every moment; each function raises where it does not."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

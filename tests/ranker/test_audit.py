@@ -1,7 +1,5 @@
 """The audit's estimate holds when the response model is wrong, and says when it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

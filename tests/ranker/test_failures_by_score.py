@@ -1,7 +1,5 @@
 """Answers that fail: what they may hide widens intervals, and decides no pair."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

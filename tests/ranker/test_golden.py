@@ -1,7 +1,5 @@
 """Rankings recorded earlier say the same now: what was asked, and every figure."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any

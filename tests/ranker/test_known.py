@@ -1,7 +1,5 @@
 """Placing new models among known ones."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The books of a ranking against ones kept the slow way: by going through all that happened."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

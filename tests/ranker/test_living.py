@@ -1,7 +1,5 @@
 """A ranking that changes while it runs, and one that is rebuilt from what was recorded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from worlds.boards import bank_of, draw, drive, of

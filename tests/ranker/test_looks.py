@@ -1,7 +1,5 @@
 """With many models turns are decided on a look at all of them that is some answers old."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from worlds.boards import bank_of, draw

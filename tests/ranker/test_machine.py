@@ -1,7 +1,5 @@
 """Any sequence of calls on a ranking and its journal, whatever is ranked by whatever method."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, replace

@@ -1,15 +1,15 @@
 """Several outcomes of one answer: told together, weighed, correlated as their residuals are."""
 
-from __future__ import annotations
-
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
 from worlds.boards import bank_of, draw, drive, of
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import ScaleError, UsageError
+from lm_eval_ccat.methods.policy import BesidePolicy
 
 N = 80
 FIRST = draw([-0.6, 0.0, 0.6], N, 5)
@@ -109,3 +109,20 @@ def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says
 def test_banks_and_weights_that_do_not_fit_are_refused(arguments, says):
     with pytest.raises(UsageError, match=says):
         Ranker(**{"bank": banks(), "models": {"a": 1.0}, **arguments})
+
+
+def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
+    y = np.array([0.9, 0.2, 0.4, 0.7, 0.0])
+    values = []
+    for drawn in permutations(range(1, 5), 2):
+        policy = BesidePolicy(ItemBank.blank(range(5)), 1)
+        policy.placed(0, 0)
+        policy.told(0, 0, y[0])
+        for k, item in enumerate(drawn):
+            policy.placed(0, item, 1 / (4 - k))
+            policy.told(0, item, y[item])
+        belief = policy.belief()
+        values.append(np.nanmean(policy._totals(0)))
+        assert belief.location[0] == pytest.approx(np.clip(values[-1], 0.0, 1.0))
+        assert belief.n[0, 0] == 2 and belief.n_items == 5
+    assert np.mean(values) == pytest.approx(y.mean())

@@ -1,7 +1,5 @@
 """A result says the same as an object and as JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -126,3 +124,16 @@ def test_an_open_pair_of_which_all_is_asked_needs_no_further_answers():
     ranker = Ranker(bank_of("paper"), {"a": 1.0, "b": 1.0}, stop="limits", max_items=80)
     found = drive(ranker, of(equal))
     assert found.decisions["a", "b"] == "open" and not found.open_pairs
+
+
+def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
+    bank, scores = bank_of("default", 100), draw([3.5, -0.7], 100, 4)
+    # A bank of an earlier version does not know how far models depart from it.
+    known = {k: v for k, v in bank.constants.items() if k != "departures"}
+    older = replace(bank, constants=known)
+    found = [
+        drive(Ranker(b, ["a", "b"], stop="limits", max_items=40), scores).findings
+        for b in (bank, older)
+    ]
+    assert found[0].keys() == {"a"} and "better than every model of the bank" in found[0]["a"][0]
+    assert found[1]["b"][0].endswith("calibrate the bank again")

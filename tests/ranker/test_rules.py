@@ -1,7 +1,5 @@
 """Each stopping rule by its definition, on standings made up for it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stopping rules: what each waits for, how they combine, and what they say."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several tasks under one budget."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

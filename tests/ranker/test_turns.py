@@ -1,14 +1,12 @@
 """Whose turn it is: the warm-up, caps, a model that is asked for by itself, free models."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds.boards import bank_of, draw, of
+from worlds.boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
 
@@ -129,3 +127,17 @@ def test_decided_is_said_while_items_are_in_flight():
     for pair in endless.ask(12):
         endless.tell(*pair, told(*pair))
     assert endless.done and not endless.decided
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+def test_the_budget_is_spent_down_to_the_cheapest_item_that_is_left(method):
+    """The paper's method stops by the mean price of what is left."""
+    bank, prices = bank_of(method), {"a": 1.0, "b": 0.7}
+    units = np.random.default_rng(1).uniform(0.2, 6.0, bank.n_items)
+    ranker = Ranker(bank, prices, units=units, budget=60.0, warmup=3, stop="limits", max_items=80)
+    result = drive(ranker, SCORES)
+    for model, items in result.items.items():
+        rest = [u for i, u in enumerate(units) if bank.kept[i] and bank.doc_ids[i] not in items]
+        least = min(rest) if method == "default" else np.mean(rest)
+        assert prices[model] * least > 60.0 - ranker.spent
+    assert "the budget is used up" in result.stopped_because

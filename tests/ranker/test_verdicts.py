@@ -1,7 +1,5 @@
 """What beliefs and looks decide, against enumeration, simulation and the textbook."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise, permutations, product
 

@@ -1,7 +1,5 @@
 """Reading logs: what is taken, what is left out and said, what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Score tables: what is read, how its scale is found, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import csv
 from collections import Counter

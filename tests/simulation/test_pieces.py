@@ -1,7 +1,5 @@
 """The pieces of a replay, each against independent computation: truth, baselines, protocol."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb
 

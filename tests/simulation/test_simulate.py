@@ -1,7 +1,5 @@
 """`simulate` as a whole, on one task and on several: its protocol, its records and its sums."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Methods do what the conformance suite asks; `test_contributing.py` adds one from outside."""
 
-from __future__ import annotations
-
 from lm_eval_ccat.methods.method import method
 from lm_eval_ccat.testing.methods import MethodSuite
 

@@ -1,7 +1,5 @@
 """Readers do what the conformance suite asks; `test_contributing.py` adds one from outside."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever the table, `calibrate` gives a bank that ranks, or one line with the remedy."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

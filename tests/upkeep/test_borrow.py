@@ -1,7 +1,5 @@
 """Borrowed banks, on tasks whose documents are hard by the same numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A check finds what was planted, and nothing where nothing is wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

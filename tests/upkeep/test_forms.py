@@ -1,7 +1,5 @@
 """Fixed forms: what they tell of the whole, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A bank that grows from ranking to ranking, and what a ranking takes of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Banks for every task and metric of some logs at once; every command takes their folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

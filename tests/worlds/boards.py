@@ -1,7 +1,5 @@
 """Small worlds of models and items, and rankings of them driven to their end."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -4,8 +4,6 @@ Scores come from a beta distribution around a probit curve with floors, a latent
 items of very different noise: nothing the fractional logit model can match exactly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr
 

@@ -1,7 +1,5 @@
 """The ability that scores speak for, also of models better or weaker than all that a bank knows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import entr, logit, xlog1py, xlogy

@@ -1,13 +1,12 @@
 """Calibration by the method "default": what it must not depend on, refuse, and say of itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from artificial import world
+from worlds.boards import drive
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
@@ -125,10 +124,8 @@ def test_the_share_of_draws_is_an_option():
     """Of all draws, if it is 1: what no model left out has confirmed chooses no item."""
     for bank in (calibrate(world(8, 30), draws=1.0), calibrate(world(3, 30))):
         ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=12, stop="limits")
-        while not ranker.done:
-            for model, item in ranker.ask():
-                ranker.tell(model, item, 0.5)
-        assert [len(draws) for draws in ranker.result().draws.values()] == [12, 12]
+        found = drive(ranker, lambda model, item: 0.5)
+        assert [len(draws) for draws in found.draws.values()] == [12, 12]
     with pytest.raises(CcatError, match="draws"):
         calibrate(world(8, 30), draws=1.5)
 

@@ -1,7 +1,5 @@
 """The adaptive test of the method "default": its estimate, its errors, its choice of items."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws of known probability find out what the bank does not know, and say it without bias."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import combinations

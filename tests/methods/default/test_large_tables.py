@@ -1,7 +1,5 @@
 """Calibration of tables too large to be looked at as a whole: the same bank, in less memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

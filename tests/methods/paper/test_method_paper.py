@@ -1,7 +1,5 @@
 """The method "paper" beside its reference figures: rescaling, ties, and errors that are widened."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
+from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
@@ -27,9 +26,7 @@ def ranked(bank: ItemBank, values: np.ndarray, **options) -> Ranker:
     """A ranking of models that have these scores, to its end."""
     names = [f"n{j}" for j in range(len(values))]
     ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, values[int(model[1:]), item])
+    drive(ranker, dict(zip(names, values)))
     return ranker
 
 

@@ -1,7 +1,5 @@
 """The method "paper" agrees with the paper authors' own implementation in every figure."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

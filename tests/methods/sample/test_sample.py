@@ -1,7 +1,5 @@
 """The method "sample": what it says of models from shared random items, and how sure it may be."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -10,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
+from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
@@ -173,12 +172,9 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
 
 def test_a_single_look_forecasts_what_its_own_errors_ask_for():
     rng = np.random.default_rng(0)
-    y = {"a": 0.90 + 0.03 * rng.normal(size=900), "b": 0.894 + 0.03 * rng.normal(size=900)}
+    y = np.clip(np.array([[0.9], [0.894]]) + 0.03 * rng.normal(size=(2, 900)), 0.0, 1.0)
     ranker = Ranker(ItemBank.blank(range(900)), ["a", "b"], max_items=40, looks="one")
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, float(np.clip(y[model][item], 0.0, 1.0)))
-    found = ranker.result()
+    found = drive(ranker, y)
     [pair], belief = found.open_pairs, found.verdicts.belief
     gap, per_item = np.diff(belief.location)[0], belief.variance[0, 1] / (1 / 40 - 1 / 900)
     n = np.arange(41, 901)
@@ -191,10 +187,9 @@ def test_an_interval_of_random_items_holds_whatever_the_share_of_right_answers()
     bank, ends = ItemBank.blank(range(300)), []
     for wrong in range(50):
         ranker = Ranker(bank, ["a"], max_items=50, looks="one", stop="se 0.0001")
-        for k in range(50):
-            [(model, item)] = ranker.ask()
-            ranker.tell(model, item, float(k >= wrong))
-        ends.append(ranker.result().interval("a", 0.95))
+        at = iter(range(50))
+        found = drive(ranker, lambda model, item, at=at, wrong=wrong: float(next(at) >= wrong))
+        ends.append(found.interval("a", 0.95))
     low, high = np.array(ends).T
     for wrong in (6, 15, 60, 150):
         chance = hypergeom.pmf(np.arange(50), 300, wrong, 50)
@@ -247,8 +242,6 @@ def test_probabilities_of_stratified_draws_are_those_of_all_orders(seed):
 def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
     y = np.random.default_rng(0).normal(0.5, 0.2, 400)
     n = items_for_error(0.02, float(y.std()), 400)
-    draws = np.random.default_rng(1)
-    means = [draws.choice(y, n, replace=False).mean() for _ in range(4000)]
-    assert np.std(means) == pytest.approx(0.02, rel=0.05)
+    assert y.var() * (1 / n - 1 / 400) <= 0.02**2 < y.var() * (1 / (n - 1) - 1 / 400)
     assert items_for_error(0.0001, 0.5, 400) == 400 and items_for_error(0.5, 0.2, 400) == 10
     assert items_for_error(0.02, 0.5, 3) == 3

@@ -1,7 +1,5 @@
 """Journals, and logs of other tools by the layouts that they document or as they wrote them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
