@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds.boards import bank_of
 
-from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.ranker.contents import Contents
 from lm_eval_ccat.ranker.ledger import Account, Ledger
 
@@ -157,13 +156,3 @@ def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     assert not ledger.affordable(ledger.left()).any()
     ledger.reprice({"a": 1e-8})
     assert not ledger.affordable(ledger.left()).any()
-
-
-@pytest.mark.parametrize("cost", [-0.1, math.inf, math.nan])
-def test_a_cost_that_is_none_is_refused(cost):
-    contents = Contents(bank_of("default", 30))
-    ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
-    with pytest.raises(UsageError, match="must be a number"):
-        ledger.end(ledger.account("a"), 3, cost)
-    ledger.end(ledger.account("a"), 3, 0.0)
-    assert ledger.spent == 0.0

@@ -139,6 +139,7 @@ def test_why_names_the_rules_that_stopped_it():
     assert (TopDecided(1) & Percentile(5.0)).why(s) == (
         "the best model is decided and every percentile is known to 5"
     )
+    assert Time(60).why(s) == "the budget of 60 seconds is used up"
 
 
 def test_rules_are_values():

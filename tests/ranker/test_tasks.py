@@ -27,10 +27,6 @@ def drive(suite: Ranker, scores=SCORES):
     return drive_any(suite, lambda m, item: float(scores[item[0]][NAMES.index(m), item[1]]))
 
 
-def truth(weights) -> np.ndarray:
-    return sum(w * SCORES[t].mean(axis=1) for t, w in weights.items())
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
     weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
@@ -45,30 +41,6 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
         for t, of in suite.shared_errors(m).items():
             variance += sum(result.weights[t] * result.weights[u] * c for u, c in of.items())
         assert result.standard_errors[m] == pytest.approx(math.sqrt(variance))
-
-
-def test_all_items_of_all_tasks_leave_no_error():
-    suite = Ranker(banks_of("sample"), {"a": 1.0}, stop="decided and se 1e-9", weights="equal")
-    result = drive(suite)
-    value = float(truth(dict.fromkeys(SIZES, 1 / 3))[0])
-    assert result.estimates["a"] == pytest.approx(value) and result.standard_errors["a"] < 1e-8
-
-
-def test_items_go_to_tasks_in_proportion_to_their_weights():
-    # Two tasks of one kind: errors w^2 s^2 / n fall together where n goes with w, not with sqrt(w).
-    bank = banks_of("paper")["large"]
-    ranker = Ranker(
-        {"heavy": bank, "light": bank},
-        {"b": 1.0},
-        weights={"heavy": 0.8, "light": 0.2},
-        warmup=2,
-        budget=80,
-        stop="limits",
-        max_items=80,
-    )
-    result = drive_any(ranker, lambda model, item: float(SCORES["large"][1, item[1]]))
-    counts = {t: len(r.items["b"]) for t, r in result.tasks.items()}
-    assert 3.3 < counts["heavy"] / counts["light"] < 4.9
 
 
 def test_groups_of_tasks_have_their_score_and_its_error():

@@ -71,16 +71,6 @@ def test_the_prior_of_an_ability_is_a_normal_with_a_wide_one_beside_it(items):
         assert items.prior_precision_at(x) == pytest.approx(-slope / x, rel=1e-5)
 
 
-def test_an_item_that_nobody_solves_is_as_noisy_as_the_others():
-    """0/1 scores have a noise of 1, whether or not weak models show it."""
-    rng = np.random.default_rng(5)
-    eta = rng.normal(-5.0, 1.0, 120)[:, None] - rng.normal(0.0, 1.5, 400)
-    scores = (rng.random(eta.shape) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
-    noise, solved = fit_items(scores).items.noise, scores.sum(axis=0)
-    assert (solved == 0).sum() > 40 and (solved > 5).sum() > 40
-    assert 0.5 < noise[solved == 0].min() and noise.max() < 2.0
-
-
 def test_a_fit_ends_at_an_ability_and_not_between_two():
     """Fitting once more changes nothing; here steps used to go to and fro by 0.7 logits."""
     rng = np.random.default_rng(1)

@@ -29,15 +29,6 @@ def test_finds_the_items_that_are_noisy():
     assert np.median(noise[30:]) < np.median(noise[:30]) / 3
 
 
-def test_the_order_of_models_and_items_does_not_matter():
-    scores = world(9, 40).raw
-    rng = np.random.default_rng(3)
-    rows, columns = rng.permutation(9), rng.permutation(40)
-    one, other = (fit_items(y).items for y in (scores, scores[rows][:, columns]))
-    for name in ("coefficients", "noise"):
-        assert getattr(other, name) == pytest.approx(getattr(one, name)[columns], abs=1e-4)
-
-
 def test_missing_scores_are_used_as_missing():
     scores = world(14, 60, seed=4).raw
     full, partial = fit_items(scores), scores.copy()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.methods.default.departures import SCALES, UNKNOWN, VAGUE, posterior
+from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import Field, ItemSequence, Joint
 
 
@@ -131,18 +131,3 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
     assert joint.carry == pytest.approx((gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2))
-
-
-def test_a_model_without_draws_is_known_by_the_others():
-    M = np.array([[0.04, 0.02, 0.01], [0.02, 0.05, 0.03], [0.01, 0.03, 0.06]])
-    T = np.array([[0.01, 0.0, 0.002], [0.0, UNKNOWN, 0.0], [0.002, 0.0, 0.02]])
-    r, measured = np.array([0.1, 0.0, -0.2]), np.array([0, 2])
-    some = np.ix_(measured, measured)
-    mean, covariance = posterior(M[some], T[some], r[measured])
-    all_mean, all_covariance = posterior(M, T, r)
-    assert all_mean[measured] == pytest.approx(mean)
-    assert all_covariance[some] == pytest.approx(covariance)
-    along = M[1, measured] @ np.linalg.inv(M[some])
-    assert all_mean[1] == pytest.approx(along @ mean)
-    alone = M[1, 1] - along @ M[measured, 1]  # at scale 1; the scales are mixed
-    assert all_covariance[1, 1] > along @ covariance @ along + 0.25 * alone

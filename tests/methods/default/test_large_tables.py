@@ -63,25 +63,6 @@ def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
     assert other.warnings == one.warnings
 
 
-@pytest.mark.parametrize(("missing", "factors"), [(0.0, 0), (0.5, 2)])
-def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(missing, factors):
-    rng = np.random.default_rng(0)
-    raw = rng.beta(2, 2, (80, 40))
-    raw[:, 0], raw[:, 1] = 1.0, 0.0
-    raw[:20] = raw[0]
-    raw[rng.random(raw.shape) < missing] = np.nan
-    raw[:2, :5] = rng.random((2, 5))
-    raw[3, 5:] = np.nan
-    table = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(80)])
-    one = fit_items(table.model_scores(), factors).items
-    other = items.fit_groups(table, factors).items
-    f = one.basis.at(one.abilities)
-    expected = expit(f @ one.coefficients.T)
-    assert expit(f @ other.coefficients.T) == pytest.approx(expected, abs=0.05)
-    assert np.median(other.noise / one.noise) == pytest.approx(1.0, abs=0.05)
-    assert np.isfinite(other.covariance).all() and np.isfinite(other.loadings).all()
-
-
 def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
     scores = with_holes(world(24, 300), 0.1).model_scores()
     whole = fit_items(scores).items

@@ -11,7 +11,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
-from lm_eval_ccat.methods.paper.method import STOPS, USUAL, Misfit, PaperPolicy
+from lm_eval_ccat.methods.paper.method import USUAL, Misfit, PaperPolicy
 from lm_eval_ccat.methods.paper.test import JITTER, PaperTest
 from lm_eval_ccat.methods.policy import largest
 from lm_eval_ccat.ranker.looks import Looks
@@ -127,17 +127,6 @@ def bank(binary):
     return calibrate(made(np.delete(binary, [1, 4, 7], axis=0)), method="paper")
 
 
-def test_the_seed_decides_among_equal_items_and_nothing_else(bank):
-    available = bank.kept.copy()
-    first = [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
-    difficulty = bank.parameters["difficulty"]
-    nearest = np.abs(difficulty - bank.constants["start"])[bank.kept].min()
-    equal = np.flatnonzero(np.isclose(np.abs(difficulty - bank.constants["start"]), nearest))
-    equal = equal[bank.kept[equal]]
-    assert len(equal) > 1 and set(first) == set(equal.tolist())
-    assert first == [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
-
-
 def test_jitter_moves_difficulties_by_next_to_nothing(bank, binary):
     still, moved = PaperTest(bank), PaperTest(bank, jitter=True)
     for item in np.flatnonzero(bank.kept)[:12]:
@@ -187,12 +176,6 @@ def wrong():
 @pytest.fixture(scope="module")
 def lacking(wrong):
     return calibrate(made(np.delete(wrong, [4, 9], axis=0)), method="paper")
-
-
-def test_what_the_response_model_gets_wrong_shows(lacking):
-    fits, lacks = Misfit.of(calibrate(made(tastes(0.0)), method="paper")), Misfit.of(lacking)
-    assert fits.n == lacks.n == STOPS and lacks.df == 14.0
-    assert 2.0 * sum(fits.single) < sum(lacks.single) and sum(fits.pair) < sum(lacks.pair)
 
 
 def test_the_misfit_is_that_of_the_same_scores_on_another_scale():
