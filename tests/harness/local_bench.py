@@ -150,10 +150,9 @@ class Copyist(LM):
         self.calls: list[int] = []
 
     def _document(self, prompt: str) -> dict:
-        line = [part for part in prompt.replace("<|", "\n").splitlines() if part.strip()]
-        for text in reversed(line):
+        for line in reversed(prompt.replace("<|", "\n").splitlines()):
             for source, document in self.answers.items():
-                if source in text:
+                if source in line:
                     return document
         raise AssertionError(f"no document in {prompt!r}")
 

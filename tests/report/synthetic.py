@@ -59,12 +59,9 @@ def make_run(
 ) -> Path:
     """Write journal, result, banks and samples files as `rank` leaves them."""
     rng = np.random.default_rng(seed)
-    skill = [np.linspace(-1.2, 1.2, n_calibration), rng.normal(0.2, 0.7, n_models)]
-    ability = np.concatenate(skill)
+    ability = np.append(np.linspace(-1.2, 1.2, n_calibration), rng.normal(0.2, 0.7, n_models))
     known = [f"calibrator-{j:02}" for j in range(n_calibration)]
-    models = [
-        f"system-{chr(65 + j)}" if n_models <= 26 else f"system-{j:03}" for j in range(n_models)
-    ]
+    models = [f"system-{j:03}" for j in range(n_models)]
     if hostile:
         models[-1] = "<b onmouseover=alert(1)>evil</b>"
     scales = dict(zip(metrics, (scale, Scale(0.0, 10.0, higher_is_better=False))))
@@ -101,16 +98,14 @@ def make_run(
     }
     if several:
         arguments["weights"] = {t: {m: 1.0 / len(own) for m in metrics} for t in tasks}
-        report["outcomes"] = {
-            t: {
-                m: {
-                    "metric": m, "filter": "none", "label": m, "key": f"{m},none",
-                    "scale": scales[m].to_dict(), "weight": 1.0,
-                }
-                for m in metrics
+        of_each = {
+            m: {
+                "metric": m, "filter": "none", "label": m, "key": f"{m},none",
+                "scale": scales[m].to_dict(), "weight": 1.0,
             }
-            for t in tasks
+            for m in metrics
         }  # fmt: skip
+        report["outcomes"] = dict.fromkeys(tasks, of_each)
     if leaderboard:
         arguments["known"] = means
     name = "+".join(tasks)

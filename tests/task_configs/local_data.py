@@ -1,4 +1,4 @@
-"""Small data sets under the hub paths and with the columns of the paper's five benchmarks.
+"""Small data sets under the hub paths and with columns of the paper's five benchmarks.
 
 Texts are docstrings of the standard library: real prose, at hand everywhere.
 """
@@ -69,9 +69,8 @@ def write_data(root: Path) -> dict[str, str]:
     rng = random.Random(7)
     answers: dict[str, str] = {}
 
-    about = {"section_headings": "Abstract", "keywords": "software", "year": "2020", "title": "On"}
     plos = [
-        {"article": f"Article {i:02d}. {text}", "summary": summary, **about}
+        {"article": f"Article {i:02d}. {text}", "summary": summary}
         for i, (text, summary) in enumerate(texts)
     ]
     _write(root / "BioLaySumm/BioLaySumm2025-PLOS", {"default": {"validation": plos}})
@@ -85,10 +84,8 @@ def write_data(root: Path) -> dict[str, str]:
     answers |= {row["report"]: row["summary"] for row in reports}
 
     def sentences(language: str, make) -> list[dict]:
-        rest = dict.fromkeys(("glottocode", "url", "domain", "topic"), "x")
-        rest |= {"iso_639_3": language, "iso_15924": "Latn"}
-        rest |= {"has_image": "no", "has_hyperlink": "no"}
-        return [{"id": i, "text": make(i, summary), **rest} for i, (_, summary) in enumerate(texts)]
+        about = {"iso_639_3": language, "iso_15924": "Latn"}
+        return [{"id": i, "text": make(i, text), **about} for i, (_, text) in enumerate(texts)]
 
     def turkish(i: int, text: str) -> str:
         return f"Cümle {i:02d}: " + " ".join(word[::-1] for word in text.split())
@@ -104,13 +101,10 @@ def write_data(root: Path) -> dict[str, str]:
 
     questions = [
         {
-            "type": "Adversarial",
-            "category": "Software",
             "question": f"Question {i:02d}: what is true of {summary[:40]}?",
             "best_answer": summary,
             "correct_answers": [summary, text[:120]],
             "incorrect_answers": ["The moon is made of green cheese.", "Nobody wrote it."],
-            "source": "x",
         }
         for i, (text, summary) in enumerate(texts)
     ]
@@ -134,9 +128,7 @@ def write_data(root: Path) -> dict[str, str]:
             start = body.index(value)
             given = int(value) if label == "pin" else value
             spans.append({"start": start, "end": start + len(value), "text": given, "label": label})
-        about = dict.fromkeys(("domain", "document_type", "document_description"), "note")
-        about |= {"document_format": "unstructured", "locale": "us", "text_tagged": body}
-        documents.append({"uid": f"u{i}", "text": body, "spans": repr(spans), **about})
+        documents.append({"uid": f"u{i}", "text": body, "spans": repr(spans), "locale": "us"})
         answers[body] = "\n".join(f"{value} | {label}" for label, value in values.items())
     _write(root / "nvidia/Nemotron-PII", {"default": {"test": documents}})
     return answers
