@@ -6,23 +6,21 @@ import json
 
 import numpy as np
 import pytest
+from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.metrics.scale import Scale
 
-N = 80
 
-
-def table(seed=0, n_models=10, prefix="m", shift=None) -> ScoreTable:
-    rng = np.random.default_rng(seed)
-    ease = np.random.default_rng(99).normal(size=N)
+def table(seed=0, prefix="m", shift=None) -> ScoreTable:
+    """Scores of ten models; one item may be easier than it was."""
+    skill = np.linspace(-1.5, 1.5, 10)
+    scores = draw(skill, 80, seed, noise=0.3)
     if shift is not None:
-        ease[shift] += 2.5
-    skill = np.linspace(-1.5, 1.5, n_models)[:, None]
-    raw = 100 / (1 + np.exp(-skill - ease - 0.3 * rng.normal(size=(n_models, N))))
-    names = [f"{prefix}{i}" for i in range(n_models)]
-    return ScoreTable.from_arrays(raw, names, scale=Scale(0, 100), metric="chrf")
+        scores[:, shift] = draw(skill + 2.5, 80, seed, noise=0.3)[:, shift]
+    names = [f"{prefix}{i}" for i in range(10)]
+    return ScoreTable.from_arrays(100 * scores, names, scale=Scale(0, 100), metric="chrf")
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def test_diff_and_update(files, ccat):
     check = ["bank", "check", "t.bank.json"]
     ccat(*check, "t.bank.json")
     out = ccat(*check, "exact.bank.json", code=3).out
-    assert "models added: 10 (n0, n1" in out and "parameters changed: 6 (" in out
+    assert "models added: 10 (n0, n1" in out and "parameters changed: 7 (" in out
     assert json.loads(ccat(*check, "exact.bank.json", "--json", code=3).out)["same"] is False
 
 

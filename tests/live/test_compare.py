@@ -310,9 +310,7 @@ def test_groups_by_fields_of_ones_own():
         compare(*pair(TWO), by="level")
 
 
-def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
-    bench, server, tmp_path, ccat
-):
+def test_a_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(bench, server, tmp_path, ccat):
     out, errors = tmp_path / "out", []
     for name in ("m01", "m11"):
         about = "--max_items", 40, "--log_samples", "--output_path", out / name

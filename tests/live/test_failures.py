@@ -29,9 +29,7 @@ QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
 @pytest.mark.parametrize(
     ("what", "times", "at_once"), [(("status", 429), 2, 4), (("garbage",), 1, 1)]
 )
-def test_passing_trouble_is_retried_and_nothing_is_lost(
-    bench, server, capsys, what, times, at_once
-):
+def test_passing_trouble_is_retried_and_loses_nothing(bench, server, capsys, what, times, at_once):
     server.mood = trouble(*what, when=lambda number, before: before < times and number % 5 == 0)
     content = bench.ranked(
         server, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
@@ -140,9 +138,7 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(bench, server, capsy
     assert "they count as not seen, not as 0" in capsys.readouterr().out
 
 
-def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
-    bench, server, ccat, monkeypatch
-):
+def test_ctrl_c_ends_within_seconds_with_a_ranking_that_can_go_on(bench, server, ccat, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.live.sender.FAREWELL", 0.3)
     hanging, pressed = threading.Event(), []
     server.mood, server.latency = trouble("hang", 30.0, when=lambda *_: hanging.is_set()), 0.01
@@ -209,18 +205,14 @@ def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, cca
     assert len(samples.read_text().splitlines()) == 40
 
 
-def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_asked(
-    bench, server, ccat
-):
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_asked(bench, server, ccat):
     config = bench.config(server.url, THREE)
     bench.run().write_text("a file stands where the folder should be")
     assert "cannot write in the run directory" in ccat("rank", config, code=1).err
     assert not server.asked
 
 
-def test_a_money_budget_holds_where_failures_cost_money_and_is_told_as_it_was_given(
-    bench, server, ccat
-):
+def test_a_money_budget_holds_where_failures_cost_and_is_told_as_it_was_given(bench, server, ccat):
     # Two in five documents fail twice, at the price of an answer.
     server.mood = trouble("status", 500, when=lambda number, before: number % 5 < 2 and before < 2)
     config = bench.config(

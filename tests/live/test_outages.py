@@ -20,9 +20,7 @@ from lm_eval_ccat.report import read_run, write_report
 THREE = ["m01", "m05", "m11"]
 
 
-def test_an_outage_that_ends_by_a_rate_limit_loses_neither_model_nor_document(
-    bench, server, monkeypatch
-):
+def test_an_outage_ended_by_a_rate_limit_loses_no_model_or_document(bench, server, monkeypatch):
     monkeypatch.setattr("lm_eval_ccat.live.channel.SILENCE", 0.4)
     began: list[float] = []
 

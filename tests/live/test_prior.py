@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from worlds.bench import Bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.errors import UsageError
@@ -21,20 +18,12 @@ PAIR = ["m05", "m07"]
 WHOLE: dict[str, Any] = {"stop": "limits", "bank": None}
 
 
-@pytest.fixture(scope="module")
-def made(shared_bench, tmp_path_factory):
-    """The run directory of a ranking, and the documents that each model was asked."""
-    bench = shared_bench.at(tmp_path_factory.mktemp("made"))
-    with CompletionsServer(bench.outputs) as server:
-        content = bench.ranked(server, PAIR, name="first", budget={"items": 60}, **WHOLE)
-    return bench.folder / "first.run", {m: set(b["items"]) for m, b in content["models"].items()}
-
-
 @pytest.fixture
-def had(bench: Bench, made: tuple[Path, dict[str, set[int]]]) -> dict[str, set[int]]:
-    """What was asked before; the run directory lies beside the configuration as first.run."""
-    shutil.copytree(made[0], bench.folder / "first.run")
-    return made[1]
+def had(bench, server):
+    """What was asked before, in the run directory first.run."""
+    content = bench.ranked(server, PAIR, name="first", budget={"items": 60}, **WHOLE)
+    server.asked.clear()
+    return {m: set(b["items"]) for m, b in content["models"].items()}
 
 
 def asked_again(server: CompletionsServer, had: dict[str, set[int]]) -> set[tuple[str, str]]:

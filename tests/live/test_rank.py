@@ -60,9 +60,7 @@ def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys)
           "how far apart two neighbours are", "0.1 of share: "]),
     ],
 )  # fmt: skip
-def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
-    bench, server, ccat, settings, prices, said
-):
+def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, settings, prices, said):
     of = {model: {"price": price or None} for model, price in zip(FOUR, prices)}
     config = bench.config(server.url, FOUR, of=of, **settings)
     out = ccat("rank", config, "--dry_run").out
@@ -135,9 +133,7 @@ def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(bench, serve
     assert "~ marks costs estimated" in capsys.readouterr().out
 
 
-def test_the_response_cache_is_one_file_per_model_and_its_answers_cost_nothing(
-    bench, server, capsys
-):
+def test_the_response_cache_is_a_file_per_model_and_its_answers_cost_nothing(bench, server, capsys):
     harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
     about = {"ahead": 1, "harness": harness, "entry": {"price": BY_TOKENS}}
     first = bench.ranked(server, ["m01", "m11"], name="first", **about)

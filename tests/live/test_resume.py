@@ -6,17 +6,14 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.bench import Bench, content_of, facts
+from worlds.bench import content_of, facts
 from worlds.chaos import PRELOADED
-from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.journal import JournalFile
@@ -85,38 +82,32 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
     assert found == facts(content_of(bench.run("calm")))
 
 
-@pytest.fixture(scope="module")
-def whole(shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run directory of a finished run."""
-    bench = shared_bench.at(tmp_path_factory.mktemp("whole"))
-    with CompletionsServer(bench.outputs) as server:
-        bench.ranked(server, THREE, name="half", ahead=1, **SETTINGS)
-    return bench.run("half")
-
-
 @pytest.fixture
-def half(bench: Bench, server: CompletionsServer, whole: Path) -> Path:
-    """The configuration of that run, which was cut off in its 40th record."""
-    journal = shutil.copytree(whole, bench.run("half")) / "journal.jsonl"
+def half(bench, server):
+    """A run that was cut off in its 40th record: its configuration, and what it had found."""
+    settings = {"name": "half", "ahead": 1, **SETTINGS}
+    content = bench.ranked(server, THREE, **settings)
+    journal = bench.run("half") / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:40])[:-30])
-    return bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS)
+    return bench.config(server.url, THREE, **settings), facts(content)
 
 
-def test_a_run_that_a_crash_cut_off_is_no_success_and_goes_on(bench, half, whole, ccat):
-    state = json.loads(ccat("rank", bench.run("half"), "--json", code=3).out)
+def test_a_run_that_a_crash_cut_off_is_no_success_and_goes_on(half, ccat):
+    config, found = half
+    state = json.loads(ccat("rank", config.with_suffix(".run"), "--json", code=3).out)
     assert state["finished"] is False and state["exit_code"] == 3
-    assert "crash cut off" in ccat("rank", half, "--resume", code=(0, 3)).err
-    assert facts(content_of(bench.run("half"))) == facts(content_of(whole))
+    assert "crash cut off" in ccat("rank", config, "--resume", code=(0, 3)).err
+    assert facts(content_of(config)) == found
 
 
 def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, ccat, monkeypatch):
     bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
-    assert "task.prompts_sha256" in ccat("rank", half, "--resume", code=1).err
+    assert "task.prompts_sha256" in ccat("rank", half[0], "--resume", code=1).err
     bench.rewrite(lambda name, text: text.replace("Copy the numbers", "Repeat the numbers"))
     bench.rewrite(lambda name, text: text + "\n# edited" if name.endswith(".py") else text)
-    assert "task.scoring_code_sha256" in ccat("rank", half, "--resume", code=1).err
+    assert "task.scoring_code_sha256" in ccat("rank", half[0], "--resume", code=1).err
     monkeypatch.setattr("lm_eval_ccat.live.plan.__version__", "9.9.9")
-    err = ccat("rank", half, "--resume", "--accept_change", code=(0, 3)).err
+    err = ccat("rank", half[0], "--resume", "--accept_change", code=(0, 3)).err
     assert "changed since the run began: task.scoring_code_sha256" in err
 
 

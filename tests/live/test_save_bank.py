@@ -35,9 +35,7 @@ def test_a_folder_with_other_files_takes_the_bank_of_a_first_run(bench, server, 
     assert [bank.metric for _, _, bank in SuiteBank.load(tmp_path / "kept").banks()] == ["share"]
 
 
-def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
-    bench, server, tmp_path, ccat
-):
+def test_a_file_of_another_benchmark_is_refused_before_any_request(bench, server, tmp_path, ccat):
     ItemBank.blank(range(7), metric="share", task="loopback_task").save(tmp_path / "other.json")
     config = bench.config(server.url, ["m05", "m07"], bank=None)
     err = ccat("rank", config, "--save_bank", tmp_path / "other.json", code=2).err

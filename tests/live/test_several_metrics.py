@@ -185,9 +185,7 @@ def test_each_metric_has_a_bank_or_none_has(several, server, tmp_path, ccat):
 
 
 @pytest.mark.parametrize("weights", [{"share": 1, "judged": 0}, {"share": 0, "judged": 1}])
-def test_a_judge_that_raises_costs_an_answer_only_its_own_score(
-    several, server, judged_by, ccat, weights
-):
+def test_a_judge_that_raises_costs_answers_its_own_score(several, server, judged_by, ccat, weights):
     def refuses_every_third(messages, n):
         number = re.search(r"number (\d+)", messages[0]["content"])
         return (400, "filtered") if int(number[1]) % 3 == 0 else "[[7]]"
@@ -229,9 +227,7 @@ def process_results(doc, results):
 """
 
 
-def test_a_judge_that_never_rates_ends_the_run_after_a_few_answers(
-    several, server, judged_by, ccat
-):
+def test_a_judge_that_never_rates_ends_the_run_after_few_answers(several, server, judged_by, ccat):
     metrics = {"judged": 1, "share": 0}
     path = several.config(server.url, MODELS, metrics=metrics, max_items=30, ahead=1)
     with judged_by(lambda messages, n: "I would rather not say."):
@@ -267,9 +263,7 @@ def test_a_metric_that_is_never_a_number_is_named_as_that(several, server, tmp_p
     assert "reports a judged that is no number" in ccat("rank", path, code=1).err
 
 
-def test_a_metric_that_was_mistyped_is_corrected_and_the_ranking_begins(
-    several, server, tmp_path, ccat
-):
+def test_a_mistyped_metric_is_corrected_and_the_ranking_begins(several, server, tmp_path, ccat):
     """What got no answer stands in nobody's way; what got one is kept."""
     tasks = tmp_path / "several" / f"{TASK}.yaml"
     stated = tasks.read_text().replace("judged: {", "judgde: {range: [0, 1]}, judged: {")

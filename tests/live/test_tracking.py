@@ -11,9 +11,7 @@ from worlds.bench import TASK
 KEY, TWO, TASKS = "hf_s3cretTokenOfMine", ["m01", "m11"], {"include_path": "tasks"}
 
 
-def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
-    bench, server, monkeypatch, ccat
-):
+def test_mlflow_gets_the_result_and_its_settings_may_be_changed(bench, server, monkeypatch, ccat):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((bench.folder / "store").as_uri())
@@ -29,9 +27,7 @@ def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
     assert len(mlflow.search_runs(experiment_names=["theirs"], output_format="list")) == 1
 
 
-def test_a_tracker_that_fails_is_warned_of_and_the_result_is_there(
-    bench, server, capsys, monkeypatch
-):
+def test_a_tracker_that_fails_is_warned_of_and_the_result_stays(bench, server, capsys, monkeypatch):
     wandb = MagicMock()
     wandb.init.side_effect = RuntimeError("no network")
     monkeypatch.setitem(sys.modules, "wandb", wandb)
