@@ -76,7 +76,7 @@ COMMANDS = {
     "a table that cannot be written": (
         "score rouge1 . -o good.yaml/t.csv", 2, "good.yaml/t.csv: cannot be written",
     ),
-    "a demo in a file": ("demo --documents 100 --dir good.yaml", 1, "cannot write in good.yaml"),
+    "a demo in a file": ("demo --documents 100 --dir good.yaml", 1, "cannot be written"),
     "no scores to calibrate": ("calibrate nowhere -o b.json", 2, "no such file or directory"),
     "another metric calibrated": ("calibrate t.csv --metric bleu -o b.json", 1, "bleu"),
     "a range of no width": ("calibrate t.csv --range 5,5 -o b.json", 2, "numbers that differ"),

@@ -86,10 +86,7 @@ def demo(
             f"this Python's standard library has {len(texts)} usable docstrings, and the demo "
             f"needs {LEAST}; it was installed without its sources: use another Python"
         )
-    try:
-        write_task(folder / "tasks", texts)
-    except OSError as error:
-        raise RunError(f"cannot write in {folder}: {error.strerror or error}") from error
+    write_task(folder / "tasks", texts)
     say(f"{len(texts)} docstrings of the standard library: systems summarise the body, the "
         "first line is the reference.")  # fmt: skip
     observer = observer or Observer()

@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import HarnessError
-from ..files import replace_text
+from ..errors import HarnessError, RunError
+from ..files import replace_text, writing
 from ..harness.internals.bases import LM
 from ..metrics.pairs import rouge
 from . import DOCUMENTS, MODEL_TYPE
@@ -130,13 +130,19 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]
 
 
 def write_task(folder: Path, documents: list[Document]) -> None:
-    """Write the documents and the task's YAML."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the documents and the task's YAML.
+
+    Raises
+    ------
+    RunError
+        They cannot be written.
+    """
     data = folder / "ccat_demo.jsonl"
     lines = (json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents)
-    replace_text(data, "".join(lines))
     data_path, cache = (json.dumps(str(p.resolve())) for p in (data, folder / "cache"))
-    replace_text(folder / "ccat_demo.yaml", TASK.format(data=data_path, cache=cache))
+    with writing(data, RunError):
+        replace_text(data, "".join(lines))
+        replace_text(folder / "ccat_demo.yaml", TASK.format(data=data_path, cache=cache))
 
 
 # -- systems --------------------------------------------------------------------------------------
