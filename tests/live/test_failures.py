@@ -8,8 +8,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 from worlds.bench import TASK, content_of
@@ -174,25 +173,18 @@ def test_ctrl_c_during_garbage_collection_is_not_lost():
             interrupts.heed()
 
 
-@contextmanager
-def full_disk(at: int) -> Iterator[None]:
-    """Refuse to let a file grow beyond so many bytes, as on a disk that is full."""
+def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, ccat, monkeypatch):
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (at, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, ccat, monkeypatch):
-    write = Run.write_model_files
+    write, (soft, hard) = Run.write_model_files, resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def on_a_full_disk(run: Run) -> None:
-        with full_disk(8_000):
+        """No file may grow beyond so many bytes."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, hard))
+        try:
             write(run)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     config = bench.config(server.url, ["m01", "m11"], stop="limits", max_items=40)
     with monkeypatch.context() as patch:

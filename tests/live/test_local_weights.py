@@ -34,25 +34,24 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("memory", [8, None])  # which the models state, of 10
 def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeypatch, ccat, memory):
     loads, there, batches = [], set(), []
-    load, free, ask = HarnessModel.open, HarnessModel.close, HarnessModel.ask
 
-    def note_open(self):
-        loads.append(self.name)
-        there.add(self.name)
+    def opened(model):
+        loads.append(model.name)
+        there.add(model.name)
         assert len(there) == 1
-        load(self)
 
-    def note_close(self):
-        there.discard(self.name)
-        free(self)
+    def note(name, before):
+        genuine = getattr(HarnessModel, name)
 
-    def note_ask(self, items):
-        batches.append(len(items))
-        return ask(self, items)
+        def call(self, *args):
+            before(self, *args)
+            return genuine(self, *args)
 
-    monkeypatch.setattr(HarnessModel, "open", note_open)
-    monkeypatch.setattr(HarnessModel, "close", note_close)
-    monkeypatch.setattr(HarnessModel, "ask", note_ask)
+        monkeypatch.setattr(HarnessModel, name, call)
+
+    note("open", opened)
+    note("close", lambda model: there.discard(model.name))
+    note("ask", lambda model, items: batches.append(len(items)))
     config = bench.config(
         "", [], models=[{**entry, "memory": memory} for entry in entries], memory=10,
         max_items=25, stop="limits",

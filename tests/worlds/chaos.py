@@ -236,10 +236,8 @@ class Night:
 
     def _config(self) -> dict[str, Any]:
         now = self.settings
-        budget = {} if now["budget"] is None else {"budget": now["budget"]}
         bank = {"metrics": [self.stage.metric]} if self.bank is None else {"bank": str(self.bank)}
         url = self.server.url.replace("127.0.0.1", now["host"])
-        ahead = {} if now["ahead"] is None else {"ahead": now["ahead"]}
         shared = {
             "base_url": url, "tokenizer_backend": "none", "timeout": now["timeout"],
             "num_concurrent": now["at_once"],
@@ -247,7 +245,7 @@ class Night:
         entry = {"model": "local-completions", "price": {"item": now["price"]}}
         return {
             "task": self.stage.task, "max_items": now["items"], "warmup": 6,
-            **bank, **budget, **ahead,
+            **bank, "budget": now["budget"], "ahead": now["ahead"],
             "harness": {"include_path": str(self.stage.folder)},
             "failures": {
                 "attempts": 3, "backoff": 0.02, "max_backoff": 0.1, "outage_minutes": 0.03,

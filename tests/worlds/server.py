@@ -168,7 +168,7 @@ class CompletionsServer:
                     "completion_tokens": sum(len(t.split()) for t in texts),
                 }
             drip = about[0] if kind == "drip" else 0.0
-            self._reply(handler, 200, json.dumps(reply).encode(), drip=drip)
+            self._reply(handler, 200, json.dumps(reply), drip=drip)
         finally:
             with self._lock:
                 self.at_once[model] -= 1
@@ -182,24 +182,23 @@ class CompletionsServer:
             handler.connection.shutdown(socket.SHUT_RDWR)
             handler.close_connection = True
         elif kind == "garbage":
-            self._reply(handler, 200, b'{"choices": [{"index": 0, "te')
+            self._reply(handler, 200, '{"choices": [{"index": 0, "te')
         else:
-            status, text, *headers = about if kind == "say" else (*about, '{"error": "on purpose"}')
-            self._reply(handler, status, text.encode(), *headers)
+            self._reply(handler, *about, *(['{"error": "on purpose"}'] if kind == "status" else []))
 
     def _reply(
-        self, handler: Any, status: int, body: bytes, headers: Any = None, drip: float = 0.0
+        self, handler: Any, status: int, body: str, headers: Any = None, drip: float = 0.0
     ) -> None:
-        headers = {"Content-Type": "application/json", **(headers or {})}
+        headers, data = {"Content-Type": "application/json", **(headers or {})}, body.encode()
         try:
             handler.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            for name, value in {**headers, "Content-Length": str(len(data))}.items():
                 handler.send_header(name, value)
             handler.end_headers()
             pieces = 10 if drip else 1
-            size = -(-len(body) // pieces)
-            for start in range(0, len(body), size):
-                handler.wfile.write(body[start : start + size])
+            size = -(-len(data) // pieces)
+            for start in range(0, len(data), size):
+                handler.wfile.write(data[start : start + size])
                 handler.wfile.flush()
                 time.sleep(drip / pieces)
         except OSError:
