@@ -137,8 +137,12 @@ def test_what_is_missing_is_said(page, tmp_path):
     (folder / "result.json").unlink()
     with pytest.raises(Exception, match=r"bank\.json"):
         write_report(folder)
-    with pytest.raises(RunError, match="holds no ranking"):
-        write_report(tmp_path)
+    for place, words in (
+        (tmp_path / "nothing", "no run directory"),
+        (tmp_path, "holds no ranking"),
+    ):
+        with pytest.raises(RunError, match=words):
+            write_report(place)
 
 
 def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):

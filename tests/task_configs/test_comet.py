@@ -225,6 +225,9 @@ def test_a_ranking_asks_the_worker_as_a_full_run_does(
     assert len(told) == content["items_administered"] > 0
     for record in told:
         assert record["score"] == pytest.approx(full[record["model"]][record["item"]], abs=1e-5)
+    [file] = (tmp_path / "run" / "m1").glob("results_*.json")
+    [settings] = json.loads(file.read_text())["configs"].values()
+    assert settings["metadata"]["ccat_scorer"] == {"comet": {"checkpoint": scored_by}}
     assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 0
     assert f"checkpoint {scored_by}" in (tmp_path / "page.html").read_text(encoding="utf-8")
     capsys.readouterr()
