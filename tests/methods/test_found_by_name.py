@@ -1,4 +1,7 @@
-"""Methods are found by name: the package's own, registered ones and installed ones."""
+"""Methods are found by name, and do what the conformance suite asks.
+
+`test_contributing.py` adds one from outside, which passes the same suite.
+"""
 
 import pickle
 import sys
@@ -10,6 +13,7 @@ from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.methods import method as methods
 from lm_eval_ccat.methods.method import Method
 from lm_eval_ccat.methods.paper.method import PaperPolicy
+from lm_eval_ccat.testing.methods import MethodSuite
 
 TABLE = ScoreTable.from_arrays(
     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
@@ -86,3 +90,15 @@ def test_a_blank_bank_takes_the_scale_of_its_metric():
         ItemBank.blank([])
     with pytest.raises(BankError, match="do not fit"):
         ItemBank.blank([0], doc_hashes=[])
+
+
+class TestDefault(MethodSuite):
+    method = methods.method("default")
+
+
+class TestPaper(MethodSuite):
+    method = methods.method("paper")
+
+
+class TestSample(MethodSuite):
+    method = methods.method("sample")

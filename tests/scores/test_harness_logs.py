@@ -18,6 +18,8 @@ from lm_eval_ccat.errors import CcatError, MetricError, ScaleError, ScoreTableEr
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.answers import read_answers
 from lm_eval_ccat.scores.readers.samples import tail_of
+from lm_eval_ccat.scores.table import READERS
+from lm_eval_ccat.testing.readers import ReaderSuite
 
 
 def sample_row(doc_id, values, *, filter="none", doc=None, answer="an answer", target="gold"):
@@ -73,6 +75,19 @@ def write_run(
         }
         (folder / f"results_{date}.json").write_text(json.dumps(document))
     return file
+
+
+class TestHarnessLogs(ReaderSuite):
+    reader = READERS.get("lm_eval")
+    wanted = {"metric": "exact_match"}  # noqa: RUF012
+
+    def write(self, folder: Path) -> Path:
+        for model, scores in (("a", [1, 0]), ("b", [0, 0])):
+            write_run(folder, model, rows_of(scores))
+        return folder
+
+    def expected(self) -> ScoreTable:
+        return ScoreTable.from_arrays([[1, 0], [0, 0]], ["a", "b"])
 
 
 RUN = st.tuples(

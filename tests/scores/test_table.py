@@ -20,8 +20,10 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.grid import Coded, ScoreGrid
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 from lm_eval_ccat.scores.reading import Wanted
-from lm_eval_ccat.scores.table import reader_of
+from lm_eval_ccat.scores.table import READERS, reader_of
 from lm_eval_ccat.shown import first_of
+from lm_eval_ccat.testing.methods import example_table
+from lm_eval_ccat.testing.readers import ReaderSuite
 from lm_eval_ccat.upkeep.tables import scores_for
 from lm_eval_ccat.upkeep.update import update
 
@@ -372,3 +374,15 @@ def test_each_item_is_spread_over_its_calibration_range_which_a_bank_keeps(tmp_p
     newer = update(made, scores_for(made, source))
     assert newer.models == ("a", "b", "new")
     np.testing.assert_array_equal(scores_for(newer, source).raw, scaled.raw)
+
+
+class TestLongForm(ReaderSuite):
+    reader = READERS.get("long_form")
+    wanted = {"metric": "toy", "task": "toy_task"}  # noqa: RUF012
+
+    def write(self, folder: Path) -> Path:
+        example_table().write(folder / "scores.csv")
+        return folder / "scores.csv"
+
+    def expected(self) -> ScoreTable:
+        return example_table()
