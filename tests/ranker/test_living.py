@@ -7,20 +7,8 @@ from worlds.boards import bank_of, draw, drive, of
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import UsageError
 
-METHODS = ["paper", "default"]
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES, "abcd")
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_more_money_goes_on_where_the_old_budget_ended(method):
-    models = dict.fromkeys("abcd", 1.0)
-    ranker = Ranker(bank_of(method), models, budget=60, stop="limits")
-    drive(ranker, TELL)
-    assert ranker.spent == 60
-    ranker.change(budget=90)
-    at_once = drive(Ranker(bank_of(method), models, budget=90, stop="limits"), TELL)
-    assert drive(ranker, TELL) == at_once
 
 
 @pytest.mark.parametrize(

@@ -84,20 +84,6 @@ def test_a_choice_that_is_worth_too_little_is_not_made(price, asked):
     assert [m for m, _ in ranker.ask(1, among=["a"], least=0.25)] == ["a"] * (price > 0.0)
 
 
-def test_decided_is_said_while_items_are_in_flight():
-    told = of(draw([-1.5, 1.5], 80, 3))
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0})
-    pairs = ranker.ask(30)
-    assert not ranker.decided
-    for pair in pairs[:25]:
-        ranker.tell(*pair, told(*pair))
-    assert ranker.decided and not ranker.done
-    endless = Ranker(bank_of("default"), {"a": 1.0}, stop="limits", max_items=12)
-    for pair in endless.ask(12):
-        endless.tell(*pair, told(*pair))
-    assert endless.done and not endless.decided
-
-
 @pytest.mark.parametrize("method", ["default", "paper"])
 def test_the_budget_is_spent_down_to_the_cheapest_item_that_is_left(method):
     """The paper's method stops by the mean price of what is left."""
@@ -110,3 +96,17 @@ def test_the_budget_is_spent_down_to_the_cheapest_item_that_is_left(method):
         least = min(rest) if method == "default" else np.mean(rest)
         assert prices[model] * least > 60.0 - ranker.spent
     assert "the budget is used up" in result.stopped_because
+
+
+def test_decided_is_said_while_items_are_in_flight():
+    told = of(draw([-1.5, 1.5], 80, 3))
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0})
+    pairs = ranker.ask(30)
+    assert not ranker.decided
+    for pair in pairs[:25]:
+        ranker.tell(*pair, told(*pair))
+    assert ranker.decided and not ranker.done
+    endless = Ranker(bank_of("default"), {"a": 1.0}, stop="limits", max_items=12)
+    for pair in endless.ask(12):
+        endless.tell(*pair, told(*pair))
+    assert endless.done and not endless.decided

@@ -183,21 +183,3 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
             donors_of(lenders, what)
     with pytest.raises(UsageError, match="1 donor left"):
         borrow_from(["suite"], replace(TWO, metric="chrf", filter="strict"))
-
-
-def test_a_suite_borrows_for_each_of_its_tasks(tmp_path, capsys):
-    """The tasks of one table lend to one another."""
-    lines = ["model,task,doc_id,metric,score"]
-    for name, table in {**DONORS, "zh": NEW}.items():
-        table = table.select(["m0", "m1", "m2"])
-        for model, row in zip(table.models, table.raw):
-            lines += [f"{model},{name},{i},chrf,{100 * x}" for i, x in enumerate(row)]
-    (tmp_path / "all.csv").write_text("\n".join(lines))
-    path, out = str(tmp_path / "all.csv"), str(tmp_path / "banks")
-    line = ["calibrate", path, "--metric", "chrf", "--borrow", path, "--task", "de,zh", "-o", out]
-    assert main(line) == 0
-    banks = {task: bank for task, _, bank in SuiteBank.load(out).banks()}
-    lent_to = {task: bank.provenance["borrowed"]["donors"] for task, bank in banks.items()}
-    assert lent_to == {"de": ["es", "hi", "uk", "zh"], "zh": ["de", "es", "hi", "uk"]}
-    assert main([*line, "--method", "paper"]) == 2
-    assert "--borrow makes a bank of method 'default'" in capsys.readouterr().err

@@ -120,20 +120,6 @@ def test_filters_of_one_metric_have_a_bank_each(tmp_path, capsys):
     assert {o: facts["filter"] for o, facts in told.items()} == {f"toy,{f}": f for f in filters}
 
 
-@pytest.mark.parametrize("file", ["one.parquet", ""])
-def test_a_model_without_scores_is_named_even_where_the_bank_names_none(tmp_path, capsys, file):
-    raw = np.vstack([TABLE.raw, np.full(TABLE.n_items, np.nan)])
-    for task in ("one", "two", "three"):
-        scores = np.full_like(raw, np.nan) if task == "three" else raw
-        table = ScoreTable.from_arrays(scores, [*TABLE.models, "gone"], metric="acc")
-        table.write(tmp_path / f"{task}.parquet")
-    line = ["calibrate", str(tmp_path / file), "--method", "paper", "--hash_names"]
-    assert main([*line, "-o", str(tmp_path / "out")]) == (0 if file else 3)
-    said = capsys.readouterr().err
-    assert file or "three acc: no bank: " in said
-    assert said.count("models without a usable score are left out: gone") == (1 if file else 2)
-
-
 def test_the_report_gives_models_the_means_that_a_ranking_estimates():
     raw = 3 * (1 - TABLE.raw)
     table = ScoreTable.from_arrays(raw, TABLE.models, metric="ter", scale=Scale(cap=1))

@@ -29,16 +29,6 @@ def test_finds_the_items_that_are_noisy():
     assert np.median(noise[30:]) < np.median(noise[:30]) / 3
 
 
-def test_missing_scores_are_used_as_missing():
-    scores = world(14, 60, seed=4).raw
-    full, partial = fit_items(scores), scores.copy()
-    # A model that lacks the hard items is not taken for a strong one.
-    partial[5, np.argsort(full.items.coefficients[:, 0])[:20]] = np.nan
-    lacking = fit_items(partial)
-    ability, usual = (f.items.abilities[5] + f.report["centre"] for f in (lacking, full))
-    assert ability == pytest.approx(usual, abs=0.3)
-
-
 @pytest.mark.parametrize(
     ("n_models", "trust"), [(2, "no"), *((n, "with care") for n in (4, 5, 8)), (24, "yes")]
 )

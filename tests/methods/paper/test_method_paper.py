@@ -39,28 +39,6 @@ def scores(seed=0, n_models=8, n_items=40):
     return np.clip(expit(eta) + 0.1 * rng.normal(size=eta.shape), 0.0, 1.0)
 
 
-@settings(max_examples=2, deadline=None)
-@given(low=st.floats(0.0, 0.9), span=st.floats(0.02, 1.0), seed=st.integers(0, 5))
-def test_a_narrow_metric_is_tested_like_a_wide_one(low, span, seed):
-    """Squeezing all scores into a narrow range moves estimates along and changes nothing else."""
-    span = min(span, 1.0 - low)
-    wide = scores(seed)
-    wide = (wide - wide[3:].min()) / (wide[3:].max() - wide[3:].min())
-    wide = np.clip(wide, 0.0, 1.0)
-    narrow = low + span * wide
-    one, two = (calibrate(made(x[3:]), "paper") for x in (wide, narrow))
-    tests = [PaperTest(bank) for bank in (one, two)]
-    for item in range(0, 40, 3):
-        for test, x in zip(tests, (wide, narrow)):
-            test.learn(item, float(x[0, item]))
-    a, b = tests
-    assert b.ability == pytest.approx(a.ability, abs=1e-6)
-    assert b.ability_error == pytest.approx(a.ability_error, abs=1e-6)
-    assert b.estimate == pytest.approx(low + span * a.estimate, abs=1e-6)
-    assert b.slope == pytest.approx(span * a.slope, abs=1e-6)
-    np.testing.assert_allclose(b.expected(), low + span * a.expected(), atol=1e-6)
-
-
 def test_a_bank_without_the_record_takes_scores_as_given():
     values = 0.6 + 0.2 * scores()
     bank = calibrate(made(values[3:]), "paper")
