@@ -394,10 +394,10 @@ class Spec:
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Spec:
         """Restore a `Spec` from the values of `public`, of this version or an earlier one."""
-        plain = _without_none(values)
+        plain = without_unset(values)
         if "tasks" in plain:
             plain.pop("task", None)
-        options = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
+        options = {k: v for k, v in plain.items() if k not in ("lease", "bank")}
         return cls.read(options, recorded=True)
 
     def public(self) -> Values:
@@ -539,7 +539,13 @@ def _bare(value: Any, anyway: bool = False) -> Any:
     return Path(value).name if anyway or value[:1] in (".", "/", "~") else value
 
 
-def _without_none(value: Any) -> Any:
+def without_unset(value: Any) -> Any:
+    """Return JSON values without those that are not set.
+
+    >>> without_unset({"task": "t", "known": None, "harness": {"device": None}})
+    {'task': 't'}
+    """
     if isinstance(value, Mapping):
-        return {k: _without_none(v) for k, v in value.items() if v is not None}
-    return [_without_none(v) for v in value] if isinstance(value, list) else value
+        kept = {k: without_unset(v) for k, v in value.items()}
+        return {k: v for k, v in kept.items() if v is not None and v != {}}
+    return [without_unset(v) for v in value] if isinstance(value, list) else value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ..content import AuditContent, RankingContent
+from ..live.spec import without_unset
 from ..runs.directory import banks_at
 from ..shown import first_of, plural
 from ..upkeep.words import facts_of, in_one_line
@@ -142,11 +143,4 @@ def configuration(run: StoredRun) -> str:
     """Return the run's configuration as a file for `rank`, without unset values."""
     import yaml
 
-    return str(yaml.safe_dump(_stated(run.config), sort_keys=False, allow_unicode=True))
-
-
-def _stated(value: object) -> object:
-    if isinstance(value, Mapping):
-        kept = {k: _stated(v) for k, v in value.items()}
-        return {k: v for k, v in kept.items() if v is not None and v != {}}
-    return [_stated(v) for v in value] if isinstance(value, list) else value
+    return str(yaml.safe_dump(without_unset(run.config), sort_keys=False, allow_unicode=True))
