@@ -17,24 +17,19 @@ from lm_eval_ccat.harness.scorers import record_scorers, scorer_of
 from lm_eval_ccat.scores.readers.lm_eval import SCORER
 
 
-@pytest.fixture
-def judge_file(tmp_path, monkeypatch):
-    def write(**changes):
+def test_a_scorer_is_what_its_scores_depend_on(tmp_path, monkeypatch):
+    def judged_by(**changes):
         content = {"model": "judge-1", "base_url": "http://127.0.0.1:9/v1", **changes}
         named = tmp_path / f"judge-{len(list(tmp_path.iterdir()))}.yaml"
         named.write_text(yaml.safe_dump(content))
         monkeypatch.setenv("CCAT_JUDGE", str(named))
         return scorer_of("judge_score")
 
-    return write
-
-
-def test_a_scorer_is_what_its_scores_depend_on(judge_file, tmp_path, monkeypatch):
-    first = judge_file()
+    first = judged_by()
     assert first["judges"] == [{"model": "judge-1", "temperature": 0.0, "max_tokens": 512}]
-    assert judge_file(base_url="http://elsewhere/v1", timeout=3, price={"item": 1}) == first
+    assert judged_by(base_url="http://elsewhere/v1", timeout=3, price={"item": 1}) == first
     (tmp_path / "rubric.txt").write_text("Rate $answer")
-    assert judge_file(prompt="rubric.txt")["rubric_sha"] != first["rubric_sha"]
+    assert judged_by(prompt="rubric.txt")["rubric_sha"] != first["rubric_sha"]
     monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")
     monkeypatch.setenv("CCAT_BERTSCORE_LAYERS", "17")
     bert = {"encoder": "roberta-large", "layer": 17, "baseline": None}

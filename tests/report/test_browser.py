@@ -23,14 +23,6 @@ from worlds.browser import (
 from lm_eval_ccat.report import write_report
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """The page of forty models over two hundred documents."""
-    folder = tmp_path_factory.mktemp("runs") / "many"
-    make_run(folder, n_models=40, n_items=200, budget=420, hostile=False)
-    return write_report(folder)
-
-
 @pytest.mark.parametrize("size, dark", [(DESKTOP, False), (PHONE, True)], ids=["day", "night"])
 def test_it_renders_without_sideways_scrolling(browser, page, size, dark):
     fits(browser, page, size, dark)
@@ -160,7 +152,9 @@ def test_two_models_can_be_compared(browser, page):
     )
 
 
-def test_a_large_run_opens_and_its_pairs_are_told(browser, large):
+def test_a_large_run_opens_and_its_pairs_are_told(browser, tmp_path):
+    many = {"n_models": 40, "n_items": 200, "budget": 420, "hostile": False}
+    large = write_report(make_run(tmp_path / "many", **many))
     show(browser, large)
     assert run(browser, "return document.querySelectorAll('.docs > li').length") == 10
     said = run(

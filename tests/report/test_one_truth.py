@@ -57,11 +57,6 @@ def past(run):
 
 
 @pytest.fixture(scope="module")
-def content(run, past):
-    return view(run, past)
-
-
-@pytest.fixture(scope="module")
 def html(run):
     return render(run)
 
@@ -88,8 +83,8 @@ def data(html):
     return json.loads(re.findall(r'id="data">(.*?)</script>', html)[0])
 
 
-def test_the_page_says_what_the_result_says(run, past, content, html, data) -> None:
-    result, models = run.result, run.result["models"]
+def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
+    result, models, content = run.result, run.result["models"], view(run, past)
     full = result["items_of_benchmark"] * sum(not one["known"] for one in models.values())
     assert content["facts"][0][1].startswith(f"answers, of {full:,} in a full evaluation")
     [(fact, label)] = [f for f in content["facts"] if "pairs decided" in f[1]]

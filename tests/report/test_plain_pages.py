@@ -5,23 +5,17 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 
 
-@pytest.fixture
-def table(tmp_path):
+def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> None:
     rng = np.random.default_rng(0)
     base = rng.uniform(0.2, 0.8, 300)
     scores = [np.clip(base + gap + rng.normal(0, 0.1, 300), 0, 1) for gap in (0.0, 0.1)]
-    ScoreTable.from_arrays(scores, ["old", "<b>new</b>"]).write(tmp_path / "scores.csv")
-    return str(tmp_path / "scores.csv")
-
-
-def test_compare_writes_a_page_that_says_what_it_prints(table, tmp_path, capsys) -> None:
-    page = tmp_path / "out" / "page.html"
+    table, page = str(tmp_path / "scores.csv"), tmp_path / "out" / "page.html"
+    ScoreTable.from_arrays(scores, ["old", "<b>new</b>"]).write(table)
     call = ["compare", table, table, "--models", "old,<b>new</b>", "-o", str(page)]
     assert main([*call, "--margin", "0.01"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "better than" in line]
