@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from worlds.journals import Teller
@@ -135,9 +136,7 @@ def test_a_run_without_a_result_is_not_compared(run, ccat):
 
 
 def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_path, monkeypatch):
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr("lm_eval_ccat.runs.directory.replace_text", full)
     with pytest.raises(RunError, match=r"answers are kept, free the space .* and resume"):
         RunDirectory(run).write_json("result.json", {})
@@ -145,10 +144,10 @@ def test_a_full_disk_never_sends_a_run_with_answers_to_another_folder(run, tmp_p
         RunDirectory(tmp_path / "new").write_json("config.json", {})
 
 
-@pytest.mark.parametrize("command", [("verify",), ("verify", "--repair"), ("rank",)])
+@pytest.mark.parametrize("command", ["verify", "verify --repair", "rank"])
 def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, ccat):
     journal = run / "journal.jsonl"
-    name, *flags = command
+    name, *flags = command.split()
     for newer in (b'"version": 3', b'"version": 3, "seals": "other"'):
         text = journal.read_bytes().replace(b'"version": 1', newer, 1)
         journal.write_bytes(text)
