@@ -25,7 +25,7 @@ from pathlib import Path
 
 from .. import board as boards
 from ..board.adding import Added
-from ..live.result import PARTIAL, Result
+from ..live.result import PARTIAL, Observer
 from ..shown import plural
 from .live import Display
 from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
@@ -54,10 +54,8 @@ def place(args: argparse.Namespace) -> int:
     """
 
     class Placing(Display):
-        def finished(self, result: Result) -> None:
-            """Warn only; the caller prints where the models stand on the board."""
-            for warning in result.warnings:
-                self.warn(warning)
+        # Only warns: the caller prints where the models stand on the board.
+        finished = Observer.finished
 
     board, display = boards.Board(args.board), Placing(json=args.json, yes=args.yes)
     return _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
