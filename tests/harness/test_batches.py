@@ -60,13 +60,9 @@ def test_auto_is_found_once_and_kept(bench, weights, monkeypatch):
 
 @pytest.fixture
 def session(bench, weights):
-    """A session of `choices` with a model of a batch size."""
-
-    def opened(batch_size):
-        [task] = bench.manager().load(["choices"])["tasks"].values()
-        return TaskSession(task, load(weights, batch_size))
-
-    return opened
+    """Opens sessions of `choices` with a model of a batch size."""
+    [task] = bench.manager().load(["choices"])["tasks"].values()
+    return lambda batch_size: TaskSession(task, load(weights, batch_size))
 
 
 def test_a_model_loaded_again_keeps_the_size(session, weights, monkeypatch):

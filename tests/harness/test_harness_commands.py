@@ -99,25 +99,21 @@ def caplog(caplog):
 @pytest.mark.parametrize(
     "task, flags, words",
     [
-        (
-            "texts", "--metric chrf",
-            f"by default the run stops at a standard error of 0.02 (on a scale of 0 to 1)"
-            f".*of {N_DOCS} documents",
-        ),
+        ("texts", "--metric chrf", "by default the run stops at .*of 0.02 .*of 36 documents"),
         ("texts", "--bank BANK --target_se 0.001", "of 0.001 .*take all 18 allowed of 36"),
         (
-            "sums", "--bank BANK --max_items 4 --num_fewshot 2",
-            "num_fewshot 2 is ignored.* task sums says num_fewshot: 0",
+            "sums",
+            "--bank BANK --max_items 4 --num_fewshot 2",
+            "num_fewshot 2 is ignored.* sums says",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_run_says_first_when_it_will_stop_and_what_it_ignores(
     ours, banks, caplog, task, flags, words
 ):
     flags = flags.replace("BANK", str(banks / f"{task}.bank.json"))
     with caplog.at_level("INFO", logger="lm_eval.ccat"):
         assert ours(task, "--adaptive", *flags.split()) == 0
-    words = words.replace("(", r"\(").replace(")", r"\)")
     assert len({m for m in caplog.messages if re.search(words, m)}) == 1
     assert ("by default" in " ".join(caplog.messages)) == ("by default" in words)
 

@@ -19,6 +19,10 @@ fkgl, WORST = readability["fkgl"], readability["WORST"]
 parse_entities, pii_scores = pii["parse_entities"], pii["pii_scores"]
 
 
+ENTITY = st.tuples(st.text("ab", min_size=1, max_size=3), st.sampled_from("xy"))
+ENTITIES = st.lists(ENTITY, max_size=4, unique=True)
+
+
 class TestFkgl:
     @pytest.fixture(autouse=True)
     def _textstat(self):
@@ -65,15 +69,7 @@ class TestPii:
         scores = pii_scores([("a", "x"), ("a", "y")], [("a", "y"), ("a", "x")])
         assert scores["pii_classification"] == 1.0
 
-    @given(
-        *[
-            st.lists(
-                st.tuples(st.text("ab", min_size=1, max_size=3), st.sampled_from("xy")),
-                max_size=4, unique=True,
-            )
-        ]
-        * 2
-    )  # fmt: skip
+    @given(ENTITIES, ENTITIES)
     def test_no_pairing_has_more_credit(self, predicted, gold):
         def credit(guess, truth):
             return 1.0 if guess == truth else 0.5 * (guess in truth or truth in guess)
