@@ -165,20 +165,6 @@ def _left_out(bank):
     return bank.provenance["report"]["left_out"]
 
 
-def test_banks_that_left_out_other_models_say_nothing(world):
-    banks = list(world[0].values())
-
-    def renamed(n):
-        rows = {f"x{m}" if k < n else m: r for k, (m, r) in enumerate(_left_out(banks[1]).items())}
-        report = {**banks[1].provenance["report"], "left_out": rows}
-        return replace(banks[1], provenance={**banks[1].provenance, "report": report})
-
-    every = len(_left_out(banks[1]))
-    assert Replays.of([banks[0], renamed(every)]) is None is Replays.of(banks[:1])
-    assert Replays.of([banks[0], renamed(1)]) is not None
-    assert Replays.of([banks[0], renamed(every - 1)]) is None
-
-
 @pytest.mark.parametrize(("share", "gains"), [(0.5, True), (0.0, False), (-0.5, False)])
 def test_a_prior_across_tasks_is_used_where_the_models_left_out_gained_by_it(share, gains):
     rng, n_models = np.random.default_rng(2), 20

@@ -71,13 +71,6 @@ def test_places_in_words():
     assert any({"new", "k07"} <= set(group) for group in twin.ties)
 
 
-def test_a_place_between_known_models_is_next_to_the_nearest_that_are_decided():
-    known = {"best": 0.95, "better": 0.9, "worse": 0.2, "worst": 0.1}
-    result = drive(Ranker(bank_of("default"), {"new": 1.0}, known=known), {"new": draw(0.0, 8)[0]})
-    place = result.places["new"]
-    assert (place["rank_interval"], place["above"], place["below"]) == ([3, 3], "better", "worse")
-
-
 def test_the_error_of_a_known_model_counts_as_a_standard_error():
     known = {"sure": (0.6, 0.0, 0.6), "vague": (0.6, 0.04, 0.6)}
     bank = ItemBank.blank(range(N_ITEMS), task="t", metric="acc")

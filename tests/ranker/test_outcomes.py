@@ -58,17 +58,6 @@ def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
     assert task.correlation()[0, 1] == pytest.approx((20 * found + 5) / 25)
 
 
-def test_an_answer_whose_judge_failed_gives_its_other_outcome():
-    ranker = Ranker(banks(), {"a": 1.0}, max_items=20)
-    while not ranker.done:
-        for n, (model, item) in enumerate(ranker.ask(5)):
-            told = {"bleu": 0.4, "chrf": 0.6} if n % 2 else {"bleu": 0.4}
-            ranker.tell(model, item, told)
-    outcomes = ranker.result().tasks["t"].outcomes
-    assert [len(o.items["a"]) for o in outcomes.values()] == [20, 8]
-    assert len(ranker._contents.tasks[0].states[1].failed[0]) == 12
-
-
 @pytest.mark.parametrize(
     ("told", "error", "says"),
     [

@@ -110,15 +110,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
-@pytest.mark.parametrize("method", ["default", "sample"])
-def test_models_whose_full_scores_are_equal_are_equivalent(method):
-    equal = np.tile(draw([0.3], 80, 6), (2, 1))
-    ranker = Ranker(bank_of(method), {"a": 1.0, "b": 1.0}, stop="limits", max_items=80)
-    found = drive(ranker, of(equal))
-    assert all(len(row.items) == 80 for row in found.models)
-    assert found.decisions["a", "b"] == "equivalent" and not found.open_pairs
-
-
 def test_an_open_pair_of_which_all_is_asked_needs_no_further_answers():
     equal = np.tile(draw([0.3], 80, 6), (2, 1))
     ranker = Ranker(bank_of("paper"), {"a": 1.0, "b": 1.0}, stop="limits", max_items=80)

@@ -31,14 +31,6 @@ def told(items, scores) -> DefaultPolicy:
     return policy
 
 
-@settings(max_examples=6, deadline=None)
-@given(st.permutations(range(0, 60, 5)))
-def test_the_order_in_which_scores_come_does_not_matter(order):
-    some, usual = (told(x, SCORES["m16"][x]).belief() for x in (order, [*range(0, 60, 5)]))
-    assert some.location == pytest.approx(usual.location, abs=1e-5)
-    assert some.variance == pytest.approx(usual.variance, rel=2e-3)
-
-
 def test_the_gain_is_the_fall_of_the_variance_it_promises():
     # With the curves held at one point the posterior is Gaussian, so the promise is exact.
     posterior = ScorePosterior(model_of(the_bank()).items)
