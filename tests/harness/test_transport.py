@@ -101,15 +101,11 @@ def test_bodies_and_answers_are_those_of_the_harness(kind, words, at_once, batch
             arguments = {"num_concurrent": at_once, "batch_size": batch, "max_length": 13}
             if words:
                 arguments |= {"tokenizer_backend": "huggingface", "tokenizer": tokenizer}
-            lm = make(server, **arguments)
-            if ours:
-                assert pooled(lm)
-                transport = Transport(lm)
-            requests = instances(kind, texts)
-            internals.send(lm, requests)
+            lm, requests = make(server, **arguments), instances(kind, texts)
+            assert pooled(lm)
+            with contextlib.closing(Transport(lm)) if ours else contextlib.nullcontext():
+                internals.send(lm, requests)
             found.append((sent(server), [request.resps for request in requests]))
-            if ours:
-                transport.close()
     assert found[0] == found[1]
 
 
