@@ -8,7 +8,8 @@ import re
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 from worlds.bench import TASK, content_of
@@ -173,18 +174,25 @@ def test_ctrl_c_during_garbage_collection_is_not_lost():
             interrupts.heed()
 
 
-def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, ccat, monkeypatch):
+@contextmanager
+def full_disk(at: int) -> Iterator[None]:
+    """Refuse to let a file grow beyond so many bytes, as a disk that is full does."""
     import resource
 
-    write, (soft, hard) = Run.write_model_files, resource.getrlimit(resource.RLIMIT_FSIZE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (at, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, ccat, monkeypatch):
+    write = Run.write_model_files
 
     def on_a_full_disk(run: Run) -> None:
-        """No file may grow beyond so many bytes."""
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, hard))
-        try:
+        with full_disk(8_000):
             write(run)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     config = bench.config(server.url, ["m01", "m11"], stop="limits", max_items=40)
     with monkeypatch.context() as patch:
@@ -195,6 +203,17 @@ def test_on_a_full_disk_a_models_files_are_whole_or_not_there(bench, server, cca
     ccat("rank", config, "--resume")
     [samples] = bench.run().glob("m01/samples_*.jsonl")
     assert len(samples.read_text().splitlines()) == 40
+
+
+def test_a_full_disk_stops_cleanly_and_keeps_everything(bench, server, ccat):
+    config = bench.config(server.url, THREE, stop="limits", max_items=40)
+    with full_disk(30_000):
+        error = ccat("rank", config, code=1).err
+    assert "File too large" in error and "everything recorded before is kept" in error
+    kept = (bench.run() / "journal.jsonl").read_bytes()
+    assert kept.count(b'"tell"') > 0 and kept.endswith(b"\n")
+    ccat("rank", config, "--resume", code=(0, 3))
+    assert content_of(config)["items_administered"] == 120
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_asked(bench, server, ccat):
@@ -219,6 +238,25 @@ def test_a_money_budget_holds_where_failures_cost_and_is_told_as_it_was_given(be
     assert content["stopped_because"].endswith(says) and says in out
     assert says in ccat("rank", bench.run()).out
     ccat("verify", bench.run())
+
+
+def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(bench, server):
+    per_item = (6 * 1.0 + 10 * 4.0) / 1e6
+    content = bench.ranked(
+        server, THREE, entry={"price": {"input": 1.0, "output": 4.0}}, stop="limits",
+        budget={"usd": 60.5 * per_item}, model_args={"num_concurrent": 4},
+    )  # fmt: skip
+    assert content["cost"] == pytest.approx(per_item * content["items_administered"])
+    assert 50 * per_item < content["cost"] <= (60.5 + 12) * per_item
+
+
+def test_the_judge_is_paid_from_the_same_budget(bench, server):
+    content = bench.ranked(
+        server, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
+        budget={"usd": 2.0}, stop="limits",
+    )  # fmt: skip
+    assert content["cost"] == pytest.approx(0.04 * content["items_administered"])
+    assert 1.95 <= content["cost"] <= 2.0 + 1e-9
 
 
 def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench, server):
