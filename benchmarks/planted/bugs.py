@@ -896,4 +896,86 @@ BUGS: tuple[Bug, ...] = (
             "tests/ranker/test_verdicts.py::test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean",
         ),
     ),
+    Bug(
+        "bets are not placed against known models",
+        "lm_eval_ccat/methods/sample",
+        "if self._finite and out.exact:",
+        "if False:",
+        ("tests/ranker/test_known.py::test_a_finite_guarantee_holds_among_known_models_too",),
+    ),
+    Bug(
+        "what is in flight counts as spent",
+        "lm_eval_ccat/ranker/ranker",
+        "return self._ledger.spent",
+        "return self._ledger.committed",
+        ("tests/ranker/test_turns.py::test_decided_is_said_while_items_are_in_flight",),
+    ),
+    Bug(
+        "a ranking is decided before its warm-up",
+        "lm_eval_ccat/ranker/ranker",
+        "if not has_goal(rule) or self._turns.warming().any():",
+        "if not has_goal(rule):",
+        ("tests/ranker/test_turns.py::test_decided_is_said_while_items_are_in_flight",),
+    ),
+    Bug(
+        "a family is not paid for where models are equivalent",
+        "lm_eval_ccat/ranker/verdicts",
+        "np.exp(-close) * (family_size(belief) if self.familywise else 1.0)",
+        "np.exp(-close)",
+        ("tests/ranker/test_verdicts.py::test_equivalence_of_a_family_is_that_of_all_its_pairs",),
+    ),
+    Bug(
+        "the outcome that chooses an item is found with weights that are not squared",
+        "lm_eval_ccat/ranker/weighted",
+        "w * w * b.variance[model, model]",
+        "w * b.variance[model, model]",
+        (
+            "tests/ranker/test_outcomes.py::test_the_outcome_that_errs_most_in_the_sum_chooses_the_item",
+        ),
+    ),
+    Bug(
+        "replays stop where not every bank has a stop",
+        "lm_eval_ccat/ranker/across",
+        " if all(n in of[m] for of in each for m in shared)]",
+        "]",
+        (
+            "tests/ranker/test_across.py::test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand",
+        ),
+    ),
+    Bug(
+        "the factors of replays are of the roots of the weights",
+        "lm_eval_ccat/ranker/weighted",
+        "replays.factors(weight, across)",
+        "replays.factors(np.sqrt(weight), across)",
+        (
+            "tests/ranker/test_across.py::test_the_error_of_a_mean_is_widened_by_the_factor_of_its_own_weights",
+        ),
+    ),
+    Bug(
+        "mean scores of known models are not stretched as those of a test are",
+        "lm_eval_ccat/methods/paper",
+        "np.clip((kept_mean - scale.low) / scale.span, CLIP",
+        "np.clip(kept_mean, CLIP",
+        (
+            "tests/methods/paper/test_method_paper.py::test_a_known_model_stands_where_a_test_of_every_item_ends",
+        ),
+    ),
+    Bug(
+        "known models stand on curves of scores as they are",
+        "lm_eval_ccat/methods/paper",
+        "curves = stretched_curves(self._bank)",
+        "curves = unstretched_curves(self._bank)",
+        (
+            "tests/methods/paper/test_method_paper.py::test_a_known_model_stands_where_a_test_of_every_item_ends",
+        ),
+    ),
+    Bug(
+        "the error of a known model is not stretched as its mean is",
+        "lm_eval_ccat/methods/paper",
+        "(error / scale.span / np.maximum",
+        "(error / np.maximum",
+        (
+            "tests/methods/paper/test_method_paper.py::test_a_known_model_stands_where_a_test_of_every_item_ends",
+        ),
+    ),
 )

@@ -159,6 +159,25 @@ def test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand(world):
     n = ratios.shape[1]
     by_model = ratios[replays.n > 10].mean(axis=0)
     assert late == pytest.approx(max((by_model.sum() + PRIOR * USUAL) / (n + PRIOR), 1.0))
+    report = {**banks[2].provenance["report"], "left_out": {**_left_out(banks[2])}}
+    last, first = list(report["left_out"])[-1], int(replays.n[0])
+    stops = {n: row for n, row in report["left_out"][last].items() if n != str(first)}
+    report["left_out"][last] = stops  # of one model in one bank
+    fewer = [*banks[:2], replace(banks[2], provenance={"report": report})]
+    assert Replays.of(fewer).n.tolist() == replays.n.tolist()[1:]
+
+
+def test_the_error_of_a_mean_is_widened_by_the_factor_of_its_own_weights(world):
+    banks, tables = world
+    w = np.array([0.7, 0.1, 0.2])
+    weights = dict(zip(banks, w.tolist()))
+    ranker = Ranker(banks, ["strong"], weights=weights, across=False)
+    for t in banks:
+        for i in range(25):
+            ranker.tell("strong", (t, i), float(tables[t].scores[0, i]))
+    found, (_, late) = ranker.result(), Replays.of([*banks.values()]).factors(w, None)
+    alone = sum((x * found.tasks[t].standard_errors["strong"]) ** 2 for t, x in weights.items())
+    assert found.standard_errors["strong"] ** 2 == pytest.approx(late * alone)
 
 
 def _left_out(bank):

@@ -58,6 +58,24 @@ def test_the_correlation_of_outcomes_is_that_of_the_answers_that_have_both():
     assert task.correlation()[0, 1] == pytest.approx((20 * found + 5) / 25)
 
 
+def test_the_outcome_that_errs_most_in_the_sum_chooses_the_item():
+    """No answer has a score of bleu, so its error stays while that of chrf falls."""
+    of_task, weights = banks("paper"), {"bleu": 1.0, "chrf": 20.0}
+    both = Ranker(of_task, ["c"], weights=weights, stop="limits", max_items=12)
+    alone = {k: Ranker(b, ["c"], stop="limits") for k, b in of_task["t"].items()}
+    chose = []
+    while not both.done:
+        most = max(weights, key=lambda k: weights[k] * alone[k].estimate("c")[1])
+        ((_, item),) = alone[most].ask()
+        assert both.ask() == [("c", ("t", item))]
+        score = float(OTHER[2, item])
+        both.tell("c", ("t", item), {"chrf": score})
+        alone["chrf"].tell("c", item, score)
+        alone["bleu"].fail("c", item, "its judge failed")
+        chose.append(most)
+    assert set(chose) == set(weights)
+
+
 @pytest.mark.parametrize(
     ("told", "error", "says"),
     [

@@ -106,6 +106,11 @@ def test_decided_is_said_while_items_are_in_flight():
     for pair in pairs[:25]:
         ranker.tell(*pair, told(*pair))
     assert ranker.decided and not ranker.done
+    assert (ranker.spent, ranker.committed) == (25.0, 30.0)
+    alone = Ranker(bank_of("default"), {"a": 1.0}, warmup=1)  # no pair is open, but it warms up
+    assert not alone.decided
+    alone.ask(1)
+    assert alone.decided
     endless = Ranker(bank_of("default"), {"a": 1.0}, stop="limits", max_items=12)
     for pair in endless.ask(12):
         endless.tell(*pair, told(*pair))

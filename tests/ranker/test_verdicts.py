@@ -157,6 +157,16 @@ def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
         assert Verdicts(belief, looks, "ab", min_difference=0.05).state[0, 1] == state
 
 
+@pytest.mark.parametrize(("familywise", "pairs"), [(False, 1), (True, 3)])
+def test_equivalence_of_a_family_is_that_of_all_its_pairs(familywise, pairs):
+    b = Belief.independent([0.5] * 3, [0.02] * 3, n=[100] * 3, n_items=1000)
+    p = pairs * 2.0 * ndtr(-0.06 / np.hypot(0.02, 0.02))
+    for level, state in ((p - 1e-9, OPEN), (p + 1e-9, EQUIVALENT)):
+        looks = Looks(once=True).after(b, level, 0.06)
+        v = Verdicts(b, looks, "abc", 1.0 - level, familywise=familywise, min_difference=0.06)
+        assert v.state[0, 1] == state
+
+
 def test_one_look_is_students_test():
     b = replace(
         Belief.independent([0.6, 0.5], [0.03, 0.03], n=[20, 20], n_items=500),

@@ -53,6 +53,19 @@ def test_a_bank_without_the_record_takes_scores_as_given():
     assert abilities(bank, score_range=(0.0, 1.0)) == abilities(plain)
 
 
+def test_a_known_model_stands_where_a_test_of_every_item_ends():
+    values = 0.6 + 0.2 * scores()
+    policy = PaperPolicy(bank := calibrate(made(np.delete(values, 5, axis=0)), "paper"), 1)
+    for item in np.flatnonzero(bank.kept):
+        policy.told(0, int(item), float(values[5, item]))
+    mean, h = values[5, bank.kept].mean(), 1e-5
+    near = np.array([mean - h, mean, mean + h])
+    known = policy.references(("less", "same", "more"), near + 0.01, near, np.full(3, 0.02))
+    assert known.location[1] == pytest.approx(policy.belief().location[0], abs=0.01)
+    steep = (known.location[2] - known.location[0]) / (2 * h)
+    assert known.variance[1] == pytest.approx((0.02 * steep) ** 2, rel=1e-3)
+
+
 def test_what_cannot_be_a_rescaling_is_refused():
     table = made(scores())
     with pytest.raises(UsageError, match="`rescale` must be one of range, none, not 'max'"):
