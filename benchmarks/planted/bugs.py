@@ -978,4 +978,22 @@ BUGS: tuple[Bug, ...] = (
             "tests/methods/paper/test_method_paper.py::test_a_known_model_stands_where_a_test_of_every_item_ends",
         ),
     ),
+    Bug(
+        "models of one session share their requests",
+        "lm_eval_ccat/harness/session",
+        "[replace(one, resps=[], filtered_resps={}) for one in self._instances[doc_id]]",
+        "list(self._instances[doc_id])",
+        (
+            "tests/harness/test_harness_session.py::test_models_of_one_session_keep_their_answers_and_score_one_after_the_other",
+        ),
+    ),
+    Bug(
+        "models of one session score at the same time",
+        "lm_eval_ccat/harness/session",
+        "with self._scoring:",
+        "if True:",
+        (
+            "tests/harness/test_harness_session.py::test_models_of_one_session_keep_their_answers_and_score_one_after_the_other",
+        ),
+    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 from local_bench import N_DOCS, Copyist
 
@@ -58,6 +60,28 @@ def test_a_failed_call_counts_for_nothing(bench):
     after = opened.administer([2, 3])
     assert [a.doc_id for a in after] == [2, 3]
     assert after[0].samples["none"]["resps"] == [[after[0].responses[0]]]
+
+
+def test_models_of_one_session_keep_their_answers_and_score_one_after_the_other(bench):
+    opened = session(bench, lm=Copyist(1.0, "one"))
+    other, steps, found = opened.bound(Copyist(0.0, "two"), False), [], []
+    late = Thread(target=lambda: found.extend(other.administer([5])), daemon=True)
+    stock = opened.task.process_results
+
+    def scored(document, results):
+        steps.append(results[0])
+        if not late.ident:
+            late.start()
+            late.join(0.5)  # its model has answered, and it waits
+        steps.append(results[0])
+        return stock(document, results)
+
+    opened.task.process_results = scored
+    [first] = opened.administer([5])
+    late.join()
+    [one], [two] = first.responses, found[0].responses
+    assert one == first.values["bleu", "none"][1] != two
+    assert steps == [one, one, two, two]
 
 
 @pytest.mark.parametrize(
