@@ -200,7 +200,8 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 def run_directory() -> str:
     """What `rank` leaves behind, shown by a real journal of a small ranking."""
-    from lm_eval_ccat.runs import directory, journal
+    from lm_eval_ccat import journal
+    from lm_eval_ccat.runs import directory
 
     layout = (directory.__doc__ or "").split("\n\n", 1)[1].strip()
     records = _small_run()
