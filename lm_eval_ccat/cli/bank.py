@@ -173,6 +173,7 @@ def update(args: argparse.Namespace) -> int:
     suite, several = opened(args.bank)
     retired = updating.to_retire(suite, args.retire or [])
     tasks: dict[str, dict[str, ItemBank]] = {}
+    content: list[Facts] = []
     lines: list[str] = []
     for task, outcome, bank in suite.banks():
         table = scores_for(bank, args.scores, partial=True)
@@ -182,14 +183,17 @@ def update(args: argparse.Namespace) -> int:
             updating.update(bank, table, before, **options)
         )
         name = f"{task} {outcome}" if several else args.output
-        added = len([m for m in new.models if m not in set(bank.models)])
+        added = [m for m in new.models if m not in set(bank.models)]
+        kept = int(new.kept.sum())
+        facts = {"added": added, "kept": kept, "items": new.n_items, "sha256": new.sha256}
+        content.append({"task": task, "outcome": outcome, **facts})
         lines.append(
-            f"{name}: {plural(added, 'model')} added to {len(bank.models)}, "
-            f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
+            f"{name}: {plural(len(added), 'model')} added to {len(bank.models)}, "
+            f"{kept} items kept of {new.n_items} (sha256 {new.short_hash})"
         )
         warn(*table.warnings, *(w for w in new.warnings if w not in bank.warnings))
     (SuiteBank(tasks) if several else new).save(args.output)
-    print(*lines, sep="\n")
+    emit(args.json, {"file": args.output, "banks": content}, lines)
     return 0
 
 
@@ -347,6 +351,7 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "--retire IDS,": "comma-separated doc_ids to remove; for a suite TASK=IDS, once per task",
         "--new_version": "the scores are of a new version of the task: retire documents that "
         "changed or are gone, and add new ones",
+        **JSON,
     }),
     "form": (form, {
         "BANK": f"{BANK}; with --score a form's folder",

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..files import writing
 from ..upkeep.rescore import rescore
-from .parsing import Opt, Options, warn
+from .parsing import JSON, Opt, Options, emit, warn
 
 _OF_RESCORE = ("task", "filter", "source_field", "judge", "model")
 
@@ -28,6 +28,7 @@ OPTIONS: Options = {
     ),
     "--model NAME": "comet: model name or checkpoint",
     "--judge FILE": "judge: its YAML file",
+    **JSON,
 }
 
 
@@ -62,7 +63,9 @@ def score(args: argparse.Namespace) -> int:
     warn(*table.warnings)
     with writing(output):
         table.write(output)
-    print(f"{output}: {table.metric} ({table.scale.describe()}) of {len(table.models)} models")
+    scale, models = table.scale.describe(), list(table.models)
+    content = {"file": str(output), "metric": table.metric, "scale": scale, "models": models}
+    emit(args.json, content, [f"{output}: {table.metric} ({scale}) of {len(models)} models"])
     return 0
 
 
@@ -75,7 +78,7 @@ def _setup(args: argparse.Namespace) -> int:
     folder = Path(args.setup) if args.setup else environment()
     print(f"making {folder}; this downloads torch and takes minutes", file=sys.stderr)
     python = make_environment(folder)
-    print(python)
+    emit(args.json, {"python": str(python)}, [str(python)])
     if args.setup:
         print(f"set {VARIABLE}={python}", file=sys.stderr)
     return 0

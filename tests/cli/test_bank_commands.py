@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,7 +55,10 @@ def test_check_by_new_results(files, ccat):
 def test_diff_and_update(files, ccat):
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet", "-o", "exact.bank.json"]
     assert "name them with --calibrated_on" in ccat(*call, code=1).err
-    assert "10 models added to 10" in ccat(*call, "--calibrated_on", "old.parquet").out
+    said = ccat(*call, "--calibrated_on", "old.parquet", "--json", "made.json").out
+    [facts] = json.loads(Path("made.json").read_text())["banks"]
+    assert "10 models added to 10" in said and facts["added"] == [f"n{j}" for j in range(10)]
+    assert facts["sha256"] == ItemBank.load("exact.bank.json").sha256
     check = ["bank", "check", "t.bank.json"]
     ccat(*check, "t.bank.json")
     out = ccat(*check, "exact.bank.json", code=3).out

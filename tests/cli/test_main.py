@@ -82,6 +82,15 @@ def test_at_most_150_options_are_visible():
     assert seen - len(of_harness) + 1 <= 150  # --help is not counted above
 
 
+def test_commands_that_only_make_files_write_no_json():
+    commands = {name: set[str]() for name, _ in options()}
+    for name, one in options():
+        commands[name] |= {*one.option_strings}
+    without = {name.split(maxsplit=1)[1] for name, of in commands.items() if "--json" not in of}
+    files = {"bank push", "board init", "board publish", "demo", "report", "run"}
+    assert without == files
+
+
 def test_version(ccat):
     shown = ccat("--version").out
     assert shown.strip() == f"lm-eval-ccat {__version__}"

@@ -179,9 +179,11 @@ def test_full_runs_name_the_checkpoint_and_score_as_finished_logs_are_scored(
     if not Path(scored_by).is_dir():
         assert (np.diff(live.raw.mean(axis=1)) > 0).all()
     out = tmp_path / "comet.parquet"
-    assert main(["score", "comet", str(bank.parent), "--task", TASK, "-o", str(out)]) == 0
-    assert "comet (0 to 1, higher is better)" in capsys.readouterr().out
-    table = ScoreTable.read(out, metric="comet")
+    call = ["score", "comet", str(bank.parent), "--task", TASK, "-o", str(out), "--json"]
+    assert main(call) == 0
+    said, table = json.loads(capsys.readouterr().out), ScoreTable.read(out, metric="comet")
+    assert (said["file"], said["models"]) == (str(out), list(table.models))
+    assert (said["metric"], said["scale"]) == ("comet", "0 to 1, higher is better")
     np.testing.assert_allclose(table.raw, live.raw, atol=1e-5)
     assert (table.models, table.doc_hashes, table.task) == (live.models, live.doc_hashes, TASK)
     assert table.scale.describe() == "0 to 1, higher is better"
