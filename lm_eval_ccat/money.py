@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .content import RankingContent
 from .errors import UsageError
-from .options import OptionPlace, number, option, read_values
+from .options import AT_LEAST_0, OptionPlace, option, read_values
 
 MILLION = 1_000_000
 #: Characters of running text per token, if nothing better is known.
@@ -43,10 +43,10 @@ class Price:
     """
 
     EXAMPLE: ClassVar = "a mapping with input: and output: ($ per million tokens), item: or hour:"
-    input: float | None = option(None, number(0.0), "Dollars per million prompt tokens.")
-    output: float | None = option(None, number(0.0), "Dollars per million generated tokens.")
-    item: float | None = option(None, number(0.0), "Dollars (or any unit) per document.")
-    hour: float | None = option(None, number(0.0), "Dollars per hour of measured time.")
+    input: float | None = option(None, AT_LEAST_0, "Dollars per million prompt tokens.")
+    output: float | None = option(None, AT_LEAST_0, "Dollars per million generated tokens.")
+    item: float | None = option(None, AT_LEAST_0, "Dollars (or any unit) per document.")
+    hour: float | None = option(None, AT_LEAST_0, "Dollars per hour of measured time.")
 
     @classmethod
     def read(cls, value: Any, place: OptionPlace) -> Price:

@@ -318,7 +318,7 @@ class Belief:
         """How much lower a model would be if one more of its scores were 0; shape (n, n).
 
         Rows are the models that score 0, columns those they are compared with on common items; the
-        diagonal is for comparisons with reference models.
+        diagonal is for comparisons with reference models. 0 where all items are known.
         """
         if self.per_zero is not None:
             return self.per_zero
@@ -466,8 +466,8 @@ def as_of_many(n: Floats, n_items: float) -> Floats:
     """
     if math.isinf(n_items):
         return n
-    left = np.maximum(1.0 - n / n_items, 1e-12)
-    return np.asarray(-n_items * np.log(left))
+    with np.errstate(divide="ignore"):  # all items hide nothing
+        return np.asarray(-n_items * np.log(np.maximum(1.0 - n / n_items, 0.0)))
 
 
 def zeros_to_come(level: float) -> float:

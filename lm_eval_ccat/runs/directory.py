@@ -163,10 +163,12 @@ class RunDirectory:
 def read_result(file: Path) -> Record:
     """Return the content of a ``result.json``, or of a results file of the harness.
 
+    Content that is no JSON object counts as none.
+
     Raises
     ------
     RunError
-        The file cannot be read, or is no JSON object.
+        The file cannot be read, or is no JSON.
     """
     try:
         content = json.loads(file.read_bytes())

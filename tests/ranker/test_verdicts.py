@@ -330,6 +330,14 @@ def test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide(n, known)
         assert (low[0, 1] >= 0.0) == bool(verdicts.sign[0, 1])
 
 
+def test_what_is_known_in_full_differs_by_exactly_what_it_differs_by():
+    both = Belief.independent([0.8, 0.7], [0.0, 0.0], n=[50, 50], n_items=50)
+    for belief in (both, replace(both.only([0]), references=board({"same": 0.7}))):
+        verdicts = Verdicts(belief, Looks().after(belief, 0.05), "ab"[: len(belief.location)])
+        assert [end[0, 1] for end in verdicts.intervals()] == pytest.approx([0.1, 0.1])
+        assert verdicts.state[0, 1] == DECIDED
+
+
 def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
     """All gap is on the task with few items: what hides there is what counts."""
     few = Belief.independent([0.8, 0.6], [1e-6, 1e-6], n=[10, 10], n_items=40)

@@ -230,7 +230,7 @@ def test_the_judges_file_is_read(tmp_path):
         ("model: j\nlm: hf\nattempts: 0", r"`attempts` must be"),
         ("- j", "must hold keys such as model:"),
         ("model: j\nlm: hf\ngrade_pattern: (", "grade_pattern"),
-        ("model: j\nlm: hf\ngrade_pattern: GRADE", "must have one group"),
+        ("model: j\nlm: hf\ngrade_pattern: GRADE", "a pattern with one group"),
         ("model: j\nlm: hf\ngrades: {C: 10}", "needs `grade_pattern`"),
         (
             "model: j\nlm: hf\ngrade_pattern: (.)\ngrades: {C: 11}",

@@ -69,7 +69,7 @@ def _pattern(value: Any, place: OptionPlace) -> str:
     except re.error as error:
         raise UsageError(f"`{place.path}`, {value!r}: {error}") from None
     if groups != 1:
-        raise place.refuse("a pattern that must have one group, which holds the grade", value)
+        raise place.refuse("a pattern with one group, which holds the grade", value)
     return str(value)
 
 
