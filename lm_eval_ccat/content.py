@@ -67,18 +67,6 @@ class SampleContent(TypedDict):
     interval: list[float]
 
 
-class AuditContent(TypedDict):
-    """A model's mean score, estimated from the audit's items; None where they are too few."""
-
-    n: int
-    estimate: float | None
-    standard_error: float | None
-    interval: list[float] | None
-    agrees: bool | None
-    fits_the_bank: bool
-    misfit_p: float
-
-
 class FailureContent(TypedDict):
     """An item that a model failed on."""
 
@@ -118,7 +106,6 @@ class ModelContent(TypedDict, total=False):
     set_aside: str | None
     findings: list[str]
     sample: SampleContent | None
-    audit: AuditContent | None
     seconds: float
     money: dict[str, float]
     usd: float

@@ -10,9 +10,7 @@ record: reading drops them and sets `torn`, and opening for append removes them.
 does a line whose seal does not fit.
 
 The seal is the SHA-256 of everything in the file before it, so that nobody can change, remove or
-add a line without rewriting all that follow. Journals begun by earlier versions have a checksum
-(CRC-32) per line; those of version 1 have none, and call an ``item`` ``doc``. When resumed, they
-continue with seals.
+add a line without rewriting all that follow.
 
 The header identifies a run by its tasks, items, prompts, scoring, banks and models. On resuming,
 its budget, prices, places, speeds and the version of this package may change, and models may join;
@@ -26,7 +24,6 @@ import hashlib
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -43,7 +40,6 @@ Record = dict[str, Any]
 #: (task, doc_id).
 Item = tuple[str, Any]
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
-_CHECKSUM = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 
 
 class NewerJournal(RunError):
@@ -71,8 +67,6 @@ class Journal:
         The header, with all changes that the journal has recorded since.
     count : int
         Number of lines read or written so far.
-    chained : bool
-        Whether the last of them seals all lines before it.
     torn : str or None
         The last line, if a crash cut it off.
 
@@ -92,11 +86,9 @@ class Journal:
         self.header: Record = {}
         self.identity: Record = {}
         self.count = 0
-        self.chained = False
         self.torn: str | None = None
         self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
         self._hash = hashlib.sha256()
-        self._bare_allowed = False  # lines without checksum: a journal begun in version 1
         self._closed = False
 
     def __str__(self) -> str:
@@ -143,7 +135,7 @@ class Journal:
         version = record.get("version") if record.get("op") == "header" else None
         if isinstance(version, int) and version > VERSION:  # its lines may be sealed otherwise
             raise NewerJournal(
-                f"{self}: a journal of format version {version}; this package reads versions 1 to "
+                f"{self}: a journal of format version {version}; this package reads version "
                 f"{VERSION}: update lm-eval-ccat"
             )
         trouble = self._trouble(line, record)
@@ -153,35 +145,22 @@ class Journal:
             raise RunError(f"{name} {trouble}; {remedy}")
         self._hash.update(line + b"\n")
         self.count += 1
-        if "doc" in record:
-            record["item"] = record.pop("doc")
         self._note_identity(record)
         if "item" in record:
             record["item"] = self.item(record["item"])
         if record.get("op") == "ask":
             record["pairs"] = [(model, self.item(item)) for model, item in record["pairs"]]
-            record.setdefault("draws", None)  # version 1 did not record them
         return record
 
     def _trouble(self, line: bytes, record: Record) -> str:
         """Return what is wrong with a line's seal; "" if nothing is."""
-        if seal := _SEAL.search(line):
-            hashed = self._hash.copy()
-            hashed.update(line[: seal.start()])
-            self.chained = True
-            del record["sha256"]
-            right = hashed.hexdigest().encode() == seal[1]
-            return "" if right else "does not fit its seal: it was changed, or one before it"
-        if self.chained:
-            return "has no seal, and lines before it have: it was edited by hand"
-        if checksum := _CHECKSUM.search(line):
-            del record["sum"]
-            self._bare_allowed = False
-            right = int(checksum[1], 16) == zlib.crc32(line[: checksum.start()])
-            return "" if right else "does not fit its checksum: it is damaged"
-        if self.count == 0 and record.get("op") == "header":
-            self._bare_allowed = record.get("version") == 1
-        return "" if self._bare_allowed else "has no checksum: it was edited by hand"
+        if (seal := _SEAL.search(line)) is None:
+            return "has no seal: it was edited by hand"
+        del record["sha256"]
+        hashed = self._hash.copy()
+        hashed.update(line[: seal.start()])
+        right = hashed.hexdigest().encode() == seal[1]
+        return "" if right else "does not fit its seal: it was changed, or one before it"
 
     def _note_identity(self, record: Record) -> None:
         if record.get("op") == "header":
@@ -232,7 +211,6 @@ class Journal:
         self._write(lines)
         self._hash = hashed
         self.count += len(lines)
-        self.chained = self.chained or bool(lines)
 
     def _write(self, lines: list[bytes]) -> None:
         self.lines[self.count :] = lines
@@ -385,6 +363,6 @@ def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
     if not (records := journal.read_new()):
         raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
     header = journal.header
-    if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise RunError(f"{path} is not a journal of lm-eval-ccat")
     return journal, records

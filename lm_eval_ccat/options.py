@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError
-from .plugins import did_you_mean
+from .plugins import did_you_mean, near_path
 
 Schema = dict[str, Any]
 #: Options by name, as given by files, flags and Python.
@@ -230,9 +230,7 @@ def yaml_of(file: Path, what: str, keys: str) -> Values:
         with file.open(encoding="utf-8") as stream:  # a stream, so that YAML errors name the file
             content = yaml.safe_load(stream)
     except FileNotFoundError:
-        nearby = [path.name for path in file.parent.glob("*.y*ml")]
-        near = did_you_mean(file.name, nearby, listing=False)
-        raise UsageError(f"no {what} file {file}{near}") from None
+        raise UsageError(f"no {what} file {file}{near_path(file)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the {what} {file}: {error}") from error
     except yaml.YAMLError as error:
@@ -304,6 +302,19 @@ def choice(*words: str) -> Kind:
         return str(value)
 
     return Kind(read, {"enum": list(words)}, "{" + ",".join(words) + "}")
+
+
+def choices(*words: str) -> Kind:
+    """Kind of several of `words`, in a list or separated by commas."""
+    one = choice(*words)
+
+    def read(value: Any, place: OptionPlace) -> tuple[str, ...]:
+        texts = value.split(",") if isinstance(value, str) else listed(value)
+        chosen = (one.read(t.strip() if isinstance(t, str) else t, place) for t in texts)
+        return tuple(dict.fromkeys(chosen))
+
+    each = {"type": "array", "items": one.schema}
+    return Kind(read, {"anyOf": [one.schema, each]}, ",".join(words).upper())
 
 
 def nested(cls: Any) -> Kind:

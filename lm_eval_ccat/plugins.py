@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .errors import CcatError, UsageError
@@ -158,6 +159,26 @@ def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
     if not listing:
         return ""
     return f"; choose from {', '.join(names)}" if names else "; there are none"
+
+
+def near_path(path: str | Path) -> str:
+    """Return the end of an error about a missing path: the like-named path that exists, if any.
+
+    Examples
+    --------
+    >>> folder = Path("logs")
+    >>> folder.mkdir()
+    >>> near_path("lgos")
+    '; did you mean logs?'
+    """
+    parts = Path(path).parts
+    for n in range(len(parts)):
+        parent = Path(*parts[:n])
+        if not (parent / parts[n]).exists() and parent.is_dir():
+            close = get_close_matches(parts[n], [file.name for file in parent.iterdir()], n=1)
+            near = parent.joinpath(*close, *parts[n + 1 :])
+            return f"; did you mean {near}?" if close and near.exists() else ""
+    return ""
 
 
 def _installed(group: str, name: str | None = None) -> EntryPoints:

@@ -36,6 +36,7 @@ _MISLEADING = re.compile(
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _ENDS_LINE = re.compile("[\t\n\r]")
+_KIND = 4  # words by which the kind of a warning is known
 #: Characters with a meaning in an order; a name that has one is shown in quotation marks.
 _OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
 
@@ -85,6 +86,32 @@ def short(text: Any, width: int = 60) -> str:
     """
     line = " ".join(str(text).split())
     return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a line per kind of warning, with the number of tasks, say, that have one of the kind.
+
+    Two warnings are of one kind if their first words agree, names of files and numbers aside. Of
+    several, the first is shown without its doc_ids. Warnings of a single task stay as they are.
+
+    Examples
+    --------
+    >>> together({"t": ["3 documents differ (doc_id 7)"], "u": ["5 documents differ (doc_id 1)"]})
+    ['2 of 2 (t, u), the first: 3 documents differ']
+    """
+    kinds: dict[tuple[str, ...], dict[str, str]] = {}
+    for name, texts in warnings.items():
+        for text in texts:
+            words = [word for word in text.split() if not re.search(r"[\d/\\]", word)]
+            kinds.setdefault(tuple(words[:_KIND]), {}).setdefault(name, text)
+    lines = []
+    for text_of in kinds.values():
+        [(name, text), *others] = text_of.items()
+        if others:
+            text = re.sub(r" \(doc_id [^()]*\)", "", text)
+            name = f"{len(text_of)} of {len(warnings)} ({first_of(list(text_of), 3)}), the first"
+        lines.append(text if len(warnings) == 1 else f"{name}: {text}")
+    return lines
 
 
 # -- untrusted text ------------------------------------------------------------------------------

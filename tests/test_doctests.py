@@ -25,7 +25,6 @@ NEEDS_A_MODEL = {
     "harness/session.py",
     "harness/transport.py",
     "harness/usage.py",
-    "inspect.py",
     "integrations/trackers.py",
     "live/complete.py",
     "live/run.py",

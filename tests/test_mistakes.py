@@ -20,7 +20,6 @@ COMMANDS = {
     "a command made up": ("zzzzzz", 2, "choose from demo, check"),
     "an option misspelt": ("simulate --scores x --mehods a", 2, "did you mean --methods"),
     "an option of another command": ("report --scores x", 2, "unknown option --scores"),
-    "a command of the harness": ("ls tasks", 2, "in its place: lm_eval ls"),
     "rank alone": ("rank", 2, "--task and --model"),
     "a configuration misspelt": ("rank good.yml", 2, "did you mean good.yaml"),
     "a bank in place of a configuration": ("rank blank.json", 2, "write `bank: blank.json`"),
@@ -42,7 +41,6 @@ COMMANDS = {
     ),
     "a run directory resumed": ("rank . --resume", 2, "run or resume it, give its configuration"),
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
-    "a probe that is no forecast": ("rank good.yaml --probe", 2, "--probe needs --dry_run"),
     "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
     "a live model by group": (
         "compare t.csv --task t --model hf --filter f", 2, "--metric METRIC,FILTER",
@@ -104,9 +102,6 @@ YAML = {
     ),
     "a model called like a folder": (
         "task: t\nmodels: [{name: .., model: hf}]", "cannot be called '..'",
-    ),
-    "an old rule beside the new": (
-        f"task: t\nstop: decided\nrank_width: 3\n{TWO}", "`rank_width:` say the same",
     ),
     "a budget of nothing": (f"task: t\nbudget: 80\n{TWO}", r"{items: n}, {usd: x}, {seconds: s}"),
     "percent": (f"task: t\nconfidence: 95\n{TWO}", "a number above 0.5 and below 1, not 95"),

@@ -254,8 +254,8 @@ def _small_run() -> list[dict[str, Any]]:
     bank = calibrate(table.without(["m1", "m5", "m9"]), method="paper")
     arguments = {
         "models": {"m1": 0.5, "m5": 1.0, "m9": 1.0}, "units": None, "confidence": 0.95,
-        "warmup": 3, "budget": 30.0, "max_items": None, "seed": 0, "target_se": None,
-        "stop_when_decided": True, "options": {},
+        "warmup": 3, "budget": 30.0, "max_items": None, "seed": 0, "stop": "decided",
+        "options": {},
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         directory = RunDirectory(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +14,10 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import BankError, ScaleError, ScoreTableError
-from ..files import replace_text, writing
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
+from ..plugins import near_path
+from ..scores.prompts import digest_of
 from ..scores.table import DocId, sorted_ids
 from ..shown import short
 from . import file as bank_file
@@ -30,10 +30,11 @@ _PARTS = (
     "method", "task", "metric", "filter", "scale", "constants", "models", "settings", "provenance",
     "self_check", "warnings",
 )  # fmt: skip
-_OLDER = (
-    "an older version made the bank and did not measure how far models depart from it; a vague "
-    "prior is used instead. Calibrate again to have it measured"
-)
+#: What ``provenance["prompts"]`` says if the calibration models answered other prompts than those
+#: that the harness makes.
+PUBLISHED_ELSEWHERE = "published elsewhere"
+#: Parts of ``provenance`` that say where published scores come from; they stay with the bank.
+ORIGIN = ("sources", "license", "prompts")
 _DIGITS = 6  # of a stored score
 LARGEST = 1e6  # most that a number in a bank may be
 _MOST_TEXT = 10_000
@@ -164,6 +165,8 @@ class ItemBank:
         The scored metric, task and filter, if known.
     doc_hashes : tuple of (str or None), or None
         Hash of each document as the harness computes it.
+    prompts : tuple of (str or None), or None
+        Mark of each item's prompt (see `lm_eval_ccat.scores.prompts`); None if unknown.
     models : tuple of str
         The calibration models.
     settings, provenance, self_check : dict
@@ -176,8 +179,6 @@ class ItemBank:
         scores.
     made : str or None
         Date of the calibration or of the latest update, ISO 8601; not part of `sha256`.
-    notes : tuple of str
-        Remarks from reading the file; not part of the file.
 
     Examples
     --------
@@ -196,6 +197,7 @@ class ItemBank:
     task: str | None = None
     filter: str | None = None
     doc_hashes: tuple[str | None, ...] | None = None
+    prompts: tuple[str | None, ...] | None = None
     models: tuple[str, ...] = ()
     settings: dict[str, object] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -203,7 +205,6 @@ class ItemBank:
     warnings: tuple[str, ...] = ()
     observations: tuple[Observation, ...] = ()
     made: str | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def n_items(self) -> int:
@@ -224,6 +225,16 @@ class ItemBank:
     def short_hash(self) -> str:
         """First 12 hex digits of `sha256`, as shown in signatures."""
         return self.sha256[:12]
+
+    @property
+    def marks(self) -> dict[Any, str | None]:
+        """Mark of each item's prompt by doc_id; empty if none is known."""
+        return dict(zip(self.doc_ids, self.prompts or ()))
+
+    @property
+    def prompts_digest(self) -> str | None:
+        """Digest of the prompts; None if none is known."""
+        return digest_of(self.prompts or ())
 
     def compare(self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None) -> Documents:
         """Compare the documents of a task, or of some scores, with the bank's.
@@ -264,6 +275,7 @@ class ItemBank:
         filter: str | None = None,
         scale: Scale | None = None,
         doc_hashes: Sequence[str | None] | None = None,
+        prompts: Sequence[str | None] | None = None,
         settings: Mapping[str, Any] | None = None,
         method: str = "sample",
     ) -> ItemBank:
@@ -276,7 +288,7 @@ class ItemBank:
         task, metric, filter : str, optional
         scale : Scale, optional
             Scale of raw scores; default that of the metric if known, else [0, 1].
-        doc_hashes : sequence of (str or None), optional
+        doc_hashes, prompts : sequence of (str or None), optional
             In the order of `doc_ids`.
         settings : mapping, optional
             Evaluation settings that a run must have.
@@ -299,9 +311,12 @@ class ItemBank:
         ids, order = sorted_ids(list(doc_ids))
         if not ids:
             raise BankError("a bank needs at least one item")
-        hashes = None if doc_hashes is None else list(doc_hashes)
-        if hashes is not None and len(hashes) != len(ids):
-            raise BankError(f"{len(hashes)} doc_hashes do not fit {len(ids)} doc_ids")
+        stated = {"doc_hashes": doc_hashes, "prompts": prompts}
+        identity: dict[str, Any] = {}
+        for name, values in stated.items():
+            if values is not None and len(values) != len(ids):
+                raise BankError(f"{len(values)} {name} do not fit {len(ids)} doc_ids")
+            identity[name] = None if values is None else tuple(values[i] for i in order)
         return cls(
             method=method,
             doc_ids=ids,
@@ -312,8 +327,8 @@ class ItemBank:
             metric=metric,
             task=task,
             filter=filter,
-            doc_hashes=None if hashes is None else tuple(hashes[i] for i in order),
             settings=dict(settings or {}),
+            **identity,
             provenance={"package": __version__},
         )
 
@@ -321,6 +336,8 @@ class ItemBank:
 
     def save(self, path: str | Path) -> None:
         """Write the bank to one JSON file, which it replaces atomically.
+
+        The file is compressed if its name ends with ``.gz``.
 
         Raises
         ------
@@ -337,9 +354,7 @@ class ItemBank:
         head = {"format": bank_file.FORMAT, "version": bank_file.VERSION, "sha256": self.sha256}
         if self.made is not None:
             head["made"] = self.made
-        text = bank_file.file_text(head | content)
-        with writing(path, BankError):
-            replace_text(path, text)
+        bank_file.write_file(path, head | content)
 
     @classmethod
     def load(cls, path: str | Path) -> ItemBank:
@@ -366,7 +381,8 @@ class ItemBank:
             document = bank_file.read_json(path)
         except FileNotFoundError:
             raise BankError(
-                f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
+                f"{path}: no such item bank"
+                + (near_path(path) or "; make one with `lm-eval-ccat calibrate`")
             ) from None
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(f"{path}: not a readable item bank ({short(e, 200)})") from None
@@ -396,9 +412,8 @@ class ItemBank:
         3
         """
         bank_file.require_sound(document, where)
-        now = document["version"] == bank_file.VERSION
         try:
-            bank = cls(**_fields_of(document), notes=() if now else (_OLDER,))
+            bank = cls(**_fields_of(document))
         except KeyError as e:
             raise BankError(f"{where}: damaged item bank ({e.args[0]!r} is missing)") from None
         except (TypeError, ValueError, AttributeError, OverflowError,
@@ -413,11 +428,12 @@ class ItemBank:
         """Return the content as JSON values."""
         content = {name: bank_file.plain(getattr(self, name)) for name in _PARTS}
         content["scale"] = self.scale.to_dict()
-        if self.observations:  # omitted if empty, so that a bank of format 1 keeps its checksum
+        if self.observations:
             content["observations"] = [o.to_dict() for o in self.observations]
         content["items"] = {
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
+            **({"prompt_hash": list(self.prompts)} if self.prompts else {}),
             "kept": self.kept.tolist(),
             "parameters": bank_file.plain(self.parameters),
         }
@@ -451,9 +467,12 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
         if np.abs(values[np.isfinite(values)]).max(initial=0.0) > LARGEST:
             raise ValueError(f"parameter {name} is absurdly large")
         parameters[_text(name, "parameter")] = values
-    hashes = items.get("doc_hash")
-    if hashes is not None and not all(h is None or isinstance(h, str) for h in hashes):
-        raise ValueError("items.doc_hash does not fit the items")
+    identity: dict[str, Any] = {}
+    for name, column in (("doc_hashes", "doc_hash"), ("prompts", "prompt_hash")):
+        texts = items.get(column)
+        if texts is not None and not all(text is None or isinstance(text, str) for text in texts):
+            raise ValueError(f"items.{column} does not fit the items")
+        identity[name] = None if texts is None else tuple(_list(texts, column, n))
     objects = ("constants", "settings", "provenance", "self_check")
     if wrong := [part for part in objects if not isinstance(d[part], dict)]:
         raise ValueError(f"{wrong[0]} is not an object")
@@ -462,7 +481,7 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
         kept=np.array(kept),
         parameters=parameters,
         scale=Scale.from_dict(d["scale"]),
-        doc_hashes=None if hashes is None else tuple(_list(hashes, "doc_hash", n)),
+        **identity,
         observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
         **{p: _text(d[p], p) for p in ("method", "metric")},
         **{p: None if d.get(p) is None else _text(d[p], p) for p in ("task", "filter", "made")},
@@ -481,57 +500,6 @@ def _text(value: Any, what: str) -> str:
     if not isinstance(value, str) or len(value) > _MOST_TEXT:
         raise ValueError(f"{what} is not a text")
     return value
-
-
-# -- names of models --------------------------------------------------------------------------
-
-
-def hashed_name(name: str) -> str:
-    """Hash a model name: the result shows only whether two models are the same.
-
-    Anyone can test a guessed name against the hash, so this hides names from readers, not from a
-    search over known names.
-
-    Examples
-    --------
-    >>> hashed_name("gpt-2")
-    'model-cd0726b37a09'
-    """
-    return f"model-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-
-
-def hide_names(value: Any, names: Sequence[str]) -> Any:
-    """Replace model names wherever they appear in JSON values.
-
-    Parameters
-    ----------
-    value : JSON value
-        Its keys and strings may be a name, or contain one of more than three letters.
-    names : sequence of str
-
-    Examples
-    --------
-    >>> hide_names({"abilities": {"a/b": 0.5}}, ["a/b"])
-    {'abilities': {'model-c14cddc033f6': 0.5}}
-    """
-    hidden = {n: hashed_name(n) for n in sorted(names, key=len, reverse=True)}
-
-    def replaced(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {replaced(k): replaced(v) for k, v in value.items()}
-        if isinstance(value, (list, tuple)):
-            return type(value)(map(replaced, value))
-        if not isinstance(value, str):
-            return value
-        if value in hidden:
-            return hidden[value]
-        for name, mask in hidden.items():
-            # A very short name ("a") occurs in half of all sentences, so only whole values count.
-            if len(name) > 3:
-                value = value.replace(name, mask)
-        return value
-
-    return replaced(value)
 
 
 def family_of(model: str) -> str:

@@ -2,8 +2,7 @@
 
 The checksum covers the canonical JSON of the content (keys sorted, no spaces). In the file, each
 part is on its own line, in canonical form, so that a person can read its head and a diff shows
-which part changed. Version 2 added sections that may be absent (observations, outcomes, checksums):
-a document of version 1 is one of version 2 without them.
+which part changed.
 
 A parser turns 180 MB of brackets into gigabytes. The reader therefore counts brackets, commas and
 depth chunk by chunk before it parses anything, and stops at the first one too many.
@@ -11,20 +10,26 @@ depth chunk by chunk before it parses anything, and stops at the first one too m
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from ..errors import BankError
+from ..files import replace_bytes, writing
 
 FORMAT = "lm-eval-ccat/bank"
 VERSION = 2
+#: Name of all banks that come with the package.
+PUBLIC = "public"
 #: Parts of the file that the checksum does not cover.
 HEAD = ("format", "version", "sha256", "made")
 
@@ -40,17 +45,72 @@ _STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 
 
 def located(path: str | Path) -> Path:
-    """Return the path of a bank's file, fetching it first if it is on the hub (``hub:owner/name``).
+    """Return the path of a bank's file, or of a folder of banks.
+
+    Parameters
+    ----------
+    path : path or str
+        A path; the name of a public bank, which comes with the package (``public`` means all of
+        them), unless a file has that name; or ``hub:owner/name``, which is fetched first.
 
     Raises
     ------
     BankError
         The hub does not provide it.
+
+    Examples
+    --------
+    >>> sorted(public_banks())
+    ['mmlu_pro']
+    >>> located("mmlu_pro") == public_banks()["mmlu_pro"]
+    True
     """
     if (name := str(path)).startswith("hub:"):
         fetched: Path = import_module("lm_eval_ccat.integrations.hub").fetch(name[4:])
         return fetched
+    if not Path(path).exists():
+        if name == PUBLIC:
+            return _public_folder()
+        return public_banks().get(name, Path(path))
     return Path(path)
+
+
+def public_banks() -> dict[str, Path]:
+    """Return the folders of the suites of banks that come with the package, by name."""
+    folder = _public_folder()
+    folders = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {place.name: place for place in folders if place.is_dir()}
+
+
+def _public_folder() -> Path:
+    """The folder of public banks: inside an installed package, next to it in a source checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "banks"
+    return inside if inside.is_dir() else package.parent / "banks"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a bank's file to read; it is compressed if its name ends with ``.gz``.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read, or its compression is damaged.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            yield cast(BinaryIO, stream)
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"damaged compression: {error}") from None
+
+
+def write_file(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a bank's file, compressed if its name ends with ``.gz``; replace it atomically."""
+    text = file_text(document).encode()
+    packed = gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
+    with writing(path, BankError):
+        replace_bytes(path, packed)
 
 
 # -- text ---------------------------------------------------------------------------------------
@@ -122,7 +182,7 @@ def read_json(path: Path, most: int | None = None) -> Any:
     # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
         raise BankError(f"{path}: not a regular file")
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         while chunk := stream.read(_CHUNK):
             chunks.append(chunk)
             size += len(chunk)
@@ -151,7 +211,7 @@ def _no_constant(name: str) -> Any:
 
 
 def require_sound(document: Any, where: str) -> None:
-    """Refuse anything but a bank of a known version whose checksum matches.
+    """Refuse anything but a bank of this version whose checksum matches.
 
     Raises
     ------
@@ -160,10 +220,10 @@ def require_sound(document: Any, where: str) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BankError(f"{where}: not an item bank of lm-eval-ccat")
     version = document.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
+    if type(version) is not int or version != VERSION:
         newer = type(version) is int and version > VERSION
         raise BankError(
-            f"{where}: item bank of format version {version!r}; this package reads versions 1 to "
+            f"{where}: item bank of format version {version!r}; this package reads version "
             f"{VERSION}: " + ("update lm-eval-ccat" if newer else "calibrate again")
         )
     try:

@@ -36,8 +36,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BankMismatchError
+from ..scores.prompts import compare_prompts
 from ..shown import short, some
-from .bank import ItemBank
+from .bank import PUBLISHED_ELSEWHERE, ItemBank
 
 #: Names of the largest number of tokens of an answer, and all settings that cut an answer off.
 TOKEN_LIMITS = (
@@ -120,6 +121,11 @@ def check_bank(
     if bank.settings or bank.models:  # a blank bank has no calibration settings to differ from
         warnings += differing
     warnings += scorer[1]
+    if bank.provenance.get("prompts") == PUBLISHED_ELSEWHERE:
+        warnings.append(
+            f"the bank's models answered prompts {PUBLISHED_ELSEWHERE}, not this task's: every "
+            "item is drawn at random, and the bank only lowers the errors"
+        )
     if refusals:
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
@@ -166,6 +172,52 @@ def _compare_documents(
             "is of the mean over those"
         )
     return refusals, warnings
+
+
+def check_prompts(
+    bank: ItemBank, marks: Mapping[Any, str | None], accepted: bool = False
+) -> tuple[str, str]:
+    """Compare a bank's prompts with those of a run.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    marks : mapping of doc_id to (str or None)
+        Mark of each item's prompt in the run.
+    accepted : bool, optional
+        Whether the user accepts other prompts.
+
+    Returns
+    -------
+    difference, doubt : str
+        What differs and is accepted, and what is not known; "" for neither.
+
+    Raises
+    ------
+    BankMismatchError
+        A prompt differs, and that is not accepted; the message names one document.
+
+    Examples
+    --------
+    >>> bank = ItemBank.blank([3], task="t", prompts=["0a1b2c3d"])
+    >>> check_prompts(bank, {3: "0a1b2c3d"})
+    ('', '')
+    >>> check_prompts(bank, {3: "4e5f6a7b"})
+    Traceback (most recent call last):
+        ...
+    lm_eval_ccat.errors.BankMismatchError: the prompt of document 3 is 0a1b2c3d in the bank and
+    4e5f6a7b in the run. Ask as the bank's models were asked, calibrate again, or accept other
+    prompts: --accept_change prompts
+    """
+    if not (bank.prompts or bank.models):  # a blank bank knows nothing of its items
+        return "", ""
+    difference, doubt = compare_prompts(bank.marks, marks)
+    if difference and not accepted:
+        raise BankMismatchError(
+            f"{difference}. Ask as the bank's models were asked, calibrate again, or accept "
+            "other prompts: --accept_change prompts"
+        )
+    return difference, doubt
 
 
 def compare_settings(

@@ -14,7 +14,7 @@ from ..errors import BankError
 from ..files import replace_text, writing
 from .bank import ItemBank
 from .file import FORMAT as BANK_FORMAT
-from .file import located, read_json
+from .file import located, opened, read_json
 
 FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
 _MAX_BYTES = 16 << 20
@@ -63,8 +63,14 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             for outcome, bank in outcomes.items():
                 yield task, outcome, bank
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, compressed: bool = False) -> None:
         """Write one file per outcome, then ``suite.json``.
+
+        Parameters
+        ----------
+        folder : path or str
+        compressed : bool, optional
+            Whether to compress the files of the banks.
 
         Raises
         ------
@@ -77,7 +83,8 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         taken: set[str] = set()
         for task, outcome, bank in self.banks():
             stem = re.sub(r"[^\w.-]+", "_", f"{task}.{outcome}").strip(".")[:100] or "bank"
-            names = (f"{stem}{f'-{n}' if n > 1 else ''}.bank.json" for n in itertools.count(1))
+            end = ".bank.json.gz" if compressed else ".bank.json"
+            names = (f"{stem}{f'-{n}' if n > 1 else ''}{end}" for n in itertools.count(1))
             name = next(name for name in names if name.lower() not in taken)
             bank.save(folder / name)
             taken.add(name.lower())
@@ -94,8 +101,9 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         ----------
         path : path or str
             The folder of a suite, of which only files named in ``suite.json`` are read; a folder of
-            bank files without ``suite.json``; the file of one bank, which makes a suite of one; or
-            the name of any of these on the hub (``hub:owner/name``).
+            suites; a folder of bank files without ``suite.json``; the file of one bank, which makes
+            a suite of one; the name of a public bank; or the name of any of these on the hub
+            (``hub:owner/name``).
         only : collection of str, optional
             Tasks whose banks to read; default all.
 
@@ -109,7 +117,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         if not place.is_dir():
             bank = ItemBank.load(place)
             return cls({bank.task or "task": bank})
-        if not is_suite(place):
+        if not suites_in(place):
             return cls(_loose(place, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
         for (task, outcome), (file, checksum) in _entries(place).items():
@@ -120,6 +128,19 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
                         f"{file}: not the bank that suite.json names; save the suite again"
                     )
         return cls(tasks)
+
+    @staticmethod
+    def tasks(folder: Path) -> list[str]:
+        """Return the tasks that a folder has banks of; of a suite without reading the banks.
+
+        Raises
+        ------
+        BankError
+            As `load`.
+        """
+        if not suites_in(folder):
+            return list(_loose(folder, None))
+        return list(dict.fromkeys(task for task, _ in _entries(folder)))
 
     @staticmethod
     def files(folder: str | Path) -> dict[tuple[str, str], Path]:
@@ -138,11 +159,18 @@ def is_suite(path: str | Path) -> bool:
     return (Path(path) / NAME).is_file()
 
 
+def suites_in(folder: Path) -> list[Path]:
+    """Return the folder if it is a suite, else the suites in it."""
+    if is_suite(folder):
+        return [folder]
+    return [place for place in sorted(folder.iterdir()) if place.is_dir() and is_suite(place)]
+
+
 def bank_files(folder: Path) -> list[Path]:
     """Return the files in a folder that hold a bank, whatever their names."""
     files = []
-    for file in sorted(folder.glob("*.json")):
-        with file.open("rb") as stream:
+    for file in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")]):
+        with opened(file) as stream:
             if BANK_FORMAT.encode() in stream.read(256):
                 files.append(file)
     return files
@@ -168,6 +196,14 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
 
 
 def _entries(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
+    """Return file and checksum of every (task, outcome) of a suite, or of several in a folder."""
+    entries: dict[tuple[str, str], tuple[Path, Any]] = {}
+    for suite in suites_in(folder) or [folder]:
+        entries |= _entries_of(suite)
+    return entries
+
+
+def _entries_of(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
     """Return the file and checksum of every (task, outcome) in ``suite.json``."""
     path = folder / NAME
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .adding import add, init
+from .cheats import suspicions
 from .checking import Checked, check
 from .folder import Board, BoardStanding, standing
 from .ledger import BoardRow, TaskScore
@@ -21,4 +22,5 @@ __all__ = [
     "place",
     "publish",
     "standing",
+    "suspicions",
 ]

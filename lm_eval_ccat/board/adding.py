@@ -23,6 +23,7 @@ from ..scores.table import reader_of
 from ..upkeep.build import build
 from ..upkeep.tables import scores_for
 from .folder import (
+    EXPOSURE,
     FORMAT,
     LOCK,
     RULES,
@@ -272,7 +273,7 @@ def init(
             content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(target / "suite")
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
-            replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n")
+            replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
             if not known:
                 add(target, source)
             if not exists:

@@ -309,6 +309,7 @@ def _row(
             metric=metric_of(bank),
             version=None if version is None else str(version),
             bank=hashes[task],
+            sample=_sample(part, model, bank.scale),
         )
     return BoardRow(
         model,
@@ -323,3 +324,12 @@ def _row(
         asked=asked,
         reserve=None if reserve is None else list(reserve),
     )
+
+
+def _sample(part: Ranking, model: str, scale: Scale) -> list[float] | None:
+    """Return estimate, standard error and number of the items drawn at random; None without."""
+    drawn = part.samples.get(model)
+    if drawn is None:
+        return None
+    error = float(scale.restore_error(drawn.standard_error))
+    return [float(scale.restore(drawn.estimate)), error, float(drawn.n)]

@@ -6,6 +6,8 @@ banks/          earlier banks, by which older estimates are verified
 ledger.jsonl    every row that was ever added, one JSON object per line
 scores/         full results, one Parquet file per task and call of `add`
 journals/       the journals of placed models, by their hash
+models.csv      what the operator says of models: size, licence, base, link; may be absent
+exposure.csv    how often each item was shown; not for git, as who knows it can prepare
 .runs/          live runs in progress; not for git
 """
 
@@ -33,6 +35,8 @@ from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
 #: Files that are not for git: live runs in progress, and the lock.
 RUNS, LOCK = ".runs", ".lock"
+#: What the operator says of models, and for the operator alone: which items were shown.
+FACTS, EXPOSURE = "models.csv", "exposure.csv"
 _LOCK_SECONDS = 60
 
 

@@ -42,6 +42,9 @@ class TaskScore:
         SHA-256 of the bank behind an estimate.
     changed : int
         Number of documents whose hash differs from that in the board's bank.
+    sample : list of float, or None
+        What the items drawn at random say alone: estimate, standard error, number. Nobody can
+        prepare for these.
     """
 
     score: float
@@ -55,6 +58,7 @@ class TaskScore:
     version: str | None = None
     bank: str | None = None
     changed: int = 0
+    sample: list[float] | None = None
 
 
 @dataclass(frozen=True)

@@ -248,6 +248,7 @@ def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[R
         for d, s in zip(table.doc_ids, scores)
         if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
     ]
-    asks = {"op": "ask", "pairs": [[model, item] for item, _ in seen], "draws": [None] * len(seen)}
+    pairs, n = [[model, item] for item, _ in seen], len(seen)
+    asks = {"op": "ask", "pairs": pairs, "draws": [None] * n, "after": [0] * n}
     tell = {"op": "tell", "model": model, "cost": 1.0}
     return [asks, *({**tell, "item": item, "score": {bank.metric: s}} for item, s in seen)]

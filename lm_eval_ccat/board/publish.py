@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import RunError
+from ..errors import CcatError, RunError
 from ..files import replace_text, writing
 from ..masking import mask_text
 from ..report.chart import asset
 from ..report.page import environment, own_files
 from ..report.tables import script_json
+from ..scores import ScoreTable
 from ..shown import visible_line
 from .checking import broken_evidence
-from .folder import Board, BoardStanding, Placed, standing
-from .ledger import BoardRow
+from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, standing
+from .ledger import BoardRow, TaskScore
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
@@ -39,8 +41,9 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     ----------
     board : Board or path
     site : path
-        The folder; its files ``index.html``, ``board.json``, ``board.csv`` and ``exposure.csv`` are
-        replaced.
+        The folder; its files ``index.html``, ``board.json`` and ``board.csv`` are replaced. Which
+        items were shown to how many models is for the operator, in the board's own
+        ``exposure.csv``: who knows the items that are asked most can learn them.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     ...     ItemBank.blank([0, 1], task="t").save(Path(folder, "bank.json"))
     ...     board = init(Path(folder, "board"), Path(folder, "bank.json"))
     ...     [path.name for path in publish(board, Path(folder, "site"))]
-    ['index.html', 'board.csv', 'exposure.csv', 'board.json']
+    ['index.html', 'board.csv', 'board.json']
     """
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
@@ -69,12 +72,15 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     state = standing(board, broken)
     state.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
     shown, tasks, target = shown_items(rows), list(board.banks), Path(site)
-    exposure = [[t, *one] for t, counts in shown.items() for one in counts.most_common()]
-    head = "rank best worst model kind score low high items documents date".split()
+    exposure = [[task, *count] for task, of in shown.items() for count in of.most_common()]
+    facts, twins = facts_of_models(board), copies(board, state)
+    head = "rank best worst model kind score low high confidence items documents date".split()
+    of_tasks = [f"{task}{end}" for task in tasks for end in ("", "_low", "_high")]
     lines = [
-        [one.rank, one.best, one.worst, *(getattr(one.row, name) for name in head[3:]),
-         *(one.row.tasks[task].score for task in tasks)]
-        for one in state.placed
+        [place.rank, place.best, place.worst, *(getattr(place.row, name) for name in head[3:]),
+         *(end for task in tasks for end in _ends(place.row.tasks[task])),
+         " ".join(twins.get(place.row.model, ()))]
+        for place in state.placed
     ]  # fmt: skip
     content = {
         "format": FORMAT,
@@ -84,22 +90,104 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         "scale": board.scale.to_dict(),
         "weights": board.shares,
         "ledger_head": board.ledger.head(),
+        "citation": citation(board, rows),
         "rows": [
-            {"rank": one.rank, "rank_range": [one.best, one.worst], **one.row.to_dict()}
-            for one in state.placed
+            {"rank": place.rank, "rank_range": [place.best, place.worst], **_public(place.row),
+             "copies": list(twins.get(place.row.model, ())),
+             "facts": facts.get(place.row.model, {})}
+            for place in state.placed
         ],
-        "not_comparable": [{"reason": reason, **row.to_dict()} for row, reason in state.apart],
-    }
+        "not_comparable": [{"reason": reason, **_public(row)} for row, reason in state.apart],
+    }  # fmt: skip
     texts = {
-        "index.html": mask_text(_page(board, state, shown)),
-        "board.csv": _csv([[*head, *tasks], *lines]),
-        "exposure.csv": _csv([["task", "doc_id", "models"], *exposure]),
+        "index.html": mask_text(_page(board, state, shown, facts, twins)),
+        "board.csv": _csv([[*head, *of_tasks, "copies"], *lines]),
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
+    with writing(board.path / EXPOSURE, RunError):
+        replace_text(board.path / EXPOSURE, _csv([["task", "doc_id", "models"], *exposure]))
     with writing(target / "index.html", RunError):
         for name, text in texts.items():
             replace_text(target / name, text)
     return [target / name for name in texts]
+
+
+def _public(row: BoardRow) -> dict[str, object]:
+    """Return a row without the items that its model was asked."""
+    return {name: value for name, value in row.to_dict().items() if name != "asked"}
+
+
+def citation(board: Board, rows: Sequence[BoardRow]) -> dict[str, object]:
+    """Return what names a published board: version, date, hash, and a line to cite it by.
+
+    The version is the number of rows in the ledger, which only grows; the hash is that of the
+    ledger's end, and covers every row before it.
+    """
+    head, dated = board.ledger.head(), max((row.date for row in rows), default="")
+    line = (
+        f"{board.rules.name}, version {len(rows)}"
+        + (f" of {dated}" if dated else "")
+        + f", ledger sha256 {head or 'empty'}. Made with lm-eval-ccat {__version__}."
+    )
+    return {"version": len(rows), "date": dated, "sha256": head, "line": line}
+
+
+def facts_of_models(board: Board) -> dict[str, dict[str, str]]:
+    """Return what the operator says of models in the board's ``models.csv``, by model.
+
+    It has a column ``model``, a column ``link`` if wanted, and others, such as ``size``,
+    ``licence``, ``date`` or ``base``, by which the page can be filtered.
+
+    Raises
+    ------
+    RunError
+        If the file cannot be read or has no column ``model``.
+    """
+    path = board.path / FACTS
+    if not path.is_file():
+        return {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream)
+            if "model" not in (reader.fieldnames or ()):
+                raise RunError(f"{path}: no column 'model'; write one row per model")
+            return {
+                line["model"]: {
+                    name: value.strip()
+                    for name, value in line.items()
+                    if name not in (None, "model") and isinstance(value, str) and value.strip()
+                }
+                for line in reader
+                if line["model"]
+            }
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RunError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from error
+
+
+def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
+    """Return the models whose full results equal a model's on every document, by model."""
+    rows = [place.row for place in state.placed if not place.row.estimated]
+    files = {file for row in rows for file in row.evidence}
+    same: dict[str, list[tuple[str, bytes]]] = {}
+    for file in sorted(files):
+        try:
+            table = ScoreTable.read(board.path / file, partial=True)
+        except CcatError:
+            continue  # `check` names it
+        for model, scores in zip(table.models, table.model_scores()):
+            digest = hashlib.blake2b(scores.tobytes(), digest_size=16).digest()
+            same.setdefault(model, []).append((file.partition(".")[0], digest))
+    full = {row.model for row in rows}
+    groups: dict[tuple[tuple[str, bytes], ...], list[str]] = {}
+    for model, digests in same.items():
+        if model in full:
+            groups.setdefault(tuple(sorted(digests)), []).append(model)
+    return {
+        model: tuple(other for other in group if other != model)
+        for group in groups.values()
+        for model in group
+        if len(group) > 1
+    }
 
 
 def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
@@ -127,16 +215,34 @@ def _csv(lines: Iterable[Sequence[Any]]) -> str:
 # -- the page -------------------------------------------------------------------------------------
 
 
-def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, int]]) -> str:
+def _page(
+    board: Board,
+    state: BoardStanding,
+    shown: Mapping[str, Mapping[Any, int]],
+    facts: Mapping[str, Mapping[str, str]],
+    twins: Mapping[str, Sequence[str]],
+) -> str:
     tasks = list(board.banks)
-    ends = [v for one in state.placed for v in (one.row.low, one.row.high)]
+    ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
+    kinds = dict.fromkeys(kind for of in facts.values() for kind in of if kind != "link")
     data = {
         "tasks": tasks if len(tasks) > 1 else [],
         "higher": board.scale.higher_is_better,
         "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
         "ends": [min(ends), max(ends)] if ends else [0, 1],
         "version": __version__,
-        "rows": [_row(one, tasks, state.history[one.row.model]) for one in state.placed],
+        "facts": [visible_line(kind) for kind in kinds],
+        "rows": [
+            [
+                *_row(place, tasks, state.history[place.row.model]),
+                100 * (place.row.confidence or 0),
+                [visible_line(facts.get(place.row.model, {}).get(kind, "")) for kind in kinds],
+                _link(facts.get(place.row.model, {}).get("link", "")),
+                [visible_line(twin) for twin in twins.get(place.row.model, ())],
+                "; ".join(_samples(place.row)),
+            ]
+            for place in state.placed
+        ],
     }
     estimated = sum(one.row.estimated for one in state.placed)
     content = {
@@ -157,7 +263,7 @@ def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, i
         ),
         "version": __version__,
         "written": date.today().isoformat(),
-        "head": board.ledger.head()[:12],
+        "citation": citation(board, board.ledger.rows())["line"],
     }  # fmt: skip
     return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
 
@@ -170,12 +276,36 @@ def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list
         return [int(row.estimated), *ends, row.items, row.documents]
 
     row = one.row
-    scores = [_short(row.tasks[task].score) for task in tasks] if len(tasks) > 1 else []
+    scores = [_of_task(row.tasks[task], row.estimated) for task in tasks] if tasks[1:] else []
     past = [[r.date, *figures(r), r.made_by] for r in history] if len(history) > 1 else []
     return [
         one.rank, one.best, one.worst, visible_line(row.model), *figures(row), row.date, scores,
         row.made_by, past,
     ]  # fmt: skip
+
+
+def _of_task(of: TaskScore, estimated: bool) -> Any:
+    """Return a full result as a number, an estimate with the ends of its interval."""
+    if not estimated:
+        return _short(of.score)
+    return [_short(of.score), _short(of.low), _short(of.high)]
+
+
+def _samples(row: BoardRow) -> Iterator[str]:
+    """Yield what the items drawn at random say alone, task by task."""
+    for task, of in row.tasks.items():
+        if of.sample is not None:
+            estimate, error, n = of.sample
+            yield f"{n:.0f} random items of {task} alone: {estimate:.4g} ± {error:.2g}"
+
+
+def _ends(of: TaskScore) -> tuple[float, float, float]:
+    return of.score, of.low, of.high
+
+
+def _link(text: str) -> str:
+    """Return a link that the page may have; "" for any that is no web address."""
+    return text if text.startswith(("https://", "http://")) else ""
 
 
 def _short(value: float) -> float:

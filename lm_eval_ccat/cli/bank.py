@@ -1,26 +1,30 @@
-r"""Show, check, update and push item banks.
+r"""List, show, check, update and push item banks.
 
 examples:
+  lm-eval-ccat bank list
   lm-eval-ccat bank show my_task.bank.json
   lm-eval-ccat bank check my_task.bank.json --scores new_logs/
   lm-eval-ccat bank check old.bank.json new.bank.json
   lm-eval-ccat bank update my_task.bank.json --scores new_logs/ -o my_task.v2.bank.json
 
-BANK is a file, the folder of a suite (a bank per task and metric), or a name on the Hugging Face
-hub (hub:OWNER/NAME).  Reading a bank never executes anything.
+BANK is a file, the folder of a suite (a bank per task and metric), a public bank that comes with
+this package (mmlu_pro), or a name on the Hugging Face hub (hub:OWNER/NAME).  Reading a bank never
+executes anything.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank
-from ..bank.file import located
+from ..bank.file import located, public_banks
+from ..bank.suite import bank_files, suites_in
 from ..content import Facts
-from ..errors import UsageError
-from ..shown import plural
+from ..errors import BankError, UsageError
+from ..shown import plural, together
 from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
@@ -74,6 +78,7 @@ def check(args: argparse.Namespace) -> int:
         return _compare(args)
     ok = True
     every: dict[str, Facts] = {}
+    warnings: dict[str, list[str]] = {}
     suite, several = opened(args.bank)
     for task, outcome, bank in suite.banks():
         of = f"{args.bank}: {task} {outcome}" if several else args.bank
@@ -85,11 +90,12 @@ def check(args: argparse.Namespace) -> int:
             print(f"{of}: {facts['items']} items, {facts['models']} calibration models")
             for finding in facts["findings"]:
                 print(f"  {finding['level']}: {finding['message']}")
-            for warning in (*facts["warnings"], *facts["notes"]):
-                print(f"  warning: {warning}")
+            warnings[f"{task} {outcome}"] = facts["warnings"]
             if facts["ok"]:
                 looked = args.scores or args.documents_of
                 print("  nothing wrong found" if looked else "  the file is sound")
+    for warning in together(warnings):
+        print(f"  warning: {warning}")
     more: Facts = {"suite": args.bank, "ok": ok} if several else {}
     _emit_facts(args, every, more)
     return 0 if ok else WRONG
@@ -123,7 +129,6 @@ def _checked(bank: ItemBank, args: argparse.Namespace, task: str) -> Facts:
         "models": len(bank.models),
         "ok": all(f.level == "note" for f in findings),
         "findings": [asdict(f) for f in findings],
-        "notes": list(bank.notes),
         "warnings": warnings,
     }
 
@@ -175,6 +180,7 @@ def update(args: argparse.Namespace) -> int:
     tasks: dict[str, dict[str, ItemBank]] = {}
     content: list[Facts] = []
     lines: list[str] = []
+    warnings: dict[str, list[str]] = {}
     for task, outcome, bank in suite.banks():
         table = scores_for(bank, args.scores, partial=True)
         before = args.calibrated_on and scores_for(bank, args.calibrated_on)
@@ -191,7 +197,9 @@ def update(args: argparse.Namespace) -> int:
             f"{name}: {plural(len(added), 'model')} added to {len(bank.models)}, "
             f"{kept} items kept of {new.n_items} (sha256 {new.short_hash})"
         )
-        warn(*table.warnings, *(w for w in new.warnings if w not in bank.warnings))
+        fresh = [text for text in new.warnings if text not in (*bank.warnings, *table.warnings)]
+        warnings[name] = [*table.warnings, *fresh]
+    warn(*together(warnings))
     (SuiteBank(tasks) if several else new).save(args.output)
     emit(args.json, {"file": args.output, "banks": content}, lines)
     return 0
@@ -278,7 +286,38 @@ def _score_form(args: argparse.Namespace) -> int:
     return 0
 
 
-# -- show, push -----------------------------------------------------------------------------------
+# -- list, show, push -----------------------------------------------------------------------------
+
+
+def list_banks(args: argparse.Namespace) -> int:
+    """List banks by name: those in a folder, public ones, and those on the hub.
+
+    examples:
+      lm-eval-ccat bank list
+      lm-eval-ccat bank list my_banks --json
+
+    Public banks come with this package; `--bank public` takes the one that has the task.
+    """
+    from ..integrations import hub
+
+    folder = Path(args.folder or ".")
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder")
+    local = {str(place): place for place in (*bank_files(folder), *suites_in(folder))}
+    listed: dict[str, Any] = {}
+    lines: list[str] = []
+    for kind, places in (("local", local), ("public", public_banks())):
+        suites = {name: SuiteBank.load(place) for name, place in places.items()}
+        facts = listed[kind] = {n: words.facts_of_suite(suite) for n, suite in suites.items()}
+        lines += [f"{kind}:", *(f"  {n}: {words.suite_in_one_line(f)}" for n, f in facts.items())]
+    try:
+        listed["hub"] = hub.names()
+        lines += ["hub:", *(f"  {name}" for name in listed["hub"])]
+    except BankError as error:
+        listed["hub"] = None
+        lines.append(f"hub: {error}")
+    emit(args.json, listed, lines)
+    return 0
 
 
 def show(args: argparse.Namespace) -> int:
@@ -363,6 +402,7 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "--score LOGS": "estimate full scores from a form's logs",
         **JSON,
     }),
+    "list": (list_banks, {"FOLDER?": "where to look for local banks (default: here)", **JSON}),
     "show": (show, {"BANK": BANK, **JSON}),
     "push": (push, {
         "BANK": BANK,

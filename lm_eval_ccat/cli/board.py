@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 
@@ -70,7 +71,16 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     content = {"rows": rows, "left_out": added.left_out}
     emit(args.json, content, words.values() or ["No row was added."])
     warn(*(f"{model}: left out: {reason}" for model, reason in added.left_out.items()))
+    warn(*_suspicions(board, words))
     return PARTIAL if added.partial else 0
+
+
+def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> list[str]:
+    """Return what an operator should look at, a line each; nothing where no row is new."""
+    if models is not None and not models:
+        return []
+    every = boards.suspicions(board, models)
+    return [f"{model}: {text}" for model, texts in every.items() for text in texts]
 
 
 def publish(args: argparse.Namespace) -> int:
@@ -94,7 +104,10 @@ def check(args: argparse.Namespace) -> int:
         f"differently by another version, {counts['refused']} refused. The ledger ends with "
         f"{head[:12] or 'nothing'}."
     )
-    emit(args.json, {"rows": [asdict(one) for one in checked], "head": head}, lines)
+    suspicions = [] if counts["refused"] else _suspicions(board)
+    content = {"rows": [asdict(one) for one in checked], "head": head, "warnings": suspicions}
+    emit(args.json, content, lines)
+    warn(*suspicions)
     return 1 if counts["refused"] else 0
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from ..bank import ItemBank
 from ..content import Facts
 from ..errors import UsageError
-from ..shown import plural
+from ..shown import plural, together
 from ..upkeep import tables
 from ..upkeep.build import bank_of, build
 from ..upkeep.words import in_lines, in_one_line, report
@@ -24,6 +26,7 @@ from .parsing import (
     emit,
     names_of,
     prints_json,
+    progress,
     read_scores,
     reading_of,
     warn,
@@ -31,8 +34,9 @@ from .parsing import (
 )
 
 OPTIONS: Options = {
-    "scores=LOGS_OR_TABLE*": "harness outputs (run with --log_samples), data sets on the hub "
-    "(hub:OWNER/NAME), or a .parquet or .csv table; may be left out with --borrow",
+    "scores=LOGS_OR_TABLE*": "harness outputs (run with --log_samples), their archive, a "
+    "repository of them (github:OWNER/NAME), data sets on the hub (hub:OWNER/NAME; hub:OWNER for a "
+    "board of them), or a .parquet or .csv table; may be left out with --borrow",
     "--borrow BANK_OR_SCORES...": Opt(
         "for a task that few or no models have run: borrow the items' parameters from at least "
         "three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
@@ -45,7 +49,13 @@ OPTIONS: Options = {
     "--scale_items": "scale each item's scores to [0, 1] over the calibration models first, as the "
     "paper does for BioLaySumm; the bank keeps each item's ends",
     **EXCLUDE,
-    "--hash_names": "write hashes in place of model names and paths into the bank",
+    "--models N": Opt(
+        f"take so many models, spread over scores and families (of a board {tables.MODELS})",
+        None,
+        int,
+    ),
+    "--max_gb X": Opt("most gigabytes to fetch", tables.MAX_GB),
+    "--drop_copies": "leave out models whose scores all equal those of another",
     "--keep_scores": "keep the scores in the bank, which enlarges it and reveals them",
     **JSON,
     "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
@@ -61,6 +71,8 @@ def calibrate(args: argparse.Namespace) -> int:
       lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
       lm-eval-ccat calibrate hub:open-llm-leaderboard/A__x-details \
           hub:open-llm-leaderboard/B__y-details --metric '*' -o board.banks
+      lm-eval-ccat calibrate hub:open-llm-leaderboard --task leaderboard_musr_murder_mysteries \
+          --models 60 -o murder.bank.json
       lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf \
           -o uk.bank.json
 
@@ -68,11 +80,23 @@ def calibrate(args: argparse.Namespace) -> int:
     a suite: a folder with a bank per task and metric.  Every command that takes a bank takes a
     suite.  Exit code 3: some of them got no bank.
     """
-    from ..integrations.hub import logs_of
+    from ..integrations.logs import Choice, logs_of
 
     if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
-    with logs_of(args.scores) as place:
+    if args.models is not None and args.models < 2:
+        raise UsageError("--models: a bank takes at least 2")
+    with ExitStack() as stack:
+        with progress("fetching logs") as show:
+            choice = Choice(
+                tuple(names_of(args.task)),
+                args.metric,
+                args.models,
+                args.max_gb,
+                say=lambda line: print(line, file=sys.stderr, flush=True),
+                on_progress=show,
+            )
+            place = stack.enter_context(logs_of(args.scores, choice))
         args.scores = None if place is None else str(place)
         several = set(args.metric or "") & set("*?,")
         one = place is None or (not several and tables.names_one_task(args.scores, args.task))
@@ -81,7 +105,7 @@ def calibrate(args: argparse.Namespace) -> int:
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options with which every bank is made."""
-    named = ("method", "borrow", "hash_names", "keep_scores", "scale_items")
+    named = ("method", "borrow", "models", "drop_copies", "keep_scores", "scale_items")
     return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
 
 
@@ -106,6 +130,7 @@ def _one_bank(args: argparse.Namespace) -> int:
 def _suite_of_banks(args: argparse.Namespace) -> int:
     facts: dict[str, dict[str, Facts]] = {}
     lacking: list[str] = []
+    warnings: dict[str, list[str]] = {}
 
     def show(task: str, name: str, bank: ItemBank | str, report: Facts) -> None:
         if isinstance(bank, str):
@@ -114,13 +139,14 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             return
         facts.setdefault(task, {})[name] = report
         warn_of_range(args, bank.metric, bank.scale.higher_is_better)
-        warn(*(f"{task} {name}: {text}" for text in report["warnings_of_scores"]))
+        warnings[f"{task} {name}"] = report["warnings_of_scores"]
         if not prints_json(args.json):
             print(f"{task} {name}: {in_one_line(report)}; {report['trust']}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     suite = build(args.scores, tasks, metrics, reading_of(args), show, **_how(args))
     suite.save(args.output)
+    warn(*together(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"
     content = {"tasks": facts, "without_bank": lacking}
     emit(args.json, content, [f"{args.output}: {banks}"])

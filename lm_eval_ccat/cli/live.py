@@ -9,8 +9,9 @@ from rich.console import Console
 
 from ..errors import UsageError
 from ..live.result import Result
+from ..report.following import following
 from ..report.terminal import Progress, print_result
-from ..shown import first_of, plural, to_draw, visible_line
+from ..shown import plural, to_draw
 from .parsing import emit, prints_json
 
 #: Width for a file or a pipe, in which no line is wrapped.
@@ -67,10 +68,8 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
     if not console.is_terminal:
         console.width = _UNBOUND
     print_result(console, content)
-    aside = [name for name, one in content["models"].items() if one.get("set_aside")]
-    if (content["interrupted"] or aside) and result.run_dir is not None:
-        again = f" --retry, which asks {visible_line(first_of(aside, 4))} again" if aside else ""
-        print(f"Continue with --resume{again}; all answers are kept in {result.run_dir}.", file=out)
     if not content.get("finished", True):
         asked = plural(len(content["in_flight"]), "document")
         print(f"Not finished; {asked} unanswered.", file=out)
+    elif next_step := following(content, result.run_dir):
+        print(next_step, file=out)

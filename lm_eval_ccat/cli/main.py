@@ -20,7 +20,6 @@ from ..masking import remember_credentials
 from ..plugins import did_you_mean
 from ..shown import safe_streams, visible_line
 from .parsing import CommandParser, add_command
-from .removed import refuse_removed
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
 
@@ -128,7 +127,6 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
         if name.startswith("-"):
             # As in the harness, `--model ...` is short for `run --model ...`.
             name, rest = "run", list(argv)
-        refuse_removed([name, *rest])
         if name not in COMMANDS:
             raise UsageError(f"no command {name!r}{did_you_mean(name, COMMANDS)}")
         # A harness command uses the harness's parser; without arguments it shows its help.

@@ -66,7 +66,10 @@ class CommandParser(argparse.ArgumentParser):
         # Only flags are refused here; argparse itself refuses surplus arguments.
         unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
         if unknown:
-            near = did_you_mean(unknown[0], self._option_string_actions, listing=False)
+            known = self._option_string_actions
+            near = did_you_mean(unknown[0], known, listing=False)
+            if unknown[0] in ("--limit", "--samples", "-L") and "--max_items" in known:
+                near = ": documents are chosen for you; --max_items bounds their number"
             self.error(f"unknown option {unknown[0]}{near}")
         return parsed, left
 

@@ -14,21 +14,18 @@ from ..files import replace_text, safe_name
 from ..journal import JOURNAL
 from ..live import ranking
 from ..live.result import state
-from ..live.spec import Spec, content_of
+from ..live.spec import Spec
 from ..live.surfaces import add_flags, given_by_flags, starter
 from ..options import OptionPlace, Values, number
 from ..report import LivePage, write_report
 from ..report.page import PAGE, SECONDS
 from ..report.terminal import forecast_lines
-from ..runs.directory import stored
 from .live import Display, show
 from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of
-from .removed import refuse_removed_keys
 
 OPTIONS: Options = {
     "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to show (default: this one)",
-    "--run_dir DIR": "run directory (default: the configuration's name + .run); s3://BUCKET/NAME "
-    "and the like hold a copy of the local folder NAME",
+    "--run_dir DIR": "run directory (default: the configuration's name + .run)",
     "--init [FILE]": Opt(
         "write a commented configuration (default: models.yaml) from --task, --model and the other "
         "flags given, and exit",
@@ -41,7 +38,6 @@ OPTIONS: Options = {
         "with --resume: retry models that were set aside, all or the one named", None, None, True
     ),
     "--dry_run": "print expected items, cost and time, and exit",
-    "--probe": "with --dry_run: also ask each model one document; exit code 1 if one fails",
     "--yes": "skip the confirmation of a run without a limit",
     **EXECUTOR,
     **JSON,
@@ -118,32 +114,30 @@ def rank(args: argparse.Namespace) -> int:
         return result.exit_code
     display = Display(json=args.json, yes=args.yes)
     stated = _stated(None if written else path, flags, models)
-    config = Spec.read(*stated, warn=display.warn)
+    config = Spec.read(*stated)
     if written:
         path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
-    if args.probe and not args.dry_run:
-        raise UsageError("--probe needs --dry_run; a run tests each model with one request anyway")
     if args.dry_run:
-        content = ranking.dry_run(config, display, probe=args.probe)
+        content = ranking.dry_run(config, display)
         emit(args.json, content, forecast_lines(content))
-        return 0 if all(answer["ok"] for answer in content.get("probe", {}).values()) else 1
-    with stored(args.run_dir or f"{path.with_suffix('')}.run", args.resume, display.warn) as folder:
-        if args.watch:
-            display.note(f"Live page: {folder / PAGE}")
-        with LivePage(folder, args.watch) if args.watch else nullcontext():
-            result = ranking.rank(
-                config,
-                run_dir=folder,
-                resume=args.resume,
-                retry=args.retry or False,
-                executor=args.executor,
-                observer=display,
-            )
-        if args.watch:
-            try:
-                print(f"Report: {write_report(folder)}", file=sys.stderr)
-            except CcatError as error:  # the ranking itself is done and kept
-                print(f"warning: no report: {error}", file=sys.stderr)
+        return 0
+    folder = args.run_dir or path.with_suffix(".run")
+    if args.watch:
+        display.note(f"Live page: {folder / PAGE}")
+    with LivePage(folder, args.watch) if args.watch else nullcontext():
+        result = ranking.rank(
+            config,
+            run_dir=folder,
+            resume=args.resume,
+            retry=args.retry or False,
+            executor=args.executor,
+            observer=display,
+        )
+    if args.watch:
+        try:
+            print(f"Report: {write_report(folder)}", file=sys.stderr)
+        except CcatError as error:  # the ranking itself is done and kept
+            print(f"warning: no report: {error}", file=sys.stderr)
     return result.exit_code
 
 
@@ -156,7 +150,6 @@ def _stated(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, A
     if models or "tasks" in flags:
         flag = "model" if models else "task"
         raise UsageError(f"--{flag} cannot be combined with {file}; write it there")
-    refuse_removed_keys(content_of(file))
     if include := flags.get("harness", {}).get("include_path"):
         flags["harness"]["include_path"] = str(Path(include).absolute())
     return file, flags

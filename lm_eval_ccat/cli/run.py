@@ -14,7 +14,6 @@ from ..errors import UsageError
 from ..harness.opening import with_shipped_tasks
 from ..live.surfaces import add_flags, flags_given, given_by_flags
 from ..scores.readers.lm_eval import model_name_of
-from .parsing import warn
 
 EXAMPLES = """
 examples:
@@ -86,9 +85,11 @@ def run(args: argparse.Namespace) -> int:
 
     kind = str(stated.get("model") or "hf")  # the harness's own default
     arguments = internals.model_arguments(stated.get("model_args"))
+    if internals.takes_messages(kind) and not stated.get("apply_chat_template"):
+        args.apply_chat_template = True
+    require_model_types([ModelSpec(kind, kind, arguments)])
 
     def command() -> None:
-        require_model_types([ModelSpec(kind, kind, arguments)])
         names = stated.get("tasks") or []
         parts = [names] if isinstance(names, str) else names
         tasks = [task for part in parts for task in str(part).split(",") if task]
@@ -105,10 +106,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     from ..harness.estimates import in_words
-    from ..live.adaptive import Adaptive, adaptively, refuse_subsets
+    from ..live.adaptive import Adaptive, adaptively, refuse_early, refuse_subsets
     from ..live.result import PARTIAL
 
-    options = Adaptive.read(flags, warn=warn)
+    options = Adaptive.read(flags)
     if options.spec.known is not None:
         name = name or model_name_of(kind, arguments)
         options = replace(options, model=name)
@@ -117,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
     options.require_files()
     refuse_subsets(stated.get("limit"), stated.get("samples"))
     internals.set_up_logging()
+    about = {**arguments, **(stated.get("metadata") or {})}
+    settings = {**stated, "metadata": about, "include_path": args.include_path}
+    refuse_early(options, kind, stated.get("tasks") or [], settings)
     with adaptively(options, stated.get("num_fewshot")) as blocks:
         command()
     for task, block in blocks.items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,7 @@ class TaskRun:
     name : str
         The model's name in the ranking.
     ranking : Ranking
-        The ranking by this task and outcome.
+        The ranking by this task and outcome, on the outcome's own scale.
     money : dict of str to float, or None
         Dollars billed, assumed and unknown, if a price is known.
     seconds : float
@@ -110,7 +110,6 @@ def describe(run: TaskRun) -> dict[str, object]:
     ability, ability_se = ranking.abilities[name]
     by_draws: Mapping[str, Any] = {}  # from the documents drawn at random
     if not run.complete:
-        ranking = replace(ranking, scale=run.outcome.scale)
         by_draws = ranking.content_of(ranking.row(name))
     return {
         **_estimated(run),
@@ -125,7 +124,6 @@ def describe(run: TaskRun) -> dict[str, object]:
         "ability": ability,
         "ability_standard_error": ability_se,
         "sample": by_draws.get("sample") or None,
-        "audit": by_draws.get("audit") or None,
         "place": ranking.places.get(name),
         "cost": {"items": n, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),

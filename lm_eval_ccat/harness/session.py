@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from ..errors import HarnessError
 from ..money import Tokens, estimate_tokens
+from ..scores.prompts import DIGITS, WRITTEN, mark_of, written_mark
 from . import internals
 from .internals.names import log
 from .judge import announce
@@ -129,8 +130,14 @@ class TaskSession:
 
     def _bind(self) -> None:
         self._batch: int | None = None
-        self._tokens = internals.token_counter(self.lm) if self.count_tokens else None
+        self.bind(self.lm)
         self.settle_batch()
+
+    def bind(self, lm: Any) -> None:
+        """Ask another instance of the same model from now on, or none, so that it can be freed."""
+        self.lm = lm
+        counts = self.count_tokens and lm is not None
+        self._tokens = internals.token_counter(lm) if counts else None
 
     def bound(self, lm: Any, count_tokens: bool) -> TaskSession:
         """Return a session of the same task with another model; it shares documents and requests.
@@ -221,6 +228,28 @@ class TaskSession:
         """Return the hash of a document's first prompt, as the harness logs it."""
         return internals.hash_text(self._instances[doc_id][0].arguments[0])
 
+    @cached_property
+    def marks(self) -> dict[Any, str]:
+        """Mark of each document's prompt: of its text, or of its messages before any template."""
+        requests = self._instances
+        if not self.options.get("apply_chat_template"):
+            hashes = {d: internals.hash_text(requests[d][0].arguments[0]) for d in requests}
+            return {d: hash[:DIGITS] for d, hash in hashes.items()}
+        if not isinstance(self.lm, internals.PlaceholderLM):
+            options = {**self.options, "cache_requests": False, "write_out": False}
+            lm = internals.PlaceholderLM()
+            requests = internals.Requests(self.task, lm, options, self.fewshot_seed)
+        return {d: mark_of(requests[d][0].arguments[0]) for d in requests}
+
+    def marks_like(self, marks: Mapping[Any, str | None]) -> dict[Any, str]:
+        """Return the marks that can be compared with `marks`: of what this model's template wrote
+        if they are of such texts.
+        """
+        template = self.settings["chat_template_sha"]
+        if not template or not any(str(mark).startswith(WRITTEN) for mark in marks.values()):
+            return self.marks
+        return {d: written_mark(self.prompt_hash(d), str(template)) for d in self._instances}
+
     def n_requests(self, doc_id: int) -> int:
         """Return the number of model answers that one document takes (choices, repeats)."""
         return sum(request.repeats for request in self._instances[doc_id])
@@ -269,9 +298,16 @@ class TaskSession:
         Exception
             Whatever the model or the task raises; then no document of the call counts.
         """
+        return self.ask(doc_ids, lm)()
+
+    def ask(self, doc_ids: Sequence[int], lm: Any = None) -> Callable[[], list[Administered]]:
+        """Run documents as `administer` does; return a function that scores the answers.
+
+        It needs no model, so that the next one may be loaded meanwhile.
+        """
         groups, requests = self._unasked(doc_ids)
         if not requests:
-            return []
+            return list
         if lm is None:
             self.settle_batch()
             internals.hear_answers(self.lm)
@@ -280,7 +316,9 @@ class TaskSession:
         started = time.perf_counter()
         with noting() as call:
             internals.send(lm, requests)
-        return self._read(doc_ids, groups, call.served, time.perf_counter() - started, cached)
+        seconds = time.perf_counter() - started
+        tokens = self._tokens_of(groups, call.served, cached)
+        return partial(self._read, doc_ids, groups, call.served, seconds, cached, tokens)
 
     @property
     def sends_texts(self) -> bool:
@@ -321,8 +359,9 @@ class TaskSession:
 
         def read() -> list[Administered]:
             internals.store(repeated, transport.read_all(calls, answers, len(repeated)))
-            heard = [served for _, served in answers]
-            return self._read(doc_ids, groups, heard, seconds, [False] * len(groups))
+            heard, cached = [served for _, served in answers], [False] * len(groups)
+            tokens = self._tokens_of(groups, heard, cached)
+            return self._read(doc_ids, groups, heard, seconds, cached, tokens)
 
         come(read)
 
@@ -341,18 +380,18 @@ class TaskSession:
         served: Sequence[Served],
         seconds: float,
         cached: Sequence[bool],
+        tokens: Sequence[Tokens | None],
     ) -> list[Administered]:
         """Score documents whose requests have been answered, by the response cache or the model."""
         requests = [instance for group in groups for instance in group]
         asked = [group for group, known in zip(groups, cached) if not known]
         share = seconds / max(1, sum(one.repeats for group in asked for one in group))
-        counted = iter(self._tokens_of(asked, served) if self.count_tokens else [])
         withheld = any(s.null and "content_filter" in s.finish for s in served)
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
                 internals.attribute(pipeline, "apply|apply_filter")(requests)
-            for doc_id, group, known in zip(doc_ids, groups, cached):
+            for doc_id, group, known, count in zip(doc_ids, groups, cached, tokens):
                 samples: dict[str, Row] = {}
                 values: dict[tuple[str, str], Any] = {}
                 with noting() as notes:
@@ -371,7 +410,7 @@ class TaskSession:
                         samples,
                         tuple(map(internals.prompt, group)),
                         answers,
-                        None if known else next(counted, None),
+                        count,
                         0.0 if known else share * sum(one.repeats for one in group),
                         tuple(dict.fromkeys(notes.unscored)),
                         tuple(served),
@@ -416,8 +455,18 @@ class TaskSession:
         }
         return row, metrics
 
-    def _tokens_of(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
-        """Return the tokens of each document of one call, from the most reliable source."""
+    def _tokens_of(
+        self, groups: Sequence[list[Any]], served: Sequence[Served], cached: Sequence[bool]
+    ) -> list[Tokens | None]:
+        """Return the tokens of each document of one call; None if it took none, or none count."""
+        if not self.count_tokens:
+            return [None] * len(groups)
+        asked = [group for group, known in zip(groups, cached) if not known]
+        counted = iter(self._counted(asked, served))
+        return [None if known else next(counted) for known in cached]
+
+    def _counted(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
+        """Return the tokens of documents that were asked, from the most reliable source."""
         count = self._tokens or estimate_tokens
         source = "estimate" if self._tokens is None else "tokenizer"
         texts = []

@@ -231,7 +231,8 @@ class Transport:
         except asyncio.TimeoutError:
             kind, why = "timeout", f"no answer within {limit:g} s"
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            kind, why = "request", f"the request cannot be sent: {_reason(error)}"
+            kind = "request"
+            why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             kind, why = "connection", f"the connection failed: {_reason(error)}"
         finally:

@@ -7,21 +7,23 @@ checksum is verified as for any file.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 from ..bank import SuiteBank, is_suite
 from ..bank.suite import NAME as SUITE
 from ..errors import BankError, UsageError
-from ..upkeep.words import page_of
+from ..upkeep.words import TAGS, page_of
 
 FILE = "bank.json"
+_LISTED, _PATIENCE = 100, 10.0  # banks, seconds
 #: Files of a data set that readers of logs look at.
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
@@ -42,54 +44,26 @@ def fetch(name: str) -> Path:
         cached.
     """
     repo, revision = _parts(name)
-    with _hub(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
+    with library(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
         try:
             return Path(hub.hf_hub_download(repo, FILE, revision=revision, **place))
         except hub.errors.EntryNotFoundError:
-            folder = _data_set(f"hub:{name}")
+            folder = data_set(f"hub:{name}")
     if not is_suite(folder):
         raise BankError(f"hub:{name}: it holds neither {FILE} nor {SUITE}")
     return folder
 
 
-@contextmanager
-def logs_of(names: Sequence[str]) -> Iterator[Path | None]:
-    """Yield one folder with the logs of several folders or data sets on the hub.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Folders and ``hub:owner/name[@revision]``, such as the ``details`` of a model on the Open
-        LLM Leaderboard; a single folder or file is used as it is. Without names, yields None.
+def data_set(name: str) -> Path:
+    """Fetch a data set's logs; return the cached copy.
 
     Raises
     ------
     BankError
-        If a data set cannot be fetched.
-    UsageError
-        If one of several folders does not exist.
+        If it cannot be fetched.
     """
-    if len(names) < 2 and not "".join(names).startswith("hub:"):
-        yield Path(names[0]) if names else None
-        return
-    with TemporaryDirectory() as folder:
-        for n, name in enumerate(names):
-            source = _data_set(name) if name.startswith("hub:") else Path(name)
-            if not source.is_dir():
-                raise UsageError(f"{name}: no such directory of logs; each of several must be one")
-            called = name.removeprefix("hub:").partition("@")[0].replace("/", "__")
-            place = Path(folder) / f"{n:03d}_{called}"
-            try:  # a link, as banks record the real paths of their logs
-                place.symlink_to(source.resolve(), target_is_directory=True)
-            except OSError:  # Windows lets few users make links
-                shutil.copytree(source, place)
-        yield Path(folder)
-
-
-def _data_set(name: str) -> Path:
-    """Fetch a data set's logs; return the cached copy."""
     repo, revision = _parts(name)
-    with _hub(f"{name}: the data set cannot be fetched") as (hub, place):
+    with library(f"{name}: the data set cannot be fetched") as (hub, place):
         logs = hub.snapshot_download(repo, revision=revision, allow_patterns=_LOGS, **place)
         return Path(logs)
 
@@ -126,7 +100,7 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
         uploads[FILE] = source.read_bytes()
     hashes = [bank.short_hash for _, _, bank in suite.banks()]
     message = f"Item bank {hashes[0]}" if len(hashes) == 1 else f"{len(hashes)} item banks"
-    with _hub(f"hub:{repo}: the bank cannot be pushed") as (hub, place):
+    with library(f"hub:{repo}: the bank cannot be pushed") as (hub, place):
         api = hub.HfApi(endpoint=place.pop("endpoint"))
         api.create_repo(repo, private=private, exist_ok=True, **place)
         for where, what in uploads.items():
@@ -138,6 +112,28 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
                 **place,
             )
         return f"hub:{repo}@{commit.oid}"
+
+
+def names() -> list[str]:
+    """Return the names of the banks on the hub, those changed last first, 100 at most.
+
+    Raises
+    ------
+    BankError
+        If the hub does not answer.
+    """
+    with library("the hub's banks cannot be listed") as (hub, place):
+        from huggingface_hub import constants
+
+        if constants.HF_HUB_OFFLINE:
+            raise OSError("HF_HUB_OFFLINE is set")
+        tagged = urlencode({"filter": TAGS, "sort": "lastModified", "limit": _LISTED}, doseq=True)
+        url = f"{place['endpoint'] or constants.ENDPOINT}/api/datasets?{tagged}"
+        token = hub.get_token()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # The library would ask five times, with pauses, before it gives up.
+        with urlopen(Request(url, headers=headers), timeout=_PATIENCE) as page:
+            return [f"hub:{data_set['id']}" for data_set in json.load(page)]
 
 
 def repository_of(name: str) -> str:
@@ -165,7 +161,7 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 
 @contextmanager
-def _hub(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
+def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
     """Yield the hub's library and the place of data sets; its errors become `failure`."""
     try:
         import huggingface_hub

@@ -12,8 +12,7 @@ other, each with an equal part of the remaining budget.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from ..bank.suite import SuiteBank
-from ..errors import CcatError, RunError, UsageError
+from ..errors import RunError, UsageError
 from ..files import safe_name
-from ..harness import internals
+from ..harness import internals, open_sessions
 from ..harness.estimates import TaskRun, in_words
 from ..harness.evaluation import Evaluation, install
 from ..harness.internals.bases import ConfigurableTask, stock_class
@@ -33,18 +32,19 @@ from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession
 from ..options import options_of
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
+from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
-from ..shown import visible_line
 from .earlier import known_means, read_known
 from .fields import BUDGETS
 from .forecast import target_in_words
-from .keep import refuse_file, task_runs
+from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
-from .plan import Plan, measure, plan_of, weights_in
+from .plan import Plan, as_prompted, measure, plan_of, weights_in
 from .result import Observer, ProgressBar
 from .run import Run
-from .spec import ALIASES, OLD, TARGET, ModelSpec, Spec
+from .spec import ALIASES, TARGET, ModelSpec, Spec
 from .surfaces import takes_options
+from .tasks import SESSION_KEYS, session_options
 
 #: Options that apply only to rankings of several models.
 OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")
@@ -79,7 +79,6 @@ class Adaptive:
         cls,
         values: Mapping[str, Any],
         folder: Path | None = None,
-        warn: Callable[[str], None] | None = None,
     ) -> Adaptive:
         """Read options from ``--metadata '{"adaptive": {...}}'`` or ``adaptive=``.
 
@@ -89,8 +88,6 @@ class Adaptive:
             Options of `Spec`, ``run_dir`` and ``resume``; also ``budget_items`` and the like.
         folder : Path, optional
             Folder in which paths are looked up first.
-        warn : callable, optional
-            Called with a message for each key of an earlier version; default: logs it.
 
         Raises
         ------
@@ -108,7 +105,7 @@ class Adaptive:
         for key in OF_RANKINGS:
             if options.get(key) is not None:
                 raise UsageError(f"`{key}` is for a ranking of several models, not for one")
-        spec = Spec.read(options, folder=folder, warn=warn or log.warning)
+        spec = Spec.read(options, folder=folder)
         if spec.known is None:
             for rule in spec.rule.parts():
                 if isinstance(rule, TopDecided | RankWidth | Percentile):
@@ -199,13 +196,46 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     spec, name = options.spec, session.name
     names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
     measured, shared = measure(spec.bank, spec.metrics, session, names, only)
-    warnings = check_session(measured, session) if spec.bank else []
-    warnings = list(dict.fromkeys([*warnings, *shared]))
+    agrees = PROMPTS in spec.accept_change
+    warnings = check_session(measured, session, agrees) if spec.bank else []
+    measured, accepted, doubts = as_prompted(measured, session, spec.accept_change)
+    warnings = list(dict.fromkeys([*warnings, *shared, *doubts, *accepted]))
     for warning in warnings:
         log.warning("%s: %s", name, warning)
     known = known_means(spec, {name: measured}, [MODEL], {}, options.model)
-    plan = Plan(spec, {name: measured}, {name: session}, known=known, warnings=tuple(warnings))
+    plan = Plan(
+        spec, {name: measured}, {name: session}, known=known,
+        warnings=tuple(warnings), accepted=tuple(accepted),
+    )  # fmt: skip
     return options, plan
+
+
+def refuse_early(options: Adaptive, model: Any, tasks: Any, harness: Mapping[str, Any]) -> None:
+    """Refuse what does not fit the tasks whatever the model is, before its weights are loaded.
+
+    `prepare` does the same, and more, with the model. `harness` holds settings of the harness.
+
+    Raises
+    ------
+    CcatError
+        See `prepare`.
+    """
+    names = tasks if isinstance(tasks, list) else [tasks]
+    if not (internals.holds_weights(str(model)) and all(isinstance(name, str) for name in names)):
+        return
+    names = [name for text in names for name in text.split(",") if name]
+    stated = {key: value for key in SESSION_KEYS if (value := harness.get(key)) is not None}
+    spec = Spec.read(options.spec, {"tasks": names, "harness": stated})
+    plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
+    folders = harness.get("include_path")
+    where = {"include_path": folders} if folders else {}
+    sessions, _ = open_sessions(
+        names, internals.PlaceholderLM(), **{**session_options(spec), **plain, **where}
+    )
+    for session in sessions.values():
+        measured, _ = measure(spec.bank, spec.metrics, session, (), only=len(sessions) == 1)
+        if spec.bank:
+            check_session(measured, session)
 
 
 def run_tasks(
@@ -298,6 +328,7 @@ def _run(
     plan = plan_of(
         options.of_tasks(list(outcomes), budget, tasks[0].outcome.bank.method),
         outcomes, sessions, tasks[0].known, weights,
+        accepted=tuple(text for one in tasks for text in one.accepted),
     )  # fmt: skip
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
@@ -330,7 +361,7 @@ def _run(
         if not run.book.answers:
             aside = run.book.tally.set_aside.get(MODEL)
             raise _nothing("+".join(sessions), aside, result.content["stopped_because"])
-        by_task = task_runs(plan, run.book, model)
+        by_task = ModelRuns(plan, run.book).of(model)
     return {
         one.title: replace(by_task[one.title], warnings=(*one.warnings, *result.warnings))
         for one in tasks
@@ -345,7 +376,6 @@ def _nothing(tasks: str, aside: str | None, stopped_because: str) -> RunError:
 
 # -- inside the harness ---------------------------------------------------------------------------
 
-_COMMANDS = ("lm_eval", "lm-eval")  # scripts of the harness
 #: Results as `lm_eval.simple_evaluate` returns them.
 Results = dict[str, object]
 
@@ -404,13 +434,14 @@ def adaptive_evaluate(
     >>> results["adaptive"]["my_task"]["items"]
     15
     """
-    names = {*options_of(Spec), *ALIASES, *OLD, "run_dir", "resume"}
+    names = {*options_of(Spec), *ALIASES, "run_dir", "resume"}
     names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     where = {"model": model, "model_args": model_args, "tasks": tasks}
     if "include_path" in arguments:
         # The metadata that the harness would pass to a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
+        refuse_early(options, model, tasks or [], {**arguments, "metadata": metadata})
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
@@ -453,6 +484,10 @@ def _call(
     """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
     if options is not None:
         refuse_subsets(arguments.get("limit"), arguments.get("samples"))
+        if internals.takes_messages(str(arguments["model"])):
+            arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
+        if arguments.get("task_manager") is None:
+            refuse_early(options, arguments["model"], arguments["tasks"] or [], arguments)
     adaptive = nullcontext() if options is None else adaptively(
         options, arguments.get("num_fewshot"), observer
     )  # fmt: skip
@@ -599,27 +634,4 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
         super().__init__(*arguments, config=config)
 
 
-def refuse_in_one_line() -> None:
-    """Make the plain ``lm_eval`` command print a `CcatError` as one line, without a traceback.
-
-    In Python it remains an exception, which callers can catch.
-    """
-    program = Path(sys.argv[0] if sys.argv else "")
-    if program.stem not in _COMMANDS and program.parts[-2:] != ("lm_eval", "__main__.py"):
-        return
-    before = sys.excepthook
-    if getattr(before, "_ccat", False):
-        return
-
-    def hook(kind: Any, error: BaseException, trace: Any) -> None:
-        if isinstance(error, CcatError):
-            print(f"lm_eval: error: {visible_line(str(error))}", file=sys.stderr)
-        else:
-            before(kind, error, trace)
-
-    hook._ccat = True  # type: ignore[attr-defined]
-    sys.excepthook = hook
-
-
 install_hook()
-refuse_in_one_line()

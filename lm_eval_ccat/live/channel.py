@@ -122,8 +122,10 @@ class Channel:
 
     @property
     def free(self) -> int:
-        """Calls that may go out in addition to those in flight; a second request takes no slot."""
-        return self.model.slots - sum(not one.second for one in self.wire)
+        """Calls that may go out: second requests and answers that are being scored take no slot."""
+        scoring = self.model.scoring
+        busy = (not (s.second or (scoring and s.asks[0].item in scoring)) for s in self.wire)
+        return self.model.slots - sum(busy)
 
     def wait(self, now: float) -> float:
         """Return the seconds until the server's rate allows another call."""

@@ -253,7 +253,7 @@ def compare(
     'better'
     """
     warnings: list[str] = []
-    (a, b), settings = without_files((a, b), settings or {}, warnings.append)
+    (a, b), settings = without_files((a, b), settings or {})
     metric = settings.pop("metrics", None) if metric is None else metric
     tasks = settings.pop("tasks", (task,)) if task is None else (task,)
     if len(tasks) > 1:

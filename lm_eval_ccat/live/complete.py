@@ -15,7 +15,7 @@ from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval import can_read
 from .earlier import logged_config, run_beside
 from .fields import ANY
-from .keep import task_runs
+from .keep import ModelRuns
 from .models import HarnessModel
 from .result import Observer
 from .run import Run
@@ -73,7 +73,7 @@ def complete(
     place, watcher = directory_of(run_dir), observer or Observer()
     of_run = place == Path(run_dir)
     if config is not None:
-        spec = Spec.read(config, warn=watcher.warn).require_ranking()
+        spec = Spec.read(config).require_ranking()
         if not of_run:
             spec = replace(spec, prior={ANY: [str(run_dir)]})
     elif of_run:
@@ -108,7 +108,8 @@ def complete(
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.
         run.book.answers |= {p: r for p, r in run.book.waiting.items() if "responses" in r}
-        return {model.name: _complete(run, model, place / FOLDER) for model in run.models}
+        runs = ModelRuns(run.plan, run.book)
+        return {model.name: _complete(run, runs, model, place / FOLDER) for model in run.models}
 
 
 def directory_of(run_dir: str | Path) -> Path:
@@ -118,7 +119,9 @@ def directory_of(run_dir: str | Path) -> Path:
     return place if is_run else run_beside(place)
 
 
-def _complete(run: Run, model: HarnessModel, folder: Path) -> dict[str, TaskRun]:
+def _complete(
+    run: Run, model_runs: ModelRuns, model: HarnessModel, folder: Path
+) -> dict[str, TaskRun]:
     """Ask one model its missing documents and write its files."""
     plan, book, name = run.plan, run.book, model.name
     if name in book.tally.set_aside:
@@ -126,7 +129,7 @@ def _complete(run: Run, model: HarnessModel, folder: Path) -> dict[str, TaskRun]
             f"{name} was set aside ({book.tally.set_aside[name]}); continue it with "
             "`rank --resume --retry`"
         )
-    had = {item for who, item in book.answers if who == name}
+    had = set(model_runs.answers(name))
     left = [item for item in plan.documents() if item not in had]
     if left:
         model.open()
@@ -139,7 +142,7 @@ def _complete(run: Run, model: HarnessModel, folder: Path) -> dict[str, TaskRun]
         on_disk, asked = len(had) + len(fitting), len(left) - len(fitting)
         run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
         run.ask_beyond(name, left)
-    runs = task_runs(plan, book, model)
+    runs = model_runs.of(model)
     model.close()
     lacking = [task for task, one in runs.items() if not one.complete]
     if lacking:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from ..options import (
 )
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable
+
+#: Endings of a task's file.
+YAML = (".yaml", ".yml")
 
 
 def _mapping(value: Any, place: OptionPlace) -> Values:
@@ -89,28 +93,48 @@ Weighting = str | dict[str, float]
 HUB = "hf_hub_log_args"
 #: Key of paths that may hold answers of any model.
 ANY = ""
+_BOUND = "an adaptive run chooses its documents; use `budget:` or `max_items:`"
+#: Settings of the harness that choose documents, with what to use instead.
+CHOSEN = {"limit": _BOUND, "samples": _BOUND}
 #: Settings of the harness that `harness:` must not hold, with what to use instead.
 OURS = {
     "tasks": "write `task:` at the top level",
     "model": "list the models under `models:`",
     "model_args": "write them with each model under `models:`",
-    "limit": "an adaptive run chooses its documents; use `budget:` or `max_items:`",
-    "samples": "an adaptive run chooses its documents; use `budget:` or `max_items:`",
+    **CHOSEN,
     "output_path": "use --run_dir",
 }
 _PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
 
 
 def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
-    """Read names, in a list or by commas; YAML files may be next to the configuration."""
+    """Read names, in a list or by commas.
+
+    A YAML file, or the one that defines the task, may be next to the configuration.
+    """
     parts = [TEXT.read(part, place).split(",") for part in listed(value)]
     names = [name.strip() for part in parts for name in part]
     for name in names:
         if not name or names.count(name) > 1:
             problem = f"{name!r} twice" if name else "'' as a task"
             raise UsageError(f"`{place.path}:` names {problem}")
-    files = (".yaml", ".yml")
-    return tuple(place.beside(name) if name.endswith(files) else name for name in names)
+    if place.recorded:
+        return tuple(names)
+    files = [file for kind in YAML for file in sorted((place.folder or Path()).glob(f"*{kind}"))]
+    return tuple(_own_task(name, files) or place.beside(name) for name in names)
+
+
+def _own_task(name: str, files: Sequence[Path]) -> str | None:
+    """Return the one file among some that defines a task."""
+    defining = [file for file in files if defines_task(file, name)]
+    return str(defining[0]) if len(defining) == 1 else None
+
+
+def defines_task(file: Path, name: str) -> bool:
+    """Whether a YAML file defines a task of this name, and is no configuration of a ranking."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    definition = re.search(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", text, re.MULTILINE)
+    return definition is not None and not re.search(r"^models:", text, re.MULTILINE)
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:

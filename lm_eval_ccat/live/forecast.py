@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from ..journal import Item, Record
+from ..journal import Record
 from ..methods.method import method_of
 from ..methods.sample.pairs import (
     GRADED,
@@ -22,10 +21,10 @@ from ..methods.sample.pairs import (
 )
 from ..ranker import Ranker
 from ..ranker.ledger import SLACK
-from .failures import Failure
-from .models import HarnessModel
+from .line import turns_for
+from .models import memory_of, taking_turns
 from .plan import Plan
-from .spec import ModelSpec
+from .spec import ModelSpec, Spec
 
 #: Differences between two models, on [0, 1], for which to forecast the number of items.
 GAPS = (0.2, 0.1, 0.05, 0.02)
@@ -108,7 +107,21 @@ def forecast(plan: Plan) -> Record:
         "overspend_at_most": in_flight if all_known and bound is not None else None,
         "judge_cost_per_item": spec.judge.item,
         "one_at_a_time": spec.ahead == 1,
+        "loads": _loads(spec, [(m["least_items"], m["most_items"]) for m in models.values()]),
     }
+
+
+def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> dict[str, int] | None:
+    """Return how often local weights are loaded, at least and at most; None if they stay."""
+    turns = taking_turns(spec, {entry.name: memory_of(entry) for entry in spec.models})
+    if not turns:
+        return None
+    bounds = [
+        # The last model of one round is the first of the next, and stays loaded.
+        len(turns) + (len(turns) - 1) * (turns_for(n, spec.ahead) - 1)
+        for n in (min(least for least, _ in items), max(most for _, most in items))
+    ]
+    return dict(zip(("least", "most"), bounds))
 
 
 def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
@@ -235,58 +248,3 @@ def _at_once(entry: ModelSpec) -> int:
         except (TypeError, ValueError):
             continue
     return 1
-
-
-# -- one small request to each model, before anything is spent on more -------------------------
-
-
-def probe_models(plan: Plan, models: Sequence[HarnessModel]) -> dict[str, Record]:
-    """Ask each model its shortest document once.
-
-    Models behind servers are asked concurrently; local ones are loaded one after the other.
-    Nothing is retried, and errors are returned, not raised.
-
-    Parameters
-    ----------
-    plan : Plan
-    models : sequence of HarnessModel
-        One per model; closed at the end.
-
-    Returns
-    -------
-    dict of model to dict
-        ``ok``, and either ``answer``, ``seconds`` and ``usd`` or ``error``.
-    """
-    task, prompts = plan.outcome.task, plan.sessions[plan.outcome.task].prompts
-    item = task, min(plan.outcome.bank.doc_ids, key=lambda doc: sum(map(len, prompts(doc))))
-    results: dict[str, Record] = {}
-    remote: list[HarnessModel] = []
-    try:
-        for model in models:
-            try:
-                model.open()
-            except Exception as error:  # a model type may raise anything
-                results[model.name] = {"ok": False, "error": Failure(error).text}
-                continue
-            if model.remote:
-                remote.append(model)
-            else:
-                results[model.name] = _ask(plan, model, item)
-                model.close()
-        with ThreadPoolExecutor(max(1, len(remote))) as threads:
-            answers = threads.map(lambda model: _ask(plan, model, item), remote)
-            results.update(zip((model.name for model in remote), answers))
-    finally:
-        for model in remote:
-            model.close()
-    return {model.name: results[model.name] for model in models}
-
-
-def _ask(plan: Plan, model: HarnessModel, item: Item) -> Record:
-    try:
-        [answer] = model.ask([item])
-    except Exception as error:
-        return {"ok": False, "error": Failure(error).text}
-    reply = " ".join(str(text) for group in answer.responses for text in group)
-    _, usd = plan.charge(model.name, answer.tokens, answer.seconds, answer.judge_usd)
-    return {"ok": True, "answer": reply[:200], "seconds": answer.seconds, "usd": usd}

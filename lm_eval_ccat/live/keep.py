@@ -8,9 +8,11 @@ at random, as outcomes of weight 0.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,19 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.bank import Observation
 from ..bank.outcome import Outcome
+from ..bank.settings import check_prompts
 from ..bank.suite import SuiteBank, bank_files, is_suite
-from ..errors import BankError, CcatError, MetricError, UsageError
+from ..content import RankingContent
+from ..errors import BankError, BankMismatchError, CcatError, MetricError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.task_metrics import blank_outcome, leading
+from ..journal import Item, Record
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
 from .models import HarnessModel, scores_of
 from .plan import Plan, banks_of, facts_of_outcome
-from .result import Observer, Result, outcome_block
+from .result import Observer, outcome_block
 
 #: Documents drawn at random, with the probability of each draw among those not yet drawn.
 Draws = dict[int, float]
@@ -70,6 +75,13 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
                     "observed cannot be added to it; name another file for save_bank:"
                 )
             require_growing(bank)
+            try:
+                check_prompts(bank, plan.sessions[task].marks if bank.prompts else {})
+            except BankMismatchError as error:
+                raise UsageError(
+                    f"{place}: {str(error).partition('. ')[0]}, so what is observed cannot be "
+                    "added to it; name another file for save_bank:"
+                ) from None
         growing[task] = {name: banks[name] for name in outcomes}
     return growing
 
@@ -123,6 +135,9 @@ def keep(
                 }
                 for name, bank in of.items():
                     base = replace(bank, settings=bank.settings or stated)
+                    if not bank.models:
+                        marks = plan.sessions[task].marks
+                        base = replace(base, prompts=tuple(map(marks.get, bank.doc_ids)))
                     seen = _observed(plan, book, task, name, bank, names)
                     grown.setdefault(task, {})[name] = (
                         grow(base, seen, today, join) if seen or base.observations else base
@@ -176,69 +191,88 @@ def _observed(
 # -- answers as the harness has them ---------------------------------------------------------------
 
 
-def task_runs(plan: Plan, book: Book, model: HarnessModel) -> dict[str, TaskRun]:
-    """Return one model's documents and estimates by task; scores answers again if necessary."""
-    runs = {}
-    for task, (run, draws) in _measured_runs(plan, book, model, book.ranker.result()).items():
-        # If every document was run, the harness has every score.
-        more = {} if run.complete else _further([(run, draws)])
-        others = (replace(run, outcome=o, ranking=r, further=()) for o, r in more.values())
-        runs[task] = replace(run, further=(*run.further, *others))
-    return runs
+class ModelRuns:
+    """The answers of a run as the harness has them, for all of its models.
 
-
-def with_further(result: Result, plan: Plan, book: Book, models: Sequence[HarnessModel]) -> Result:
-    """Add the other scores of the same answers to a result, at weight 0.
+    The ranking is computed once, so the time that files take grows with the models, not as their
+    square.
 
     Parameters
     ----------
-    result : Result
-        Result of a run that has ended.
     plan : Plan
     book : Book
-    models : sequence of HarnessModel
+        Its Ranker is told nothing more; it may get answers beyond the bank.
     """
-    ranking, blocks = book.ranker.result(), {}
-    asked = [m for m in models if any(name == m.name for name, _ in book.answers)]
-    runs = [_measured_runs(plan, book, model, ranking) for model in asked]
-    for task in plan.measured:
-        for key, (one, of_one) in _further([of_tasks[task] for of_tasks in runs]).items():
-            name = key if len(plan.measured) == 1 else f"{task} {key}"
-            blocks[name] = outcome_block(of_one.to_dict(), facts_of_outcome(one))
-    return replace(result, further=blocks)
 
+    def __init__(self, plan: Plan, book: Book) -> None:
+        self.plan, self.book = plan, book
+        self._ranking = book.ranker.result()
+        self._rankings = {task: self._of_outcomes(task) for task in plan.measured}
+        self._answers: dict[str, dict[Item, Record]] = defaultdict(dict)
+        self._grouped = 0  # answers that are in it
 
-def _measured_runs(
-    plan: Plan, book: Book, model: HarnessModel, ranking: Ranking
-) -> dict[str, tuple[TaskRun, Draws]]:
-    """Return one model's documents by task, for the run's outcomes, and which were drawn."""
-    answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
-    model.restore(answers)
-    runs = {}
-    for task, outcomes in plan.measured.items():
-        of_task = {item[1]: item for item in answers if item[0] == task}
-        about: dict[str, Any] = {
-            "session": model.sessions[task],
-            "name": model.name,
-            "administered": {doc: model.administered[item] for doc, item in of_task.items()},
-            "money": book.tally.money(model.name, task if len(plan.measured) > 1 else None),
-            "seconds": sum(answers[item].get("seconds") or 0.0 for item in of_task.values()),
+    def _of_outcomes(self, task: str) -> dict[str, Ranking]:
+        """Return the ranking by each outcome of a task, on the outcome's own scale."""
+        whole, why = self._ranking.tasks.get(task, self._ranking), self._ranking.stopped_because
+        return {
+            name: replace(whole.outcomes.get(name, whole), stopped_because=why, scale=outcome.scale)
+            for name, outcome in self.plan.measured[task].items()
         }
-        whole, of_outcomes = ranking.tasks.get(task, ranking), {}
-        for name, outcome in outcomes.items():
-            of_outcome = whole.outcomes.get(name, whole)
-            of_outcome = replace(of_outcome, stopped_because=ranking.stopped_because)
-            of_outcomes[name] = TaskRun(outcome=outcome, ranking=of_outcome, **about)
-        shared = {
-            group: book.ranker.shared_errors(model.name, group).get(task, {})
-            for group in ("", *ranking.groups)
-        }
-        lead = next(name for name, of in outcomes.items() if of is leading(outcomes))
-        run = of_outcomes.pop(lead)
-        run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
-        drawn = ((*book.journal.item(i), p) for i, p in ranking.draws.get(model.name, ()))
-        runs[task] = run, {doc: p for of, doc, p in drawn if of == task}
-    return runs
+
+    def answers(self, model: str) -> Mapping[Item, Record]:
+        """Return the answers of one model so far."""
+        for (name, item), answer in islice(self.book.answers.items(), self._grouped, None):
+            self._answers[name][item] = answer
+        self._grouped = len(self.book.answers)
+        return self._answers[model]
+
+    def of(self, model: HarnessModel) -> dict[str, TaskRun]:
+        """Return one model's documents and estimates by task; score answers again if necessary."""
+        runs = {}
+        for task, (run, draws) in self._measured(model).items():
+            # If every document was run, the harness has every score.
+            more = {} if run.complete else _further([(run, draws)])
+            others = (replace(run, outcome=o, ranking=r, further=()) for o, r in more.values())
+            runs[task] = replace(run, further=(*run.further, *others))
+        return runs
+
+    def further(self, models: Sequence[HarnessModel]) -> dict[str, RankingContent]:
+        """Return the other scores of the same answers, at weight 0, as JSON by their keys."""
+        runs, blocks = [self._measured(model) for model in models if self.answers(model.name)], {}
+        for task in self.plan.measured:
+            for key, (outcome, ranking) in _further([of_tasks[task] for of_tasks in runs]).items():
+                name = key if len(self.plan.measured) == 1 else f"{task} {key}"
+                blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(outcome))
+        return blocks
+
+    def _measured(self, model: HarnessModel) -> dict[str, tuple[TaskRun, Draws]]:
+        """Return one model's documents by task, for the run's outcomes, and which were drawn."""
+        book, answers, several = self.book, self.answers(model.name), len(self._rankings) > 1
+        model.restore(answers)
+        drawn = [(*book.journal.item(i), p) for i, p in self._ranking.draws.get(model.name, ())]
+        runs = {}
+        for task, outcomes in self.plan.measured.items():
+            of_task = {item[1]: item for item in answers if item[0] == task}
+            about: dict[str, Any] = {
+                "session": model.sessions[task],
+                "name": model.name,
+                "administered": {doc: model.administered[item] for doc, item in of_task.items()},
+                "money": book.tally.money(model.name, task if several else None),
+                "seconds": sum(answers[item].get("seconds") or 0.0 for item in of_task.values()),
+            }
+            of_outcomes = {
+                name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **about)
+                for name, outcome in outcomes.items()
+            }
+            shared = {
+                group: book.ranker.shared_errors(model.name, group).get(task, {})
+                for group in ("", *self._ranking.groups)
+            }
+            lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
+            run = of_outcomes.pop(lead)
+            run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
+            runs[task] = run, {doc: p for of, doc, p in drawn if of == task}
+        return runs
 
 
 def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, Ranking]]:

@@ -66,18 +66,12 @@ class Keywords(TypedDict, total=False):
     known: str | Sequence[Any] | Mapping[str, Any] | Path | ScoreTable | None
     """Score table or logs of models with full results (per task: TASK=PATH). These models take part
     in the ranking and are not asked anything."""
-    audit: float | None
-    """Share of each model's items to draw at random, for an estimate that relies on no response
-    model. Methods `default` and `sample` draw at random anyway and add none."""
     exposure: int | None
     """Draw each item from this many of the most informative ones; 1 takes the best."""
     seed: int | None
     """Seed of every random draw."""
     options: Mapping[str, Any] | str | None
     """Further options of the method, such as `{item_price: 0}`."""
-    strata: str | float | None
-    """Field of the documents, such as `subject`. Without a bank, items are drawn from its groups in
-    proportion to their sizes."""
     prior: str | Sequence[Any] | Mapping[str, Any] | Path | ScoreTable | None
     """Earlier answers (harness logs with samples, or a run directory), a list of them, or one per
     model (NAME=LOGS). When the run reaches their documents, it scores these answers instead of
@@ -100,9 +94,11 @@ class Keywords(TypedDict, total=False):
     """Price of judging one answer, if the metric is an LLM judge."""
     failures: Mapping[str, Any] | None
     """When to repeat a request and when to set a model aside; see below."""
-    accept_change: bool | None
-    """Accept that a server changed its model or fingerprint during the run, and that the scoring
-    code changed before a resume."""
+    accept_change: Literal["prompts", "scoring", "server", "cut"] | Sequence[Any] | None
+    """Changes to accept: `prompts` (other prompts than the bank's models got; the bank's prior is
+    then wide), `scoring` (the scoring code changed before a resume), `server` (its model or
+    fingerprint changed during the run), `cut` (answers of two models were cut off at different
+    rates). Each is recorded."""
     fail_on_empty: float | None
     """Exit with 4 if a larger share of a model's answers is empty."""
     harness: Mapping[str, Any] | None

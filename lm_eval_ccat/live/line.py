@@ -24,6 +24,9 @@ from ..runs.book import OPEN, Ask, Book
 
 #: Asks of one model that may run ahead of the processed answers; twice its slots, if that is more.
 WINDOW = 16
+#: By this share of its processed answers a model that takes turns may run ahead in addition: it is
+#: loaded once for half as many answers again, and asked at most that many too much.
+GROWTH = 0.5
 #: Least worth of an ask to a model with room, as a share of the Ranker's best choice.
 WORTH = 0.25
 
@@ -37,6 +40,19 @@ def window_of(slots: int) -> int:
     return max(WINDOW, 2 * slots)
 
 
+def turns_for(items: int, ahead: int | None = None) -> int:
+    """Return in how many turns a model answers so many items; `ahead` is a window that stays.
+
+    >>> [turns_for(n) for n in (16, 60, 200, 1000)]
+    [1, 3, 5, 9]
+    """
+    turns = answers = 0
+    while answers < items:
+        answers += ahead or WINDOW + int(GROWTH * answers)
+        turns += 1
+    return turns
+
+
 @dataclass(eq=False)
 class Line:
     """Asks in the order of their numbers, between a `Book` and a sender.
@@ -47,6 +63,8 @@ class Line:
         In step with its journal.
     windows : dict of model to int
         Most asks of each model without a processed answer.
+    turns : set of str
+        Models that take turns: their windows grow with what they have answered.
     arrival : bool
         Whether to process answers as they arrive: more throughput, but not reproducible.
     warmup : int
@@ -68,6 +86,7 @@ class Line:
 
     book: Book
     windows: Mapping[str, int]
+    turns: Set[str] = frozenset()
     arrival: bool = False
     warmup: int = 0
     at_once: bool = True
@@ -195,7 +214,7 @@ class Line:
             if not self.away:
                 self._finish("" if decided else _alone(active))
             return
-        furthest = self.book.head + sum(self.windows.values())
+        furthest = self.book.head + sum(map(self._window, self.windows))
         most = self.most
         while not (self.arrival and len(self.book.asks) >= furthest):
             if most is not None and sum(untold.values()) >= most:
@@ -213,8 +232,10 @@ class Line:
             self._finish("")
 
     def _window(self, model: str) -> int:
-        first = self.warmup - self.book.told_of[model] if self.at_once else 0
-        return max(self.windows[model], first)
+        answers = self.book.told_of[model]
+        first = self.warmup - answers if self.at_once else 0
+        growth = int(GROWTH * answers) if model in self.turns else 0
+        return max(self.windows[model] + growth, first)
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
         self._write_new()

@@ -12,28 +12,34 @@ import queue
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from ..bank.outcome import Outcome
-from ..bank.settings import check_bank
+from ..bank.settings import check_bank, check_prompts
 from ..demo import register_models
-from ..errors import MetricError
+from ..errors import MetricError, RunError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.task_metrics import leading, score_of
 from ..harness.transport import Transport, begin, pooled
 from ..journal import Item, Record
 from ..money import Price, Tokens
+from ..runs.book import PROMPTS
 from ..scores.answers import EarlierAnswer
+from ..scores.prompts import WRITTEN
+from ..shown import together
 from .spec import ModelSpec, Spec
-from .tasks import PlaceholderLM, open_tasks
+from .tasks import open_tasks
 
 Measured = Mapping[str, Mapping[str, Outcome]]
-#: Callback for the result of a call, or the error that it raised; may run in any thread.
+#: Callback for the result of a call, or the error that it raised; may run in any thread. A local
+#: model calls it with `SCORING` before.
 Come = Callable[[Any], object]
+#: Comes before the result of a call whose answers are being scored: the model is free.
+SCORING = None
 #: Answers without a score after which a metric counts as absent although the task declares it.
 UNSCORED = 10
 
@@ -169,17 +175,17 @@ class Model(ABC):
     remote : bool
         Whether it is behind a server.
     scoring : set of item
-        Items that its server has answered and that are being scored.
+        Items that were answered and whose scores have not been collected.
     """
 
     memory: float | None = None
     remote = False
-    scoring: Set[Item] = frozenset()
 
     def __init__(self, name: str, price: Price) -> None:
         self.name = name
         self.price = price
         self.slots = self.batch = 1
+        self.scoring: set[Item] = set()
         self._calls = Calls(name)
 
     @abstractmethod
@@ -245,9 +251,7 @@ class HarnessModel(Model):
     ) -> None:
         super().__init__(entry.name, entry.price)
         self.entry = entry
-        self.memory = entry.memory
-        if self.memory is None and internals.holds_weights(str(entry.model)):
-            self.memory = math.inf  # not stated, so nothing else may be loaded with it
+        self.memory = memory_of(entry)
         self.slots = entry.concurrency or 1
         self.measured = {task: dict(of) for task, of in measured.items()}
         self.administered: dict[Item, Administered] = {}
@@ -257,7 +261,6 @@ class HarnessModel(Model):
         self._warn = warn
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
-        self.scoring: set[Item] = set()
         self._scored: set[tuple[str, str]] = set()
         self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
         self._lm: Any = None  # set while open; the client's own number of attempts
@@ -285,13 +288,17 @@ class HarnessModel(Model):
                 lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
         self._lm = lm
         for session in self.sessions.values():
-            session.lm = lm
+            session.bind(lm)
         if not self.sessions:
             sessions = self._open_sessions(lm)
             # Without a bank, the items always fit the task.
-            for session in sessions.values() if self._spec.bank else ():
-                for warning in check_session(self.measured[session.name], session):
-                    self._warn(warning)
+            agrees = PROMPTS in self._spec.accept_change
+            of_banks = {
+                session.name: check_session(self.measured[session.name], session, agrees)
+                for session in (sessions.values() if self._spec.bank else ())
+            }
+            for warning in together(of_banks):
+                self._warn(warning)
             self.sessions = sessions
         # Switch off the client's retries: the channel retries, and journals each attempt.
         self._tries = internals.own_retries(lm, 1)
@@ -310,21 +317,22 @@ class HarnessModel(Model):
             self.slots = max(1, self.slots * size // max(per_document, size))
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        counts, templated = self.price.by_tokens, self._spec.harness.get("apply_chat_template")
+        counts, template = self.price.by_tokens, self._spec.template_for(self.entry)
         judged = any(s.judged for s in self._loaded.values())
-        if self._loaded and not (templated or judged):
+        if self._loaded and not (template or judged):
             return {name: s.bound(lm, counts) for name, s in self._loaded.items()}
-        return open_tasks(self._spec, lm, count_tokens=counts)[0]
+        return open_tasks(self._spec, lm, count_tokens=counts, apply_chat_template=template)[0]
 
     def start(self, items: Sequence[Item], come: Come, extra: bool = False) -> None:
         """As `ask`, without waiting; `extra`: in addition to what ``slots`` allow.
 
-        Waiting for a server takes no thread; one thread per task scores the answers.
+        Waiting for a server takes no thread; one thread per task scores the answers, while the
+        model generates the next or another one is loaded.
         """
         task, transport = items[0][0], self._transport
         if extra and transport is not None:
             transport.widen()
-        if transport is None or self.at_hand or not self.sessions[task].sends_texts:
+        if self.at_hand or self._lm is None:  # its logs, or an actor, answer
             return super().start(items, come, extra)
 
         def score(answered: Any) -> None:
@@ -333,8 +341,14 @@ class HarnessModel(Model):
             else:
                 self.scoring.update(items)
                 self._scoring[task].start(come, self._answers, items, answered)
+                if transport is None:
+                    come(SCORING)
 
-        begin(self.sessions[task].put([doc for _, doc in items], transport, score))
+        session, docs = self.sessions[task], [doc for _, doc in items]
+        if transport is None or not session.sends_texts:
+            self._calls.start(score, session.ask, docs)
+        else:
+            begin(session.put(docs, transport, score))
 
     def close(self) -> None:
         """Close the connections, and free the weights if this loaded them; keep the sessions."""
@@ -351,9 +365,9 @@ class HarnessModel(Model):
         if self.entry.model is None:
             return  # the caller loaded it and frees it
         for session in self.sessions.values():
-            session.lm = None
-        if lm is None or self.remote:
-            return
+            session.bind(None)
+        if lm is None or self.memory is None:
+            return  # a walk through all objects, which frees no weights
         del lm
         gc.collect()
         torch = sys.modules.get("torch")
@@ -386,12 +400,9 @@ class HarnessModel(Model):
         self, items: Sequence[Item], read: Callable[[], Sequence[Administered]]
     ) -> list[Answer]:
         answers = []
-        try:
-            for item, one in zip(items, read()):
-                answers.append(self._answer(item, one))
-                self.administered[item] = one
-        finally:
-            self.scoring.difference_update(items)
+        for item, one in zip(items, read()):
+            answers.append(self._answer(item, one))
+            self.administered[item] = one
         self._require_scores(items[0][0])
         return answers
 
@@ -462,10 +473,10 @@ class HarnessModel(Model):
 
         The model is loaded nevertheless if its chat template shapes the prompts.
         """
-        if not self.sessions and self._spec.harness.get("apply_chat_template"):
+        if not self.sessions and self._spec.template_for(self.entry):
             HarnessModel.open(self)
         elif not self.sessions:
-            self.sessions = self._open_sessions(PlaceholderLM())
+            self.sessions = self._open_sessions(internals.PlaceholderLM())
         for item, record in answers.items():
             if item not in self.administered:
                 self._replay(item, record["responses"])
@@ -486,11 +497,11 @@ class StoredModel(HarnessModel):
     def open(self) -> None:
         """Load the task, without a model."""
         if not self.sessions:
-            self.sessions = self._open_sessions(PlaceholderLM())
+            self.sessions = self._open_sessions(internals.PlaceholderLM())
 
     def has_at_hand(self, item: Item) -> bool:
         """Whether the logs answer this prompt or, if a chat template applies, this document."""
-        if super().has_at_hand(item) or not self._spec.harness.get("apply_chat_template"):
+        if super().has_at_hand(item) or not self._spec.template_for(self.entry):
             return super().has_at_hand(item)
         earlier, session = self.at_hand.get(item), self.sessions[item[0]]
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
@@ -513,15 +524,58 @@ class StoredModel(HarnessModel):
         return super().ask(items)
 
 
-def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
+def memory_of(entry: ModelSpec) -> float | None:
+    """Return a model's memory; infinite if it holds weights and states none, None if it does not.
+
+    Without a stated amount nothing else may be loaded with it.
+    """
+    holds = internals.holds_weights(str(entry.model))
+    return math.inf if entry.memory is None and holds else entry.memory
+
+
+def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
+    """Return the models that take turns because they do not fit together.
+
+    Parameters
+    ----------
+    spec : Spec
+    memory : mapping of model to float or None
+        See `memory_of`.
+
+    Raises
+    ------
+    RunError
+        A model needs more than the run may use.
+    """
+    local = {name: amount for name, amount in memory.items() if amount is not None}
+    if spec.memory is None:
+        # One request at a time among models that take turns would load one for each request.
+        alone = spec.ahead == 1 or len(local) < 2
+        return set() if alone else {name for name, amount in local.items() if amount == math.inf}
+    if sum(local.values()) <= spec.memory:
+        return set()
+    for name, amount in local.items():
+        if spec.memory < amount < math.inf:
+            raise RunError(
+                f"model {name} needs memory {amount:g}, more than the {spec.memory:g} that "
+                "`memory:` allows; raise it or leave the model out"
+            )
+    return set(local)
+
+
+def check_session(
+    outcomes: Mapping[str, Outcome], session: TaskSession, agrees: bool = False
+) -> list[str]:
     """Check the banks of a task against the task as one model is asked it; return warnings.
+
+    `agrees` says whether other prompts than the banks' are accepted.
 
     Raises
     ------
     BankMismatchError
-        See `check_bank`.
+        See `check_bank` and `check_prompts`.
     """
-    return [
+    warnings = [
         warning
         for outcome in outcomes.values()
         for warning in check_bank(
@@ -533,6 +587,12 @@ def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list
             doc_hashes=session.doc_hashes,
         )
     ]
+    for outcome in outcomes.values():
+        # What a template wrote is known only now that there is a model. Settings come first:
+        # another number of examples explains why every prompt differs.
+        if any(str(mark).startswith(WRITTEN) for mark in outcome.bank.prompts or ()):
+            check_prompts(outcome.bank, session.marks_like(outcome.bank.marks), agrees)
+    return warnings
 
 
 def scores_of(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:

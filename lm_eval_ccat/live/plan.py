@@ -15,12 +15,14 @@ from .. import __version__
 from ..bank import ItemBank
 from ..bank.file import located
 from ..bank.outcome import Outcome
+from ..bank.settings import check_prompts
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
 from ..journal import Item, Record
 from ..methods.belief import POPULATION
+from ..methods.method import method_of
 from ..metrics.scale import Scale
 from ..money import Tokens, estimate_tokens
 from ..plugins import did_you_mean
@@ -28,6 +30,7 @@ from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
+from ..runs.book import PROMPTS
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
 from ..scores.reading import Wanted
@@ -36,7 +39,7 @@ from ..upkeep.borrow import borrow_from
 from ..upkeep.update import of_others
 from .earlier import known_means
 from .fields import Donors, Weighting
-from .models import Measured
+from .models import Measured, check_session
 from .spec import Spec
 from .tasks import open_plain
 
@@ -82,6 +85,8 @@ class Plan:
         Groups of tasks whose scores are also reported, with their own weights.
     warnings : tuple of str
         Warnings about the banks.
+    accepted : tuple of str
+        Differences from the banks that the user accepts.
     of_harness : dict of name to Group
         Groups of the tasks, as the harness defines them.
     rule : StoppingRule or None
@@ -99,6 +104,7 @@ class Plan:
     weights: dict[str, float] = field(default_factory=dict)
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
     of_harness: dict[str, Any] = field(default_factory=dict)
     rule: StoppingRule | None = None
 
@@ -207,7 +213,6 @@ class Plan:
                 for task, o in self.outcomes.items()
             }
             units = by_task if several else by_task[self.outcome.task]
-        strata = {"strata": self._strata(spec.strata)} if spec.strata else {}
         return {
             "models": self.prices,
             "units": units,
@@ -215,33 +220,11 @@ class Plan:
             "budget": self.budget,
             "stop": spec.stop,
             "known": self.known,
-            "options": {**spec.options, **strata},
+            "options": dict(spec.options),
             **spec.for_the_ranker(),
             **({"weights": self.shares()} if several else {}),
             **({"groups": self.groups} if self.groups else {}),
         }
-
-    def _strata(self, field: str) -> list[str]:
-        """Return a field of each document, in bank order.
-
-        Raises
-        ------
-        UsageError
-            A document lacks the field, or the ranking has several tasks.
-        """
-        if len(self.measured) > 1:
-            raise UsageError("`strata:` is for one task; several tasks are strata by themselves")
-        documents = internals.documents(self.sessions[self.outcome.task].task)
-        values = []
-        for doc_id in self.outcome.bank.doc_ids:
-            document = documents[doc_id]
-            if not isinstance(document, Mapping) or field not in document:
-                fields = ", ".join(map(str, document)) if isinstance(document, Mapping) else "none"
-                raise UsageError(
-                    f"`strata:` the documents have no field {field!r}; they have: {fields}"
-                )
-            values.append(str(document[field]))
-        return values
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return the weight of each outcome: the task's weight, divided by the outcomes' own."""
@@ -292,6 +275,7 @@ class Plan:
                 "scale": self.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,
+                **({"accepted": list(self.accepted)} if self.accepted else {}),
                 **({} if self.alone else {"outcomes": of_each}),
             },
         }
@@ -299,7 +283,6 @@ class Plan:
     def identity(self) -> Record:
         """Return the journal's header: `facts`, and what must be unchanged to resume the run."""
         facts, sessions = self.facts(), self.sessions
-        prompts = "\x1e".join(p for s in sessions.values() for d in s.doc_ids for p in s.prompts(d))
         hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
         settings: Record = {task: dict(session.settings) for task, session in sessions.items()}
         if len(sessions) == 1:
@@ -308,7 +291,7 @@ class Plan:
             **facts["task"],
             "documents": len(self.documents()),
             "documents_sha256": _sha("".join(map(str, hashes))),
-            "prompts_sha256": _sha(prompts),
+            "prompts": {task: list(s.marks.values()) for task, s in sessions.items()},
             SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
             "metric": self.outcome.metric.name,
             "filter": self.outcome.filter,
@@ -353,15 +336,21 @@ def make_plan(spec: Spec) -> Plan:
     names = [m.name for m in spec.models]
     measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
+    accepted: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
         measured[task], warned = measure(bank, spec.metrics, session, names, len(sessions) == 1)
+        if bank:  # a model repeats it with its own template; a bank that fits none loads no weights
+            check_session(measured[task], session, PROMPTS in spec.accept_change)
+        measured[task], agreed, doubts = as_prompted(measured[task], session, spec.accept_change)
+        accepted += agreed
         warnings += warned
+        noise |= dict.fromkeys(doubts)
         scored = measured[task].values()
         noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in scored)
     if len(warnings) > 1:  # one per task of a group would hide all other warnings
         warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
-    warnings += filter(None, noise)
+    warnings += [*filter(None, noise), *accepted]
     weights: dict[str, float] = {}
     reported: dict[str, dict[str, float]] = {}
     if len(sessions) > 1:
@@ -372,7 +361,8 @@ def make_plan(spec: Spec) -> Plan:
     known = known_means(spec, measured, names, weights)
     return plan_of(
         spec, measured, sessions, known, weights,
-        groups=reported, warnings=tuple(warnings), of_harness=dict(groups),
+        groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),
+        of_harness=dict(groups),
     )  # fmt: skip
 
 
@@ -555,6 +545,39 @@ def measure(
     return outcomes, list(warnings)
 
 
+def as_prompted(
+    outcomes: Mapping[str, Outcome], session: TaskSession, accepted: Collection[str]
+) -> tuple[dict[str, Outcome], list[str], list[str]]:
+    """Compare the prompts of a task's banks with those of its session.
+
+    Returns
+    -------
+    outcomes : dict of str to Outcome
+        With a wide prior where other prompts are accepted.
+    accepted, doubts : list of str
+        Differences that the user accepts, and what is not known of the prompts.
+
+    Raises
+    ------
+    BankMismatchError
+        See `check_prompts`.
+    """
+    prompted: dict[str, Outcome] = {}
+    agreed: dict[str, None] = {}
+    doubts: dict[str, None] = {}
+    for name, outcome in outcomes.items():
+        bank, agrees = outcome.bank, PROMPTS in accepted
+        marks = session.marks_like(bank.marks) if bank.prompts else {}
+        difference, doubt = check_prompts(bank, marks, agrees)
+        if agrees and (difference or doubt):
+            outcome = replace(outcome, bank=method_of(bank).doubted(bank))
+            agreed[f"accepted: {difference or doubt}; the bank's prior is wide"] = None
+        elif doubt:
+            doubts[doubt] = None
+        prompted[name] = outcome
+    return prompted, list(agreed), list(doubts)
+
+
 def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
     """Return one task's banks by metric; none if the banks are for other tasks.
 
@@ -578,10 +601,10 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
         if not bank:
             return {}
         if (place := located(bank)).is_dir():
-            suite = SuiteBank.load(place)
-            if task not in suite and only:
-                raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(suite)}")
-            return dict(suite.get(task, {}))
+            tasks = SuiteBank.tasks(place)
+            if task not in tasks and only:
+                raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(tasks)}")
+            return dict(SuiteBank.load(place, [task])[task]) if task in tasks else {}
         bank = ItemBank.load(place)
     by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
     loaded = {

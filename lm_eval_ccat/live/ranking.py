@@ -13,8 +13,8 @@ from ..integrations.trackers import track, wanted
 from ..journal import Record
 from ..money import dollars
 from ..ranker.ledger import SLACK
-from ..runs.directory import banks_at, is_stored, stored
-from .forecast import forecast, need_in_words, probe_models
+from ..runs.directory import banks_at
+from .forecast import forecast, need_in_words
 from .plan import Plan
 from .result import Observer, Result
 from .run import Run
@@ -49,9 +49,7 @@ def rank(
         Options, or the YAML file of the command ``rank``.
     run_dir : path, optional
         Directory of the journal, the result and each model's files, from which the run can be
-        resumed. Without it nothing is written, but failed requests are retried all the same. A run
-        in ``s3://bucket/name`` (any file system of fsspec) is copied there from a local folder
-        ``name``.
+        resumed. Without it nothing is written, but failed requests are retried all the same.
     resume : bool, optional
         Continue the run in `run_dir`. Budget, prices, addresses, timeouts and concurrency may
         have changed, and models may join; nothing is paid for twice.
@@ -86,13 +84,7 @@ def rank(
     (['a', 'b'], True)
     """
     watcher = observer or Observer()
-    spec = Spec.read(config or {}, options, warn=watcher.warn).require_ranking()
-    if is_stored(run_dir):
-        with stored(str(run_dir), resume, watcher.warn) as folder:
-            return rank(
-                spec, run_dir=folder, resume=resume, retry=retry, executor=executor,
-                observer=observer,
-            )  # fmt: skip
+    spec = Spec.read(config or {}, options).require_ranking()
     trackers = wanted(spec.harness)
     if resume and run_dir and spec.save_bank and spec.bank:
         # Use the bank that the run began with: the run may have added to the file since.
@@ -117,25 +109,19 @@ def rank(
     return result
 
 
-def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = False) -> Record:
+def dry_run(config: Config, observer: Observer | None = None) -> Record:
     """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
     Parameters
     ----------
     config, observer
         As `rank` takes them.
-    probe : bool, optional
-        Load each model nevertheless and ask it one document, which reveals a wrong address, key,
-        name or tokenizer. The returned mapping then has a key ``probe``, by model.
     """
     watcher = observer or Observer()
-    spec = Spec.read(config, warn=watcher.warn).require_ranking()
+    spec = Spec.read(config).require_ranking()
     with Run(spec, observer=watcher) as run:
         _require_warmup(run.plan, watcher)
-        content = forecast(run.plan)
-        if probe:
-            content["probe"] = probe_models(run.plan, run.models)
-        return content
+        return forecast(run.plan)
 
 
 def _before(plan: Plan, observer: Observer) -> None:

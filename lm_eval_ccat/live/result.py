@@ -245,6 +245,7 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated)
+    warnings += facts["report"].get("accepted", [])
     held_up = book.held_up()
     if book.interrupted and held_up:
         warnings.insert(0, f"{held_up}, and count once it is there")
@@ -406,7 +407,7 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
         ]
         sentences.append(
             f"the server of {name} changed during the run ({', then '.join(named)}); no pair with "
-            f"{name} is decided unless you accept that (accept_change)"
+            f"{name} is decided unless you accept that (accept_change: server)"
         )
     for reason, words in CUT.items():
         if pairs := tally.unlike(reason):
@@ -417,7 +418,7 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
             )
             sentences.append(
                 f"answers were {words} at different rates: {shares}; no pair of different rates is "
-                "decided unless you accept that (accept_change)"
+                "decided unless you accept that (accept_change: cut)"
             )
     return sentences + [
         f"the server of {name} reports impossible token counts ({stated}); they are estimated from "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,14 @@ from ..harness.evaluation import NotPushed, save_model
 from ..journal import Item, Journal, JournalFile
 from ..masking import mask
 from ..money import UNKNOWN
-from ..runs.book import ACCEPTED, NO_LIMIT, Book, Differences, differences
+from ..runs.book import ACCEPTED, NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
+from ..scores.prompts import compare_prompts
 from .channel import clock
 from .earlier import answers_at_hand
 from .fields import HUB
-from .keep import growing, keep, task_runs, with_further
+from .interrupts import Interrupts
+from .keep import ModelRuns, growing, keep
 from .models import HarnessModel
 from .plan import SCORING, Plan, make_plan
 from .quiet import quiet_harness
@@ -31,7 +35,7 @@ from .result import Observer, Result, result_of
 from .sender import Sender, settled_heap
 from .spec import Spec
 from .surfaces import may_change
-from .tasks import require_model_types
+from .tasks import require_fitting, require_model_types
 
 #: Kinds of records that may occur in a run without answers.
 _FIRST = ("header", "session", "ask", "release", "note", "lost", "drop", "end")
@@ -96,6 +100,7 @@ class Run:
         self.resume, self.retry = resume, retry
         self.asked = [m for m in spec.models if asked is None or m.name in asked]
         self.ended = False
+        self.interrupts = Interrupts()
         self._loaded, self._ready = plan, models
         self._warned: set[str] = set()
 
@@ -122,6 +127,7 @@ class Run:
             if self.spec.save_bank:
                 growing(self.plan, self.spec.save_bank)
             stack.callback(self._close_models)
+            stack.enter_context(self.interrupts)
             self._stack = stack.pop_all()
         return self
 
@@ -142,7 +148,9 @@ class Run:
         spec, models = self.spec, self._ready
         if not models:
             types = {entry.name: (str(entry.model), entry.model_args) for entry in self.asked}
-            internals.require_backends(types, bool(spec.harness.get("apply_chat_template")))
+            internals.require_backends(types)
+            for entry in self.asked:
+                require_fitting(entry, spec.template_for(entry), self.plan.sessions.values())
             models = [
                 HarnessModel(entry, spec, self.plan.measured, self.warn_once, self.plan.sessions)
                 for entry in self.asked
@@ -182,8 +190,10 @@ class Run:
             The model to restore was not set aside.
         """
         book = self._resumed() if self.directory and self.resume else self._begun()
-        if self.spec.accept_change and not book.accepts_change:
-            book.note(ACCEPTED)
+        for kind in self.spec.accept_change:
+            if kind not in book.accepted:
+                what = list(self.plan.accepted) if kind == PROMPTS else []
+                book.note(ACCEPTED, kind=kind, what=what)
         return book
 
     # -- what it does --------------------------------------------------------------------------
@@ -194,25 +204,24 @@ class Run:
         Returns
         -------
         bool
-            Whether the ranking ended by itself. False after Ctrl-C or SIGTERM, which keep every
-            answer that has arrived.
+            Whether the ranking ended by itself. False after Ctrl-C, SIGTERM or SIGHUP, which keep
+            every answer that has arrived.
 
         Raises
         ------
         CcatError
             The journal cannot be written, or no answer can ever be scored.
         """
-        models = self.models  # may refuse, so make them before the run directory
-        sender, late = Sender(self.plan, self.book, models, self.observer), False
-        line = sender.line
+        sender, late = self._sender(), False
+        line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
         try:
-            with sender.interrupts, settled_heap():
+            with settled_heap():
                 for channel in sender.resident():
                     sender.feed(channel)
                 sender.start()
                 while line.over is None and not late:
-                    sender.interrupts.heed()
+                    interrupts.heed()
                     sender.check_servers(clock())
                     sender.take_turns()
                     for channel in sender.channels.values():
@@ -224,6 +233,7 @@ class Run:
                 sender.finish(late)
             self.ended = True
         except KeyboardInterrupt:
+            interrupts.held = True
             sender.leave()
             self.ended = False
         finally:
@@ -232,7 +242,11 @@ class Run:
 
     def ask_beyond(self, model: str, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer; see `Sender.beyond`."""
-        Sender(self.plan, self.book, self.models, self.observer).beyond(model, items)
+        self._sender().beyond(model, items)
+
+    def _sender(self) -> Sender:
+        models = self.models  # may refuse, so make them before the run directory
+        return Sender(self.plan, self.book, models, self.observer, self.interrupts)
 
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:
         """Add the observed scores to the growing bank, and write the result to the run directory.
@@ -245,6 +259,7 @@ class Run:
             Whether the result of a run that has ended also reports other metrics of the same
             answers.
         """
+        self.interrupts.held = True
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
         outcome = self.plan.outcome
@@ -256,22 +271,30 @@ class Run:
             fail_on_empty=self.spec.fail_on_empty,
         )
         if further and self.ended:
-            result = with_further(result, self.plan, self.book, self.models)
-        self.observer.finished(result)
-        if self.directory is not None:
-            self.directory.write_json(RESULT, result.content)
+            result = replace(result, further=self._model_runs.further(self.models))
+        try:
+            self.observer.finished(result)  # first, in case the disk is full
+        finally:  # even if the terminal is gone
+            if self.directory is not None:
+                self.directory.write_json(RESULT, result.content)
+        self.interrupts.held = False
         return result
+
+    @cached_property
+    def _model_runs(self) -> ModelRuns:
+        """The answers of the ended run as the harness has them."""
+        return ModelRuns(self.plan, self.book)
 
     def write_model_files(self) -> None:
         """Write the harness's results and samples files of each model; warn of those that fail."""
         if self.directory is None or not self.ended:
             return
         hub = self.spec.harness.get(HUB) or {}
-        answering = {name for name, _ in self.book.answers}
-        for model in (model for model in self.models if model.name in answering):
+        model_runs, groups = self._model_runs, self.plan.of_harness
+        for model in (model for model in self.models if model_runs.answers(model.name)):
             name, kind, arguments = model.name, str(model.entry.model), mask(model.entry.model_args)
             try:
-                runs, groups = task_runs(self.plan, self.book, model), self.plan.of_harness
+                runs = model_runs.of(model)
                 save_model(self.directory.path, name, runs, groups, kind, arguments, hub)
             except OSError as error:
                 self.observer.warn(f"no results files for {name}: {error}")
@@ -308,7 +331,7 @@ class Run:
             self.observer.warn(
                 "a crash cut off the last line of the journal; its document is asked again"
             )
-        retried = self._retried(book)  # may refuse, so before anything is written
+        retried = self._retried(book, changed)  # may refuse, so before anything is written
         killed, wire = not book.closed, dict(book.tally.wire)
         book.note("resume", op="session")
         for ask in book.unanswered if killed else ():
@@ -332,15 +355,17 @@ class Run:
             book.change(Differences([], changes, {"budget": budget}), plan.identity())
         return book
 
-    def _retried(self, book: Book) -> list[str]:
-        """Return the models to restore that were set aside."""
+    def _retried(self, book: Book, changed: Differences) -> list[str]:
+        """Return the models to restore that were set aside; those that were corrected anyway."""
         aside = list(book.tally.set_aside)
+        changes = "\n".join(changed.changes)
         names = aside if self.retry is True else [str(self.retry)] if self.retry else []
         for name in names:
             if name not in aside:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
-        return names
+        corrected = [name for name in aside if re.search(_path_of(name), changes)]
+        return list(dict.fromkeys([*names, *corrected]))
 
     def require_same(self) -> Differences:
         """Return the allowed changes since the run began; refuse to continue a different run.
@@ -352,12 +377,34 @@ class Run:
         """
         assert self.directory is not None
         old, new = self.directory.present_identity(), self.plan.identity()
+        before, _ = old["task"].pop("prompts"), new["task"].pop("prompts")
+        for task, session in self.plan.sessions.items():
+            marks = dict(zip(session.doc_ids, before.get(task, ())))
+            changed, _ = compare_prompts(marks, session.marks, ("the run", f"task {task} now"))
+            if changed:
+                raise RunError(
+                    f"cannot resume {self.directory.path}: {changed}. Restore the prompts, or "
+                    "start a new run with another --run_dir"
+                )
         old["config"] = Spec.recorded(old["config"]).comparable()
         new["config"] = self.spec.comparable()
-        if SCORING not in old["task"]:  # a journal of an earlier version
-            del new["task"][SCORING]
-        allowed = may_change(*([rf"task\.{SCORING}"] if self.spec.accept_change else []))
+        accepted = [rf"task\.{SCORING}"] if SCORING_CODE in self.spec.accept_change else []
+        unanswering = [f"{_path_of(name)}.*" for name in self._unanswering()]
+        allowed = may_change(*accepted, *unanswering)
         return differences(old, new, allowed).accepted(str(self.directory.path))
+
+    def _unanswering(self) -> list[str]:
+        """Return the models without an answer, whose type and arguments may be corrected."""
+        assert self.directory is not None
+        records = JournalFile(self.directory.journal.path).read_new()
+        answers = [one for one in records if one["op"] == "tell" or "responses" in one]
+        answering = {answer["model"] for answer in answers}
+        return [entry.name for entry in self.asked if entry.name not in answering]
+
+
+def _path_of(model: str) -> str:
+    """Match how the paths of a model's type and arguments in a run's identity begin."""
+    return rf"config\.models\[{re.escape(model)}\]\.model"
 
 
 def holds_answers(directory: RunDirectory) -> bool:

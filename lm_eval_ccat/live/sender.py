@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 import queue
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -24,8 +21,9 @@ from ..money import UNKNOWN
 from ..runs.book import INTERRUPTED, WINDOWS, Book
 from .channel import Channel, Sending, clock
 from .failures import Failure, State
+from .interrupts import Interrupts
 from .line import Line, window_of
-from .models import Answer, Model, NoScoresError
+from .models import SCORING, Answer, Model, NoScoresError, taking_turns
 from .plan import Plan
 from .result import Observer
 
@@ -49,9 +47,17 @@ class Sender:
         In step with its journal.
     models : sequence of Model
     observer : Observer
+    interrupts : Interrupts
     """
 
-    def __init__(self, plan: Plan, book: Book, models: Sequence[Model], observer: Observer) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        book: Book,
+        models: Sequence[Model],
+        observer: Observer,
+        interrupts: Interrupts,
+    ) -> None:
         spec, several = plan.spec, len(models) > 1
         self.plan = plan
         self.models = models
@@ -71,7 +77,8 @@ class Sender:
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
         self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
-        self.interrupts = Interrupts(lambda: self._came.put(None))
+        self.interrupts = interrupts
+        interrupts.wake = lambda: self._came.put(None)
         self._seat: Channel | None = None
         self._began = self._ticked = clock()
 
@@ -96,6 +103,8 @@ class Sender:
         if any(channel.opened for channel in self.channels.values()):
             self._seat = next((channel for channel in self._turns if channel.opened), None)
             self.line.windows = self._windows()
+            if self.plan.spec.ahead is None:
+                self.line.turns = {channel.name for channel in self._turns}
             wire = {model.name: model.slots * model.batch for model in self.models}
             arrival: Record = {"arrival": True} if self.line.arrival else {}
             self.book.note(WINDOWS, windows=dict(self.line.windows), wire=wire, **arrival)
@@ -140,16 +149,15 @@ class Sender:
         self.line.beyond(model, items)
         channel.gate.state, channel.opened = State.OPEN, True
         try:
-            with self.interrupts:
-                self.interrupts.wait = True
-                while self.line.has_next(model) or channel.wire or channel.again:
-                    self.interrupts.heed()
-                    if channel.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
-                        raise RunError(
-                            f"{channel.name} rejects every request because of its rate limit"
-                        )
-                    self.feed(channel)
-                    self.collect(self.pause(clock()))
+            self.interrupts.wait = True
+            while self.line.has_next(model) or channel.wire or channel.again:
+                self.interrupts.heed()
+                if channel.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
+                    raise RunError(
+                        f"{channel.name} rejects every request because of its rate limit"
+                    )
+                self.feed(channel)
+                self.collect(self.pause(clock()))
         except BaseException:
             end = clock() + FAREWELL
             while channel.wire and (left := end - clock()) > 0:
@@ -160,32 +168,20 @@ class Sender:
 
     def _windows(self) -> dict[str, int]:
         """Return the windows of all models, by their slots or as the user says."""
-        widths = {model.name: model.slots * model.batch for model in self.models}
-        if self._turns:  # only one of them is loaded, and knows its slots
-            widest = max(channel.model.batch for channel in self._turns)
-            widths |= {channel.name: widest for channel in self._turns}
+        turns = {channel.name for channel in self._turns}  # whose slots are not known yet
+        widths = {m.name: 1 if m.name in turns else m.slots * m.batch for m in self.models}
         return {name: self.plan.spec.ahead or window_of(n) for name, n in widths.items()}
 
     # -- opening ---------------------------------------------------------------------------
 
     def _split_by_memory(self) -> tuple[list[Channel], list[Channel]]:
         """Return the models that stay open, and those that take turns."""
-        channels, memory = list(self.channels.values()), self.plan.spec.memory
-        local = [channel for channel in channels if channel.model.memory is not None]
-        unstated = [channel for channel in local if channel.model.memory == math.inf]
-        if memory is None:
-            # One request at a time among models that take turns would load one for each request.
-            turns = [] if self.plan.spec.ahead == 1 or len(local) < 2 else unstated
-            return [channel for channel in channels if channel not in turns], turns
-        if sum(channel.model.memory or 0.0 for channel in local) <= memory:
-            return channels, []
-        for channel in local:
-            if channel not in unstated and (channel.model.memory or 0.0) > memory:
-                raise RunError(
-                    f"model {channel.name} needs memory {channel.model.memory:g}, more than the "
-                    f"{memory:g} that `memory:` allows; raise it or leave the model out"
-                )
-        return [channel for channel in channels if channel.model.memory is None], local
+        turns = taking_turns(self.plan.spec, {m.name: m.memory for m in self.models})
+        channels = self.channels.values()
+        return (
+            [channel for channel in channels if channel.name not in turns],
+            [channel for channel in channels if channel.name in turns],
+        )
 
     def take_turns(self) -> None:
         """Load the model at the head of the line once the loaded one has nothing to do.
@@ -197,8 +193,8 @@ class Sender:
         if wanted is None or wanted not in self._turns or wanted is seat:
             return
         if seat is not None:
-            more = seat.opened and (seat.again or self.line.has_next(seat.name))
-            if seat.wire or more:
+            busy = seat.free < seat.model.slots  # else its last answers are being scored
+            if busy or (seat.opened and (seat.again or self.line.has_next(seat.name))):
                 return
             seat.model.close()
             seat.opened = False
@@ -335,7 +331,7 @@ class Sender:
 
     def _bring(self, channel: Channel, sending: Sending, result: Any) -> None:
         """Queue the answers or the error of a call; runs in its thread."""
-        self._came.put((channel, sending, result))
+        self._came.put(None if result is SCORING else (channel, sending, result))
 
     def _arrivals(self, timeout: float) -> Iterator[tuple[Channel, Sending, Any]]:
         with suppress(queue.Empty):
@@ -357,6 +353,7 @@ class Sender:
         for channel, sending, result in self._arrivals(timeout):
             now = clock()
             channel.wire.remove(sending)
+            channel.model.scoring.difference_update(ask.item for ask in sending.asks)
             if isinstance(result, BaseException):
                 if isinstance(result, NoScoresError) or not isinstance(result, Exception):
                     raise result
@@ -395,6 +392,7 @@ class Sender:
             if channel.wire:
                 channel.model.cancel()
             channel.wire.clear()
+            channel.model.scoring.clear()
 
 
 @contextmanager
@@ -412,54 +410,3 @@ def settled_heap() -> Iterator[None]:
     finally:
         if ours:
             gc.unfreeze()
-
-
-class Interrupts:
-    """Handler of Ctrl-C and of SIGTERM (which batch systems send), with the same effect.
-
-    Outside the main thread, or where other code handles Ctrl-C, it changes nothing.
-
-    Parameters
-    ----------
-    wake : callable
-        Wakes the thread that calls `heed`; called from the signal handler.
-
-    Attributes
-    ----------
-    wait : bool
-        Whether the first signal waits for the next `heed`, so that no answer is half processed.
-        A second signal does not wait.
-    """
-
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self._wake = wake
-        self.wait = self._came = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.getsignal(number)
-            wanted = number == signal.SIGTERM or before is signal.default_int_handler
-            if wanted and before is not None:  # None: not set from Python, so it cannot be restored
-                self._before[number] = signal.signal(number, self._handle)
-
-    def _handle(self, number: int, frame: Any) -> None:
-        # Noted in both cases: Python ignores what is raised during garbage collection.
-        first, self._came = not self._came, True
-        if self.wait and first:
-            self._wake()
-        else:
-            raise KeyboardInterrupt
-
-    def heed(self) -> None:
-        """Raise `KeyboardInterrupt` if a signal came."""
-        if self._came:
-            raise KeyboardInterrupt
-
-    def __exit__(self, *exc: Any) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before.clear()
-        self.wait = self._came = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..scores.reading import Logged
 from ..scores.table import reader_of
 from ..shown import some
 from ..simulation.audit import Claims, all_claims
-from .spec import Spec, content_of, in_todays_words
+from .spec import Spec, content_of, without_aliases
 
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
@@ -141,9 +141,7 @@ def _is_estimate(file: Path) -> bool:
     return any(b["items"] < b["items_total"] for b in estimated)
 
 
-def without_files(
-    sides: Sequence[Any], settings: Mapping[str, Any], warn: Callable[[str], None]
-) -> tuple[list[Any], Values]:
+def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[list[Any], Values]:
     """Replace YAML files of `rank` by their one model, and add their settings to `settings`.
 
     Raises
@@ -156,12 +154,12 @@ def without_files(
     for side in sides:
         if isinstance(side, (str, Path)) and Path(side).suffix in (".yaml", ".yml"):
             file, content = side, content_of(Path(side))
-            spec = Spec.read(file, warn=warn).require_ranking()
+            spec = Spec.read(file).require_ranking()
             if len(spec.models) != 1:
                 raise UsageError(
                     f"{side}: a side of a comparison is one model; leave one under `models:`"
                 )
-            [side], names = content["models"], in_todays_words(content)
+            [side], names = content["models"], without_aliases(content)
             files.append(str(file))
             stated = [k for k, v in names.items() if v is not None and k != "models"]
             for key, value in _flat({k: getattr(spec, k) for k in stated}).items():

@@ -9,7 +9,7 @@ tests then say how to write `keywords.pyi` and the JSON schema anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from ..bank import file as bank_file
 from ..bank import suite
 from ..errors import UsageError
-from ..harness.internals import holds_weights
+from ..harness.internals import holds_weights, takes_messages
 from ..masking import mask, remember_credentials
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import Price
@@ -32,6 +32,7 @@ from ..options import (
     OptionPlace,
     Values,
     choice,
+    choices,
     nested,
     number,
     option,
@@ -40,13 +41,15 @@ from ..options import (
     whole,
     yaml_of,
 )
-from ..ranker.stopping import StoppingRule, TargetError, older_goals, rule_of
+from ..ranker.stopping import StoppingRule, TargetError, rule_of
 from ..ranker.turns import WARMUP
+from ..runs.book import CHANGES
 from ..scores.readers.lm_eval import model_name_of
 from .fields import (
     BANK,
     BATCH,
     BUDGET,
+    CHOSEN,
     HARNESS,
     KNOWN,
     MAPPING,
@@ -269,11 +272,6 @@ class Spec:
         None, KNOWN, "Score table or logs of models with full results (per task: TASK=PATH). These "
         "models take part in the ranking and are not asked anything.", "run", flag="leaderboard",
     )
-    audit: float = option(
-        0.0, number(0.0, 0.9), "Share of each model's items to draw at random, for an estimate "
-        "that relies on no response model. Methods `default` and `sample` draw at random anyway "
-        "and add none.", ranker=True,
-    )
     exposure: int = option(
         1, whole(1), "Draw each item from this many of the most informative ones; 1 takes the "
         "best.", "run", ranker=True,
@@ -284,10 +282,6 @@ class Spec:
     )
     options: Values = option(
         dict, MAPPING, "Further options of the method, such as `{item_price: 0}`.",
-    )
-    strata: str | None = option(
-        None, TEXT, "Field of the documents, such as `subject`. Without a bank, items are "
-        "drawn from its groups in proportion to their sizes.",
     )
     prior: dict[str, list[str]] = option(
         dict, PRIOR, "Earlier answers (harness logs with samples, or a run directory), a list of "
@@ -321,11 +315,12 @@ class Spec:
         FailureRule, nested(FailureRule), "When to repeat a request and when to set a model aside; "
         "see below.", live=True,
     )
-    accept_change: bool = option(
-        False, SWITCH,
-        "Accept that a server changed its model or fingerprint during the run, and that the "
-        "scoring code changed before a resume.",
-        "rank", live=True,
+    accept_change: tuple[str, ...] = option(
+        (), choices(*CHANGES), "Changes to accept: `prompts` (other prompts than the bank's models "
+        "got; the bank's prior is then wide), `scoring` (the scoring code changed before a "
+        "resume), `server` (its model or fingerprint changed during the run), `cut` (answers of "
+        "two models were cut off at different rates). Each is recorded.",
+        "rank run", live=True,
     )
     fail_on_empty: float | None = option(
         None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "
@@ -344,7 +339,6 @@ class Spec:
         source: Mapping[str, Any] | str | Path | Spec,
         over: Mapping[str, Any] | None = None,
         *,
-        warn: Callable[[str], None] | None = None,
         folder: Path | None = None,
         recorded: bool = False,
     ) -> Spec:
@@ -358,8 +352,6 @@ class Spec:
         over : mapping, optional
             Options that replace those given (flags, keyword arguments); ``harness`` is merged
             setting by setting.
-        warn : callable, optional
-            Called with a message for each key of an earlier version.
         folder : Path, optional
             Folder in which the paths of a mapping are looked up first.
         recorded : bool, optional
@@ -370,19 +362,19 @@ class Spec:
         UsageError
             A value is invalid; the message names the key and what it may hold.
         """
-        extra = read_values(cls, in_todays_words(over or {}, warn), OptionPlace())
+        extra = read_values(cls, without_aliases(over or {}), OptionPlace())
         if isinstance(source, Spec):
             values = {f.name: getattr(source, f.name) for f in fields(cls)}
         elif isinstance(source, str | Path):
             file = Path(source)
             try:
-                stated = in_todays_words(content_of(file), warn)
+                stated = without_aliases(content_of(file))
                 values = read_values(cls, stated, OptionPlace("", file.parent))
             except UsageError as error:
                 raise UsageError(f"{file}: {error}") from None
         else:
             place = OptionPlace("", folder, recorded)
-            values = read_values(cls, in_todays_words(source, warn), place)
+            values = read_values(cls, without_aliases(source), place)
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         spec = cls(**{**values, **extra})
@@ -393,12 +385,8 @@ class Spec:
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Spec:
-        """Restore a `Spec` from the values of `public`, of this version or an earlier one."""
-        plain = without_unset(values)
-        if "tasks" in plain:
-            plain.pop("task", None)
-        options = {k: v for k, v in plain.items() if k not in ("lease", "bank")}
-        return cls.read(options, recorded=True)
+        """Restore a `Spec` from the values of `public`."""
+        return cls.read(without_unset(values), recorded=True)
 
     def public(self) -> Values:
         """Return JSON values for files and comparison, without the bank, credentials masked."""
@@ -436,6 +424,17 @@ class Spec:
     def for_the_ranker(self) -> Values:
         """Return the options that the Ranker takes under the same names."""
         return {n: getattr(self, n) for n, one in options_of(Spec).items() if one.ranker}
+
+    def template_for(self, entry: ModelSpec) -> bool | str:
+        """Return the harness's ``apply_chat_template`` for a model.
+
+        A type that takes only chat messages implies it. A model that answers from logs is asked as
+        the models beside it are.
+        """
+        beside = [entry] if entry.model else self.models
+        implied = any(takes_messages(str(model.model)) for model in beside)
+        stated: bool | str = self.harness.get("apply_chat_template") or implied
+        return stated
 
     @property
     def rule(self) -> StoppingRule:
@@ -485,51 +484,28 @@ def content_of(file: Path) -> Values:
     return content
 
 
-def in_todays_words(
-    options: Mapping[str, Any], warn: Callable[[str], None] | None = None
-) -> Values:
-    """Rename options of earlier versions to their present names, and warn of them."""
+def without_aliases(options: Mapping[str, Any]) -> Values:
+    """Return options by their first names only.
+
+    Raises
+    ------
+    UsageError
+        An option is stated by both of its names.
+    """
     remember_credentials(options)
     values = dict(options)
+    for key in set(CHOSEN) & set(values):
+        raise UsageError(f"`{key}:` is no key here: {CHOSEN[key]}")
     for alias, name in ALIASES.items():
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:
                 raise UsageError(f"`{alias}:` and `{name}:` mean the same; give one of them")
             values[name] = values.pop(alias) or values.get(name)
-    goals, stop = older_goals(values)
-    if goals and values.get("stop") is not None:
-        raise UsageError(f"`stop:` and `{goals[0]}:` say the same; give `stop:` alone")
-    if goals:
-        values["stop"] = stop
-    old = {key: values.pop(key) for key in OLD if key in values}
-    ahead = 1 if old.get("one_at_a_time") is True else old.get("adaptive_batch_size")
-    if ahead not in (None, "auto"):
-        values["ahead"] = ahead
-    if old.get("known_sampled") is True:
-        values["question"] = POPULATION
-    if old.get("information") not in (None, "first"):
-        values["options"] = {**(values.get("options") or {}), "information": old["information"]}
-    today = {key: f"stop: {stop}" for key in goals}
-    today |= {key: OLD[key][0] for key, value in old.items() if value not in (None, False)}
-    for key, words in today.items():
-        if warn is not None:
-            warn(f"`{key}` is written `{words}` now")
     return values
 
 
 #: Other names of options, as good as the first.
 ALIASES = {"task": "tasks", "metric": "metrics", "leaderboard": "known"}
-#: Keys of earlier versions: how they are written now, and the commands that read them as flags.
-OLD = {
-    "known_sampled": ("question: population", ()),
-    "one_at_a_time": ("ahead: 1", ("rank",)),
-    "adaptive_batch_size": ("ahead: N", ("run",)),
-    "information": ("options: {information: full}", ()),
-    "target_se": ("stop", ("run",)),
-    "rank_width": ("stop", ("rank", "run")),
-    "percentile": ("stop", ("rank", "run")),
-    "stop_when_decided": ("stop", ()),
-}
 
 
 def _bare(value: Any, anyway: bool = False) -> Any:

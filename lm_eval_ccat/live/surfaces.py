@@ -17,9 +17,9 @@ import yaml
 
 from ..errors import UsageError
 from ..money import Price
-from ..options import SWITCH, Kind, Schema, Values, number, number_of, options_of, schema_of
+from ..options import Kind, Schema, Values, number_of, options_of, schema_of
 from ..runs.book import MODEL
-from .spec import OLD, ModelSpec, Spec
+from .spec import ModelSpec, Spec
 
 #: Prefix of their names among parsed arguments, because the harness has a ``seed`` of its own.
 _PREFIX = "option_"
@@ -129,9 +129,6 @@ def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
         for flag, (part, help, kind) in one.kind.parts.items():
             if command != "compare" or flag == "include_path":  # the others go into a YAML file
                 yield name, part, [flag], kind, help
-    for flag in (key for key, (_, commands) in OLD.items() if command in commands):
-        kind = SWITCH if flag == "one_at_a_time" else number()
-        yield flag, "", [flag], kind, argparse.SUPPRESS
 
 
 def add_flags(parser: Any, command: str, about: Mapping[str, str] | None = None) -> None:

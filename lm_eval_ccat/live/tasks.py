@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,8 @@ from ..harness.internals.names import log
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..options import Values
-from ..plugins import did_you_mean
-from .fields import HUB
+from ..plugins import did_you_mean, near_path
+from .fields import HUB, YAML, defines_task
 from .spec import ModelSpec, Spec
 
 #: Settings of the harness's --config that determine how requests are built.
@@ -37,21 +35,6 @@ RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "devic
 IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remote_code")
 
 
-class PlaceholderLM:
-    """A stand-in for a model of the harness, for reading a task's requests without one."""
-
-    MULTIMODAL = True
-    tokenizer_name = ""
-
-    def chat_template(self, chat_template: bool | str = False) -> str:
-        """Return no template."""
-        return ""
-
-    def apply_chat_template(self, chat: list[dict[str, str]], *_: Any, **__: Any) -> str:
-        """Return the messages in the form that models behind a server get."""
-        return json.dumps(chat, ensure_ascii=False)
-
-
 def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
     """Return the task names for the harness and the folders to search for them.
 
@@ -64,7 +47,7 @@ def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
         if not Path(folder).is_dir():
             raise UsageError(f"`harness.include_path`: there is no folder {folder}")
     names = [_by_file(name, folders) for name in spec.tasks]
-    if all(Path(name).suffix in (".yaml", ".yml") for name in names):
+    if all(Path(name).suffix in YAML for name in names):
         return names, []
     return names, with_shipped_tasks(folders)
 
@@ -72,23 +55,13 @@ def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
 def _by_file(name: str, folders: list[str]) -> str:
     """Return the YAML file that `name` is or that defines a task of this name, else `name`."""
     file = Path(name)
-    if file.suffix in (".yaml", ".yml"):
+    if file.suffix in YAML:
         if not file.is_file():
-            raise UsageError(f"`task:` names a file that does not exist: {file}")
+            raise UsageError(f"`task:` names a file that does not exist: {file}{near_path(file)}")
         return str(file.absolute())
-    files = [f for folder in folders for f in _files_of_task(Path(folder), name)]
+    paths = (path for folder in folders for path in sorted(_yaml_files(Path(folder))))
+    files = [path for path in paths if defines_task(path, name)]
     return str(files[0].absolute()) if len(files) == 1 else name
-
-
-def _files_of_task(folder: Path, name: str) -> list[Path]:
-    """Return the YAML files that define a task of this name, not configurations of rankings."""
-    files = []
-    wanted = re.compile(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
-    for file in sorted(_yaml_files(folder)):
-        text = file.read_text(encoding="utf-8", errors="replace")
-        if wanted.search(text) and not re.search(r"^models:", text, re.MULTILINE):
-            files.append(file)
-    return files
 
 
 def _yaml_files(folder: Path) -> Iterator[Path]:
@@ -99,7 +72,7 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(os.path.realpath(here))
-        yield from (Path(here, name) for name in files if name.endswith((".yaml", ".yml")))
+        yield from (Path(here, name) for name in files if name.endswith(YAML))
 
 
 def session_options(spec: Spec) -> Values:
@@ -141,9 +114,13 @@ def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession]
 
 
 def open_plain(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
-    """Open the tasks to read documents and requests, without a model or its chat template."""
-    plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
-    sessions, groups = open_tasks(spec, PlaceholderLM(), **plain)
+    """Open the tasks to read documents and requests, without a model or its chat template.
+
+    Requests are chat messages, before any template, if no model of the run takes plain texts.
+    """
+    chat = bool(spec.models) and all(spec.template_for(entry) for entry in spec.models)
+    lm = internals.PlaceholderLM()
+    sessions, groups = open_tasks(spec, lm, apply_chat_template=chat)
     for session in sessions.values():
         ignored = ignored_fewshot(session.task, session_options(spec).get("num_fewshot"))
         if ignored is not None:
@@ -178,3 +155,36 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
                 raise UsageError(
                     f"model {entry.name}: {entry.model} has no argument {key!r} (model_args){near}"
                 )
+
+
+def require_fitting(
+    entry: ModelSpec, template: bool | str, sessions: Iterable[TaskSession]
+) -> None:
+    """Refuse a model behind a server that cannot answer the requests of the tasks.
+
+    Raises
+    ------
+    UsageError
+        It takes only messages and a task compares log-likelihoods; or that, or a chat template,
+        needs a tokenizer, and it has none.
+    """
+    kind = str(entry.model)
+    blind = str(entry.model_args.get("tokenizer_backend", "")).lower() == "none"
+    if template and blind and not internals.takes_messages(kind):
+        raise UsageError(
+            f"model {entry.name}: {kind} applies a chat template only with the model's tokenizer; "
+            "leave tokenizer_backend out, or send messages with the type local-chat-completions"
+        )
+    for session in sessions:
+        if internals.output_type(session.task) == "generate_until":
+            continue
+        if internals.takes_messages(kind):
+            raise UsageError(
+                f"task {session.name} compares log-likelihoods, and {kind} returns texts alone; "
+                "ask the model by the type local-completions, or choose a task that generates text"
+            )
+        if blind:
+            raise UsageError(
+                f"task {session.name} compares log-likelihoods, for which {kind} needs the model's "
+                "tokenizer; leave tokenizer_backend out"
+            )

@@ -48,15 +48,12 @@ class Condition:
         last line, which resuming repairs.
     version : int or None
         Version of the format; None without a sound header.
-    chained : bool
-        Whether its last line seals all lines before it.
     """
 
     records: int
     lost: int
     damage: str | None
     version: int | None
-    chained: bool
 
 
 @dataclass(frozen=True)
@@ -138,9 +135,9 @@ def verify(run: str | Path) -> Verification:
         return Verification(
             condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *more])
         )
-    chained, money = ", chained," if condition.chained else ",", now.get("money")
-    words = f"Sound: {condition.records} records of format {condition.version}{chained}"
-    words += f" {now['items_administered']} answers"
+    words = f"Sound: {condition.records} records of format {condition.version}, chained"
+    words += f", {now['items_administered']} answers"
+    money = now.get("money")
     if money:
         billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
         words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
@@ -250,7 +247,7 @@ def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
     if journal.count and journal.header.get("format") != FORMAT:
         size, version, damage = 0, None, f"{journal}, line 1 is not the header of a journal"
     lost = len(data[size:].splitlines())  # a torn line counts
-    return Condition(data[:size].count(b"\n"), lost, damage, version, journal.chained), data[:size]
+    return Condition(data[:size].count(b"\n"), lost, damage, version), data[:size]
 
 
 def _free_name(folder: Path, stem: str, ending: str) -> Path:

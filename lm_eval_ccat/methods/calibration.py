@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..bank.bank import ItemBank, Observation, hashed_name, hide_names
+from ..bank.bank import ItemBank, Observation
 from ..errors import BankError
 from ..metrics.scale import Floats
+from ..scores.reading import is_number
 from ..scores.table import ScoreTable
+from ..shown import first_of, plural
 from .method import method as method_named
 
 MIN_MODELS = 2
@@ -30,7 +32,6 @@ def calibrate(
     table: Any,
     method: str = "default",
     *,
-    hash_names: bool = False,
     keep_scores: bool = False,
     **options: Any,
 ) -> ItemBank:
@@ -45,8 +46,6 @@ def calibrate(
     method : str, optional
         "default" is recommended; "paper" is that of arXiv:2601.13885; others may be installed
         (`lm_eval_ccat.methods.method`).
-    hash_names : bool, optional
-        Write hashes instead of model names into the bank, and omit the paths of the scores.
     keep_scores : bool, optional
         Keep the scores in the bank: an update then needs no other file, and a model that is
         ranked again does not calibrate its own test. The bank grows with the number of models.
@@ -85,12 +84,13 @@ def calibrate(
         filter=table.filter,
         scale=table.scale,
         doc_hashes=table.doc_hashes,
+        prompts=table.prompts and table.prompts.common,
         settings=table.settings,
         method=method,
     )
     if fitted is None:
         return blank
-    bank = replace(
+    return replace(
         blank,
         kept=fitted.kept,
         parameters=fitted.parameters,
@@ -104,7 +104,6 @@ def calibrate(
             },
             "sources": list(table.sources),
             "rows": len(table.row_model),
-            "names_hashed": False,
             "options": dict(options),
             "report": fitted.report,
         },
@@ -112,7 +111,6 @@ def calibrate(
         warnings=(*table.warnings, *table_warnings(table), *fitted.warnings),
         observations=observations_of(table) if keep_scores else (),
     )
-    return _anonymous(bank, len(table.warnings)) if hash_names else bank
 
 
 def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
@@ -123,26 +121,6 @@ def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
         whole = "all" if len(items) == table.n_items else "first"
         out.append(Observation(model, how or whole, items, row[items], config=config))
     return tuple(out)
-
-
-def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
-    """Return the bank with every model name replaced by a hash.
-
-    Drop paths, and the warnings about the scores (the first `of_scores`), which name files and
-    models that were left out.
-    """
-    if of_scores:
-        note = f"{of_scores} warnings of the scores are not repeated here: they may name models"
-        bank = replace(bank, warnings=(note, *bank.warnings[of_scores:]))
-    hidden = {
-        part: hide_names(getattr(bank, part), bank.models)
-        for part in ("models", "constants", "provenance", "self_check", "warnings")
-    }
-    hidden["observations"] = tuple(
-        replace(o, model=hashed_name(o.model)) for o in bank.observations
-    )
-    hidden["provenance"] |= {"names_hashed": True, "sources": []}
-    return replace(bank, **hidden)
 
 
 # -- whether scores suffice for a bank; these checks need no response model ----------------------
@@ -173,11 +151,23 @@ def table_warnings(table: ScoreTable) -> list[str]:
             f"only {n_models} models: item parameters are rough; calibrate on "
             f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
         )
+    if table.prompts is not None and table.prompts.unlike.any():
+        rows = np.flatnonzero(table.prompts.unlike).tolist()
+        others = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
+        warnings.append(
+            f"{others}: asked other prompts than most models, of which the bank's prompts are; "
+            "leave them out (--exclude) unless they mean the same"
+        )
     if pairs := twins(table):
         warnings.append(
             f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in pairs[:3])}"
             + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
-            + "; if they are one model, it counts twice: leave one out (--exclude)"
+            + "; if they are one model, it counts twice (--drop_copies)"
+        )
+    if all(map(is_number, table.doc_ids)):
+        warnings.append(
+            f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
+            "harness has these documents: write doc_id as integers"
         )
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
@@ -203,6 +193,28 @@ def table_warnings(table: ScoreTable) -> list[str]:
             "separate the models"
         )
     return warnings
+
+
+def without_copies(table: ScoreTable) -> ScoreTable:
+    """Return the table without models whose scores all equal an earlier model's; it says which.
+
+    Examples
+    --------
+    >>> table = ScoreTable.from_arrays([[0.1, 0.6], [0.1, 0.6], [0.2, 0.3]], ["a", "b", "c"])
+    >>> without_copies(table).warnings
+    ('1 model is left out, as all its scores equal those of another: b (a)',)
+    """
+    pairs = twins(table)
+    if not pairs:
+        return table
+    shown = first_of([f"{copy} ({model})" for model, copy in pairs], 5)
+    verb, whose = ("is", "its") if len(pairs) == 1 else ("are", "their")
+    note = (
+        f"{plural(len(pairs), 'model')} {verb} left out, as all {whose} scores equal those of "
+        f"another: {shown}"
+    )
+    rest = table.without([copy for _, copy in pairs])
+    return replace(rest, warnings=(*rest.warnings, note))
 
 
 def twins(table: ScoreTable) -> list[tuple[str, str]]:

@@ -118,6 +118,11 @@ def _requires_nothing(bank: ItemBank) -> None:
     """Accept any bank."""
 
 
+def _as_it_is(bank: ItemBank) -> ItemBank:
+    """Return a bank whose method trusts it no more than its answers bear out."""
+    return bank
+
+
 def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
@@ -151,6 +156,9 @@ class Method:
         ``(bank) -> Curves``: item curves for raw scores on [0, 1].
     test_curves : callable, optional
         The same on the scale on which tests state abilities, if that differs.
+    doubted : callable
+        ``(bank) -> ItemBank``: the bank with a wide prior, for models that were asked otherwise
+        than those of its calibration.
     learns_from_chosen : bool
         Whether `calibrate` is valid if items were chosen depending on a model's earlier scores.
 
@@ -167,6 +175,7 @@ class Method:
     requires: Callable[[ItemBank], object] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
+    doubted: Callable[[ItemBank], ItemBank] = _as_it_is
     learns_from_chosen: bool = False
 
     @property

@@ -49,14 +49,11 @@ class Drawn:
         Number of draws with a score.
     estimate, standard_error : float
         Estimated full-benchmark mean, on [0, 1], and its error, which is NaN for a single draw.
-    misfit_p : float
-        Probability of a departure from the bank as large as the observed one, for a usual model.
     """
 
     n: int
     estimate: float
     standard_error: float
-    misfit_p: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return Student's interval of the mean, cut to [0, 1]; all of [0, 1] below two draws."""
@@ -129,8 +126,6 @@ class Policy(ABC):
     ----------
     warmup_ignores_budget : bool
         Whether models get their warm-up even if it exceeds the budget.
-    draws : bool
-        Whether the policy itself draws items at random; an audit then draws no more.
     affords_mean : bool
         If True, a model stays a candidate while the *mean* price of its remaining items fits the
         budget left (the paper's rule); else while the cheapest does, and only items that fit are
@@ -140,7 +135,6 @@ class Policy(ABC):
     """
 
     warmup_ignores_budget: bool = False
-    draws: bool = False
     affords_mean: bool = False
     most_items: float = 1.0
 
@@ -192,14 +186,6 @@ class Policy(ABC):
     @abstractmethod
     def expected(self, model: int) -> Floats:
         """Return the expected score of `model` on every item, on [0, 1]; shape (n_items,)."""
-
-    def noise(self, model: int) -> Floats:
-        """Return the predictive variance of the score of `model` on each item; shape (n_items,).
-
-        The default is the largest variance that a score in [0, 1] with its mean can have.
-        """
-        mu = self.expected(model)
-        return np.asarray(mu * (1.0 - mu))
 
     @abstractmethod
     def describe(self, model: int) -> Description:
@@ -399,7 +385,7 @@ class BesidePolicy(Policy):
             return Description(0.0, math.inf)
         mean = float(np.clip(totals.mean(), 1e-6, 1.0 - 1e-6))
         error = float(totals.std(ddof=1) / len(totals) ** 0.5)
-        drawn = Drawn(len(totals), mean, error, 1.0)
+        drawn = Drawn(len(totals), mean, error)
         ability = math.log(mean / (1.0 - mean))
         return Description(ability, error / (mean * (1.0 - mean)), drawn=drawn)
 

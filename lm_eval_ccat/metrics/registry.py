@@ -358,10 +358,11 @@ def find_metric(
             scale = HF_SCALES.get((declared.source, base), scale)
         scale = _directed(scale, declared.higher_is_better)
     if scale is None:
-        raise MetricError(
-            f"the scale of {where} is not known; {_DECLARE.format(name=name)}"
-            + _listed(name, config)
-        )
+        listed = _listed(name, config)
+        declare = _DECLARE.format(name=name)
+        if listed[:1] in ("", ";"):  # the task reports it, or does not say what it reports
+            raise MetricError(f"the scale of {where} is not known; {declare}{listed}")
+        raise MetricError(f"{listed}; if its code reports {name} nevertheless, {declare}")
     # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
     return Metric(name, scale, prefix, skips_nan=skips_nan)
@@ -449,7 +450,8 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     if not names:
         known = [m for entry in ENTRIES for m in entry.metrics if "*" not in m]
         return did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
-    return f"; the task itself lists {', '.join(names)}{did_you_mean(name, names, listing=False)}"
+    near = did_you_mean(name, names, listing=False)
+    return f"the task lists no metric {name}, only {', '.join(names)}{near}".removesuffix("?")
 
 
 def _why_not(base: str, name: str, declared: _Declared, stated: Scale | None) -> str:

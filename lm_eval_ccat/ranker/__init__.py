@@ -8,7 +8,7 @@ A caller holds a `Ranker`, which keeps its state in these objects:
   (``across``);
 - `Standing` (``standing``): the looks so far (``looks``) and the verdicts that follow from them
   (``verdicts``; all pairs together: ``families``), which stopping rules read (``stopping``);
-- `Turns` (``turns``): which model gets which item next, and which items an audit draws (``audit``);
+- `Turns` (``turns``): which model gets which item next;
 - `RankingBuilder` (``builder``): makes a `Ranking` (``ranking``) of rows (``rows``) and verdicts.
 
 ``references`` places models with full results, ``difference`` compares two models, ``headline``

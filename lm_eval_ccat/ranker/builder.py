@@ -10,6 +10,7 @@ from .. import __version__
 from ..bank.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION, Belief
 from .contents import Task, scale_of
+from .join import JoinTests
 from .ledger import Account
 from .ranking import Ranking
 from .rows import Estimate, ModelRow
@@ -30,6 +31,8 @@ class RankingBuilder:
     groups : mapping of str to (mapping of task to weight, or sequence of tasks)
     options : mapping
         Further arguments of the ranking, for the signature.
+    join : JoinTests
+        Its findings belong to every model.
     """
 
     def __init__(
@@ -37,9 +40,10 @@ class RankingBuilder:
         turns: Turns,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]],
         options: Mapping[str, Any],
+        join: JoinTests,
     ) -> None:
         self._turns, self._standing, self._ledger = turns, turns.standing, turns.ledger
-        self._contents = turns.ledger.contents
+        self._contents, self._join = turns.ledger.contents, join
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
         #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
@@ -134,7 +138,7 @@ class RankingBuilder:
         failed = [i for i in account.failed if contents.task_at(i) in score.tasks]
         bare = None if whole or len(score.tasks) > 1 else True
         named = {i: contents.item(i, bare) for i in (*items, *failed)}
-        drawn, audits = about.drawn if about else None, self._turns.audits
+        drawn = about.drawn if about else None
         return ModelRow(
             name=account.name,
             estimate=estimate,
@@ -142,15 +146,12 @@ class RankingBuilder:
             bound=bound,
             cost=float(self._ledger.spent_on[j, score.tasks].sum()),
             set_aside=account.dropped,
-            findings=score.findings(j),
+            findings=[*self._join.findings, *score.findings(j)],
             items=[named[i] for i in items],
             draws=[(named[i], p) for i in items if (p := account.probability.get(i)) is not None],
             failed={named[i]: account.failed[i] for i in failed},
             ability=(about.ability, about.ability_error) if about else None,
             sample=drawn if drawn and drawn.n > 1 else None,
-            audit=audits.of(only, j, estimate.mean, v.confidence)
-            if only and audits.share
-            else None,
         )
 
     def _bound(
@@ -189,7 +190,6 @@ class RankingBuilder:
                 "question": None if standing.question == BENCHMARK else standing.question,
                 "looks": "one" if standing.looks.once else None,
                 "warmup": turns.warmup,
-                "audit": turns.audits.share or None,
                 "exposure": turns.exposure if turns.exposure > 1 else None,
                 "known": None if references is None else len(references.names),
                 "seed": turns.seed,

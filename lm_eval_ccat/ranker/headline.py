@@ -72,10 +72,10 @@ def held(looks: str | None, confidence: float) -> str:
     Examples
     --------
     >>> held("one", 0.95)
-    'The 95% intervals hold for one look, at a number of items fixed in advance.'
+    'The 95% intervals hold for one look, the one at which the run ended.'
     """
     when = {
-        "one": "hold for one look, at a number of items fixed in advance",
+        "one": "hold for one look, the one at which the run ended",
         "every": "hold at every look, however often the results are checked",
     }.get(looks or "")
     return f"The {100 * confidence:g}% intervals {when}." if when else ""

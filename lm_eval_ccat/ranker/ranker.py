@@ -15,22 +15,24 @@ from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
 from ..metrics.scale import Floats
-from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, number, whole
+from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
 from ..shown import plural, some
 from .across import Across, Replays
 from .arguments import checked_options, price_of, prices_of
-from .audit import AuditDraws
 from .builder import RankingBuilder
 from .contents import Banks, Contents, Weights
+from .join import JoinTests, remembered
 from .ledger import Ledger
 from .looks import Looks
 from .ranking import Ranking
 from .references import Known, references_of, refuse_known
 from .standing import Standing
 from .stopping import StoppingRule, has_goal, limits, stopping_rule
-from .turns import Turn, Turns, first_items
+from .turns import Turns, first_items
 from .verdicts import Verdicts
 from .weighted import WeightedSum
+
+_NOT_STATED = ("self", "options")
 
 
 class Ranker:
@@ -62,7 +64,7 @@ class Ranker:
     max_items : int, optional
         Maximum number of items per model; default the method's limit.
     seed : int, optional
-        Seed of all random draws: those of the method, of `audit` and of `exposure`.
+        Seed of all random draws: those of the method and of `exposure`.
     weights : {"documents", "equal"} or mapping, optional
         Weights by task, by outcome, or by task and outcome; an outcome of weight 0 is only
         reported. Default: tasks by their number of documents, outcomes equally.
@@ -73,10 +75,6 @@ class Ranker:
         When to stop: ``TopDecided(3) | Budget(200)``, say, or in words, ``"top 3 or se 0.02"``;
         see `lm_eval_ccat.ranker.stopping`. Default: once every adjacent pair is decided; a single
         model goes on to its limit.
-    audit : float, optional
-        Share of each model's items, in [0, 1), to draw at random instead of selecting. From them
-        `result` reports an estimate that is valid even where the response model is wrong. Methods
-        that draw anyway (`default`, `sample`) draw no more: `result` reports their own draws.
     exposure : int, optional
         Draw each item at random from this many most informative ones, so that not every model
         gets the same few items; default 1, always the most informative.
@@ -102,6 +100,12 @@ class Ranker:
         models' abilities correlate between tasks; at least ten models must be in all banks.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
+
+    Attributes
+    ----------
+    join : JoinTests
+        Tests whether banks say anything about the documents (`lm_eval_ccat.ranker.join`); if one
+        says nothing, the ranking goes on as if it had begun without banks, and its result says so.
 
     Raises
     ------
@@ -140,8 +144,7 @@ class Ranker:
         *,
         weights: Weights = None,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]] | None = None,
-        stop: StoppingRule | str | None = None,
-        audit: float = 0.0,
+        stop: StoppingRule | str = "decided",
         exposure: int = 1,
         known: Known | None = None,
         min_difference: float = 0.0,
@@ -151,10 +154,11 @@ class Ranker:
         across: bool = True,
         **options: Any,
     ) -> None:
+        beginning = {name: value for name, value in locals().items() if name not in _NOT_STATED}
         prices = prices_of(models)
         self.confidence = CONFIDENCE.check(confidence, "confidence")
         self.seed = whole().check(seed, "seed")
-        rule = stopping_rule(stop, options)
+        rule = stopping_rule(stop)
         limit, self._max_items = limits(rule, budget, max_items)
         AT_LEAST_0.check(min_difference, "min_difference")
         SWITCH.check(familywise, "familywise")
@@ -195,12 +199,12 @@ class Ranker:
             min(ahead, int(contents.n_kept.max())),
             self._cap(),
             self.seed,
-            AuditDraws(number(0.0, 0.9).check(audit, "audit")),
             whole(1).check(exposure, "exposure"),
         )
         self._set_looks()
         more = {"min_difference": min_difference or None, "familywise": familywise or None}
-        self._builder = RankingBuilder(self._turns, groups or {}, {**more, **options})
+        self.join = JoinTests(contents, beginning)
+        self._builder = RankingBuilder(self._turns, groups or {}, {**more, **options}, self.join)
 
     def __repr__(self) -> str:
         accounts = self._ledger.accounts
@@ -328,25 +332,12 @@ class Ranker:
 
     def _place(self, j: int, choice: Choice) -> None:
         account, (task, i) = self._ledger.accounts[j], self._contents.at(choice.item)
-        self._turns.audits.note(account, choice, self._ledger)
         self._ledger.place(account, choice.item, choice.probability)
         task.placed(j, i, choice.probability)
+        pair = account.name, self._contents.item(choice.item), None
+        self.join.note(self, "impose", ([pair],), {})
 
-    def audit_draw(self, model: str, item: Any) -> float | None:
-        """Return the `probability` of `item` if the audit would draw it now, else None.
-
-        For journals that did not record it.
-
-        Examples
-        --------
-        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
-        >>> ranker.audit_draw("a", 7) is None  # `sample` has no audit
-        True
-        """
-        choice = self._turns.audited(Turn(self._ledger.account(model).at))
-        at = self._contents.position(item)
-        return choice.probability if choice and choice.item == at else None
-
+    @remembered
     def tell(self, model: str, item: Any, score: Any, cost: float | None = None) -> None:
         """Take in a score.
 
@@ -383,6 +374,7 @@ class Ranker:
         task.told(account.at, i, scores)
         self._turns.learned()
 
+    @remembered
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
         """Record that a model failed on an item, which gets no score and is not asked again.
 
@@ -402,6 +394,7 @@ class Ranker:
         task.failed(account.at, i)
         self._turns.learned()
 
+    @remembered
     def release(self, model: str, item: Any) -> None:
         """Give back an item that was asked for but not run.
 
@@ -418,9 +411,9 @@ class Ranker:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         task, i = self._contents.at(at)
         self._ledger.release(account, at)
-        self._turns.audits.forget(account.at, task.name, i)
         task.unplaced(account.at, i)
 
+    @remembered
     def drop(self, model: str, reason: str = "set aside") -> None:
         """Set a model aside: it gets no more items, and no pair waits for it.
 
@@ -436,6 +429,7 @@ class Ranker:
             self.release(model, self._contents.item(i))
         self._ledger.set_aside(account, str(reason))
 
+    @remembered
     def restore(self, model: str) -> None:
         """Take back a model that was set aside; it continues where it stopped.
 
@@ -449,6 +443,7 @@ class Ranker:
         """
         self._ledger.set_aside(self._ledger.account(model), None)
 
+    @remembered
     def stop(self, reason: str) -> None:
         """Stop asking (a deadline has passed, or a person pressed Ctrl-C).
 
@@ -461,6 +456,7 @@ class Ranker:
         """
         self._turns.stopped = str(reason)
 
+    @remembered
     def lose(self, cost: float) -> None:
         """Lower the budget by the cost of an attempt that brought no answer.
 
@@ -475,6 +471,7 @@ class Ranker:
         self._ledger.touch()
         self._set_looks()
 
+    @remembered
     def bar(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Keep exactly these pairs of tested models open, whatever the evidence.
 
@@ -492,6 +489,7 @@ class Ranker:
         }
         self._ledger.touch()
 
+    @remembered
     def change(
         self,
         *,

@@ -89,8 +89,6 @@ class Ranking(Shown):
         Reasons why the bank says little about a model, as `ModelRow.findings`.
     samples : dict of str to Drawn
         Estimates from the randomly drawn items alone.
-    audits : dict of str to AuditResult
-        With ``audit``: an estimate per model that does not rely on the response model.
     question : {"benchmark", "population"}
         Whether the order is that of full runs of these items, or of items like these.
     confidence : float
@@ -155,7 +153,6 @@ class Ranking(Shown):
     set_aside = _Column(lambda m: m.set_aside)
     findings = _Column(lambda m: m.findings or None)
     samples = _Column(lambda m: m.sample)
-    audits = _Column(lambda m: m.audit)
 
     question = _View(lambda r: r.verdicts.belief.question)
     confidence = _View(lambda r: r.verdicts.confidence)
@@ -324,7 +321,7 @@ class Ranking(Shown):
         >>> ranking.content_of(ranking.row("b"))["rank_range"]
         [1, 2]
         """
-        name, scale, audit = row.name, self.scale, row.audit
+        name, scale = row.name, self.scale
         ranks = self.rank_ranges.get(name)
         chances = {str(k): of[name] for k, of in self.p_top.items() if name in of}
         sample: SampleContent | None = None
@@ -356,7 +353,6 @@ class Ranking(Shown):
             "set_aside": row.set_aside,
             "findings": row.findings,
             "sample": sample,
-            "audit": None if audit is None else audit.to_dict(scale),
         }
 
     def to_dict(self) -> RankingContent:

@@ -11,7 +11,6 @@ import numpy as np
 from ..content import PairContent, PlaceContent
 from ..methods.belief import interval_of_mean
 from ..methods.policy import Drawn
-from .audit import AuditResult
 from .looks import Looks
 from .verdicts import Verdicts
 
@@ -95,8 +94,6 @@ class ModelRow:
     sample : Drawn or None
         Estimate from the randomly drawn items alone, while `estimate` combines bank and draws; for
         methods that have both.
-    audit : AuditResult or None
-        With ``audit``: an estimate that does not rely on the response model.
     """
 
     name: str
@@ -112,7 +109,6 @@ class ModelRow:
     set_aside: str | None = None
     findings: list[str] = field(default_factory=list)
     sample: Drawn | None = None
-    audit: AuditResult | None = None
 
 
 _SHOWN = 6  # models of a long tie that `in_words` names

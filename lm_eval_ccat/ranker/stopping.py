@@ -8,13 +8,12 @@ time). To write your own rule, subclass `StoppingRule` and define `wants` and `w
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import and_, or_
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -240,7 +239,9 @@ class MaxItems(_Limit):
         return np.asarray(standing.items < self.n)
 
     def why(self, standing: Standing) -> str:
-        return f"the limit of {self.n} items per model is reached"
+        most = int(standing.items.max(initial=0))
+        beyond = f" ({most} in the warm-up)" if most > self.n else ""
+        return f"the limit of {self.n} items per model is reached{beyond}"
 
 
 @dataclass(frozen=True)
@@ -360,26 +361,6 @@ def rule_of(words: str) -> StoppingRule:
     return reduce(or_, rules)
 
 
-def older_goals(options: dict[str, Any]) -> tuple[list[str], str]:
-    """Remove the stopping arguments of earlier versions; return those stated, and their words.
-
-    Examples
-    --------
-    >>> older_goals({"rank_width": 3, "percentile": 5, "seed": 0})
-    (['rank_width', 'percentile'], 'ranks 3 and percentile 5')
-    >>> older_goals({}), older_goals({"target_se": 0.02})
-    (([], 'decided'), (['target_se'], 'decided and se 0.02'))
-    """
-    names = ("target_se", "stop_when_decided", "rank_width", "percentile")
-    old = {name: value for name in names if (value := options.pop(name, None)) is not None}
-    if not old.get("stop_when_decided", True):
-        return list(old), "limits"
-    words = {"rank_width": "ranks", "percentile": "percentile"}
-    goals = [f"{word} {old[name]}" for name, word in words.items() if name in old] or ["decided"]
-    goals += [f"se {old['target_se']}"] if "target_se" in old else []
-    return list(old), " and ".join(goals)
-
-
 def _single(text: str, words: str) -> StoppingRule:
     name, _, amount = " ".join(text.split()).partition(" ")
     if name in ("decided", "limits") and not amount:
@@ -405,19 +386,8 @@ def has_goal(rule: StoppingRule) -> bool:
     return any(part.goal for part in rule.parts())
 
 
-def stopping_rule(
-    stop: StoppingRule | str | None, options: dict[str, Any] | None = None
-) -> StoppingRule:
-    """Return the stopping rule that `stop` gives as words or as a rule; default `AllDecided`.
-
-    Remove arguments of earlier versions (`older_goals`) from `options`, with a warning.
-    """
-    older, words = older_goals({} if options is None else options)
-    if older:
-        warnings.warn(f"{', '.join(older)}: use stop={words!r}", DeprecationWarning, stacklevel=3)
-        if stop is not None:
-            raise UsageError(f"give stop= alone, or {', '.join(older)} without it")
-    stop = words if stop is None else stop
+def stopping_rule(stop: StoppingRule | str) -> StoppingRule:
+    """Return the stopping rule that `stop` gives as words or as a rule."""
     if isinstance(stop, str):
         return rule_of(stop)
     if not isinstance(stop, StoppingRule):

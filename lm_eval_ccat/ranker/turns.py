@@ -11,7 +11,6 @@ import numpy as np
 
 from ..methods.policy import Choice, Mask, rounded
 from ..metrics.scale import Floats
-from . import audit
 from .ledger import Account
 from .standing import Standing
 from .stopping import StoppingRule
@@ -58,8 +57,6 @@ class Turns:
     cap : int
         Most items per model; it does not cut the warm-up.
     seed : int
-    audits : AuditDraws
-        Say which items the audit draws at random.
     exposure : int
         Number of most informative items from which each item is drawn.
     """
@@ -69,7 +66,6 @@ class Turns:
     warmup: int
     cap: int
     seed: int
-    audits: audit.AuditDraws
     exposure: int
     stopped: str | None = None
     _kept: tuple[int, list[Turn]] | None = None
@@ -197,9 +193,6 @@ class Turns:
 
     def item(self, turn: Turn) -> Choice:
         """Return the item that a model gets next."""
-        drawn = None if self._policy.draws else self.audited(turn)
-        if drawn is not None:
-            return drawn
         best = self._next(turn, self.exposure)
         if len(best) == 1 or best[0].probability is not None:
             return best[0]  # an item that was drawn at random is not drawn again
@@ -222,27 +215,6 @@ class Turns:
             choosable[where] = here[where]
         price = ledger.price(account) * ledger.units
         return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
-
-    def audited(self, turn: Turn) -> Choice | None:
-        """Return the item that the audit draws now, if one is due in the model's current task.
-
-        Draw nothing once any remaining item exceeds the budget left: a draw among only the
-        affordable items would not be uniform over all.
-        """
-        if not self.audits.share:
-            return None
-        ledger, account = self.ledger, self.ledger.accounts[turn.model]
-        contents, task = ledger.contents, turn.task or 0
-        if turn.task is None and len(contents.tasks) > 1:
-            task = contents.task_at(self._next(turn)[0].item)
-        where = contents.tasks[task].where
-        left, n_asked = account.available[where], int(ledger.asked[turn.model, task])
-        if not left.any() or not audit.is_due(n_asked, self.audits.share):
-            return None
-        if float(ledger.price(account) * ledger.units[where][left].max()) > ledger.left():
-            return None
-        item = where.start + audit.draw(left, self.seed, turn.model, n_asked)
-        return Choice(item, 1.0 / int(left.sum()))
 
 
 def _by_task(where: Mask) -> list[Turn]:

@@ -358,7 +358,9 @@ class Verdicts:
             covariance = 0.5 * (alone[:, None] + alone - off)
         value, vector = np.linalg.eigh(covariance)
         rng = np.random.default_rng(_SEED)
-        noise = rng.standard_normal((_DRAWS // 2, m)) @ (vector * np.sqrt(np.maximum(value, 0.0))).T
+        # The symmetric root is unique: eigenvectors alone differ between processors.
+        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
+        noise = rng.standard_normal((_DRAWS // 2, m)) @ root
         of = np.ones((m, m), dtype=bool) if r is not None else ~np.eye(m, dtype=bool)
         df = float(b.df[np.ix_(o, o)][of].min(initial=np.inf))
         if np.isfinite(df):

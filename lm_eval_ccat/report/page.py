@@ -31,6 +31,7 @@ from ..ranker.headline import headline, held, question
 from ..shown import visible, visible_line
 from . import tables
 from .chart import asset, axis
+from .following import to_decide
 from .plots import COLOURED, information_chart, plot_ranking, progress
 from .run import History, StoredAnswer, StoredRun, course, read_run
 from .trust import command, configuration, sentences, warnings
@@ -65,15 +66,19 @@ class Section:
 
 
 _BUILTIN = (
-    Section("decision", "Decision", shown=lambda content: bool(content["ranks"])),
+    Section("decision", "Which ranks are possible?", shown=lambda content: content["ranks_open"]),
     Section("ranking", "Estimates"),
     Section("parts", "Parts", shown=lambda content: bool(content["parts"])),
-    Section("trust", "Trust"),
-    Section("documents", "Documents"),
+    Section("trust", "Can it be trusted?"),
+    Section("documents", "Documents behind the decisions"),
     Section("progress", "Progress", shown=lambda content: bool(content["progress"])),
-    Section("pairs", "Pairs", shown=lambda content: len(content["result"]["order"]) > 1),
-    Section("spending", "Spending"),
-    Section("information", "Items", shown=lambda content: bool(content["information"])),
+    Section(
+        "pairs", "How sure is each pair?", shown=lambda content: len(content["result"]["order"]) > 1
+    ),
+    Section("spending", "What it took"),
+    Section(
+        "information", "Where the items lie", shown=lambda content: bool(content["information"])
+    ),
     Section("reproduce", "Reproduce"),
 )
 
@@ -221,7 +226,9 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "chain": line,
         "not_shown": len(result["order"]) - sum(len(p.names) for p in line),
         "parts": tables.parts(result),
-        "ranks": tables.rank_rows(result),
+        "ranks": (ranks := tables.rank_rows(result)),
+        "ranks_open": ranks is not None and any(row.best < row.worst for row in ranks[0]),
+        "next_step": to_decide(result),
         "outlook": tables.outlook(result, run.currency),
         "one_look": tables.one_look(result),
         "trust": list(sentences(run)),

@@ -35,7 +35,9 @@ def lines(comparison: Comparison) -> list[str]:
     for one in comparison.outcomes:
         beside = "" if one.decisive else " (reported)"
         about = QUESTIONS[one.question]
-        shown.append(f"{one.name}{beside}, {about}: {in_words(comparison, one.overall)}")
+        shown.append(
+            f"{one.name}{beside}, {about}: {in_words(comparison, one.overall, one.question)}"
+        )
         width = max(map(len, one.groups), default=0)
         shown += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
         shown += other_answer(comparison, one)
@@ -60,7 +62,7 @@ def junit(comparison: Comparison) -> str:
             one.name,
             name,
             d.verdict if one.decisive and d is one.overall else "",
-            f"{QUESTIONS[one.question]}: {in_words(comparison, d)}",
+            f"{QUESTIONS[one.question]}: {in_words(comparison, d, one.question)}",
         )
         for one in comparison.outcomes
         for name, d in ((one.name, one.overall), *one.groups.items())
@@ -74,7 +76,7 @@ def comparison_page(comparison: Comparison) -> str:
     for one in comparison.outcomes:
         rows = [("all documents", one.overall), *one.groups.items()]
         places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
-        first = f"{QUESTIONS[one.question]}: {in_words(comparison, one.overall)}"
+        first = f"{QUESTIONS[one.question]}: {in_words(comparison, one.overall, one.question)}"
         answers = map(str.strip, (first, *other_answer(comparison, one)))
         text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
         tables.append(
@@ -106,14 +108,14 @@ def _rendered(template: str, comparison: Comparison, **content: Any) -> str:
     return mask_text(str(html.render(title=title, comparison=comparison, **content)))
 
 
-def in_words(comparison: Comparison, d: Difference) -> str:
+def in_words(comparison: Comparison, d: Difference, question: str) -> str:
     """State the answer as a sentence.
 
     Examples
     --------
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
-    more = "" if d.more_documents is None else f"; about {d.more_documents:,} more would decide"
+    more = f"; about {d.more_documents:,} more would decide" if d.more_documents else ""
     return f"{sentence(comparison, d.verdict)}: {figures(d)}{more}"
 
 
@@ -133,7 +135,7 @@ def other_answer(comparison: Comparison, one: Compared) -> list[str]:
     if d is None:
         return []
     if one.question == BENCHMARK:
-        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, d)}"]
+        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, d, POPULATION)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
     clause = sentence(comparison, d.verdict)
     these = "this document" if d.documents == 1 else f"these {d.documents:,} documents"

@@ -22,12 +22,11 @@ from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
+from ..scores.readers.samples import first_prompt
 
 #: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
 CHECKPOINTS = 60
 _ESTIMATES = 10_000
-#: Keys of every result.
-_NEEDED = {"order", "models", "pairwise", "ties", "signature"}
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,8 @@ class StoredRun:
                         doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
                         if doc not in sources:
                             target = str(row.get("target", ""))
-                            sources[doc] = _prompt(row.get("arguments")), target
+                            prompt = first_prompt(row.get("arguments"))
+                            sources[doc] = "" if prompt is None else str(prompt), target
                     except (ValueError, KeyError, TypeError, AttributeError):
                         continue  # a torn or foreign line costs its prompt, not the page
         return sources
@@ -203,17 +203,12 @@ def read_run(path: str | Path) -> StoredRun:
         raise RunError(f"there is no run directory {folder.path}")
     journal, records = read_journal(folder.journal.path)
     header = journal.header
-    if "ranker" not in header or "report" not in header:
-        raise RunError(
-            f"{folder.journal.path} lacks facts that the report needs: an older version wrote it, "
-            "which can make its page"
-        )
     tasks = header["report"].get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
     file = folder.path / RESULT
     stored = cast(RankingContent, read_result(file)) if file.is_file() else None
     # A run that continued after its result is not finished, which only the journal shows.
-    finished = stored is not None and _NEEDED <= stored.keys() and _is_the_last(stored, records)
+    finished = stored is not None and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
     scored = {m: {journal.item(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
@@ -242,10 +237,8 @@ def read_run(path: str | Path) -> StoredRun:
 
 def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:
     """Whether nothing was asked or answered after a result was written."""
-    if (last := result.get("last_line")) is not None:
-        return all(r.get("op") in ("note", "session") for r in records[last:])
-    answered = sum(r.get("op") == "tell" for r in records)  # a result of an earlier version
-    return bool(sum(len(m["items"]) for m in result["models"].values()) == answered)
+    after = records[result["last_line"] :]
+    return all(record["op"] in ("note", "session") for record in after)
 
 
 def _leading(header: Record, task: str) -> str:
@@ -284,16 +277,6 @@ def _banks(folder: Path, header: Record) -> ItemBank | Mapping[str, Mapping[str,
     suite = SuiteBank({"": banks} if isinstance(banks, ItemBank) else banks)
     hashes = "+".join(bank.sha256 for *_, bank in suite.banks())
     return banks if hashes == header.get("bank_sha256") else None
-
-
-def _prompt(arguments: Any) -> str:
-    """The text of a sample's first request, in the harness's written form or its live one."""
-    for _ in ("request", "prompt"):
-        if isinstance(arguments, dict):
-            arguments = list(arguments.values())
-        if isinstance(arguments, (list, tuple)):
-            arguments = arguments[0] if arguments else ""
-    return "" if arguments is None else str(arguments)
 
 
 # -- the course of a run ---------------------------------------------------------------------------

@@ -206,8 +206,8 @@ def stands_beyond(result: RankingContent) -> str | None:
     n, also = len(stands) // 2, sum(stands) // 2  # each pair is listed in both orders
     if also == n:
         return "The verdicts hold for other items like these as well."
-    which = "the pair is" if n == 1 else f"{n - also:,} of {n:,} decided pairs are"
-    return f"For other items like these, {which} still open (--question population)."
+    which = "the pair does" if n == 1 else f"{n - also:,} of the {n:,} decided pairs do"
+    return f"For other items like these, {which} not hold yet; --question population asks on."
 
 
 class Outlook(NamedTuple):

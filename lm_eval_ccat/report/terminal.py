@@ -21,7 +21,7 @@ from ..harness.scorers import in_words
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
 from ..ranker.headline import held, question
-from ..shown import first_of, plural, to_draw, visible, visible_line, visible_name, visible_values
+from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
 from .tables import (
     ModelCells,
     model_cells,
@@ -47,6 +47,8 @@ MATRIX_MODELS = 6
 BOARD_MODELS = 8
 #: Letters to keep of a name if the terminal is too narrow.
 _NAME = 16
+#: Seconds that loading a model is said to take where it was not measured.
+LOAD_SECONDS = 30.0
 #: Seconds between two lines about a run if no table can be drawn.
 PLAIN_SECONDS = 10.0
 
@@ -436,13 +438,19 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
     longest = (sum if one_at_a_time else max)(m["most_seconds_at_1s"] for m in models.values())
     at_once = "." if one_at_a_time else ", as the models work at the same time."
     lines.append(f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}")
-    if "probe" not in content:
-        return [*lines, "Nothing was asked and no model was loaded."]
-    lines.append("One document was asked of each model:")
-    for name, probe in content["probe"].items():
-        text = visible_line(probe["answer"] if probe["ok"] else probe["error"])[:120]
-        lines.append(f"  {visible_line(name)} {'answers' if probe['ok'] else 'fails'}: {text}")
-    return lines
+    if content["loads"]:
+        lines.append(_loads_in_words(content))
+    return [*lines, "Nothing was asked and no model was loaded."]
+
+
+def _loads_in_words(content: Mapping[str, Any]) -> str:
+    """Say how often local weights are loaded, and how long that takes as a rule."""
+    least, most = (content["loads"][key] for key in ("least", "most"))
+    low, high = (f"{n * LOAD_SECONDS / 60.0:.2g}" for n in (least, most))
+    return (
+        f"Local weights take turns: {least} to {most} loads, {low} to {high} minutes at half a "
+        "minute each."
+    )
 
 
 def _items(block: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ..content import AuditContent, RankingContent
+from ..content import RankingContent
 from ..live.spec import without_unset
 from ..runs.directory import banks_at
 from ..shown import first_of, plural
@@ -24,8 +24,6 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
         one = models[name]
         if place := one.get("place"):
             yield "Place", f"{name}: {place['in_words']}."
-        for text in audited(name, one.get("audit")):
-            yield "Sample", text
         for finding in one.get("findings", ()):
             yield "Range", f"{name} {finding}."
         if one.get("set_aside"):
@@ -47,22 +45,6 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
             each.append(f"{name} {figures} (from {s['n']})")
     if each:
         yield "Sample", f"By the random documents alone, without the bank: {first_of(each, 4)}."
-
-
-def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
-    """Describe what the audit's random documents show about a model."""
-    if not audit or audit["estimate"] is None:
-        return
-    verdict = "agrees with" if audit["agrees"] else "contradicts"
-    yield (
-        f"{name}: the {audit['n']} documents drawn at random give {audit['estimate']:.4g} "
-        f"(standard error {audit['standard_error']:.2g}), which {verdict} the estimate."
-    )
-    if not audit["fits_the_bank"]:
-        yield (
-            f"{name} answers unlike the models of the bank; the estimate is less certain than its "
-            "interval says."
-        )
 
 
 def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:

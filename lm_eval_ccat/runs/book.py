@@ -2,8 +2,8 @@
 
 Asks are numbered, and the Ranker is told answers in the order of these numbers, whenever they
 arrived. No line records the telling itself: a line of asks or an event states how many answers had
-been told before it, and replaying first tells that many. Answers in journals of earlier versions,
-and of runs that process answers as they arrive, are told in the order of their lines.
+been told before it, and replaying first tells that many. Answers of runs that process answers as
+they arrive are told in the order of their lines.
 
 Replaying uses the pairs and draws that the journal records and selects nothing again, so a run can
 be read after a change of the method that selects.
@@ -29,12 +29,14 @@ from ..journal import Item, Journal, Record
 from ..masking import mask_values
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
 from ..ranker import Ranker
-from ..ranker.stopping import older_goals
 from ..shown import short
 
 Pair = tuple[str, Item]
-#: Note that pairs of a model may be decided although its server changed during the run.
-ACCEPTED = "a change of what servers serve is accepted"
+#: Note that a change of some kind is accepted.
+ACCEPTED = "a change is accepted"
+#: Kinds of changes that a user can accept, each by itself: prompts that differ from the bank's,
+#: code that scores, what a server serves, and answers cut off at different rates.
+PROMPTS, SCORING_CODE, SERVER, CUT_SHORT = CHANGES = "prompts", "scoring", "server", "cut"
 #: Notes of an answer outside the ranking, of Ctrl-C, and of how many requests are in flight.
 BEYOND, INTERRUPTED, WINDOWS = "beyond the bank", "interrupted", "windows"
 #: States of an ask.
@@ -70,9 +72,6 @@ class Ask:
 
 
 # -- sums over the records ------------------------------------------------------------------------
-
-#: Notes of earlier versions: a lost attempt, and attempts in flight when a session ended.
-LOST, CUT_OFF = "lost attempt", "in flight when the session before ended"
 
 #: Ways in which an answer ends other than by the model's choice, in words.
 CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
@@ -170,8 +169,6 @@ class Tally:
                 self.attempts[model][str(record.get("why", "lost"))] += 1
             case "note":
                 self._note(record, model)
-            case "release" if record.get("cost"):
-                self._pay(model, {"usd": record["cost"]}, UNKNOWN)
             case "drop":
                 self.set_aside[model] = record["reason"]
                 (self.away.add if record.get("away") else self.away.discard)(model)
@@ -258,10 +255,6 @@ class Tally:
                 self.by_clock = "answers took effect as they arrived"
         elif record["event"] == BEYOND:
             self._pay(model, record, BILLED)
-        elif record["event"] in (LOST, CUT_OFF) or record["event"].startswith("late "):
-            # Earlier versions stated costs in the budget's currency.
-            column = ASSUMED if record["event"] == LOST else UNKNOWN
-            self._pay(model, {"usd": record.get("cost") or 0.0}, column)
 
 
 class Book:
@@ -291,8 +284,8 @@ class Book:
         `n_told` by model.
     ended : dict or None
         Record with which the last session ended.
-    accepts_change : bool
-        Whether pairs of a model may be decided although its server changed during the run.
+    accepted : set of str
+        The `CHANGES` that are accepted.
     interrupted : bool
         Whether the last session was ended by Ctrl-C or SIGTERM.
     closed : bool
@@ -314,7 +307,7 @@ class Book:
         self._open: dict[Pair, Ask] = {}
         self._ended: set[Pair] = set()
         self.interrupted, self.closed = False, True
-        self.accepts_change = False
+        self.accepted: set[str] = set()
         self._barred: set[tuple[str, str]] = set()
         self._lost = 0.0  # cost of attempts by which the budget is not lowered yet
         self._clock = clock
@@ -505,9 +498,10 @@ class Book:
     def _bar(self) -> None:
         """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
         pairs: set[tuple[str, str]] = set()
-        if not self.accepts_change:
+        if SERVER not in self.accepted:
             tested = self.tally.answered
             pairs = {(a, b) for a in self.tally.changed for b in tested if a != b}
+        if CUT_SHORT not in self.accepted:
             pairs = pairs.union(*map(self.tally.unlike, CUT))
         if pairs != self._barred:
             self.ranker.bar(pairs)
@@ -566,7 +560,7 @@ class Book:
             case "note":
                 self.interrupted = self.closed = record["event"] == INTERRUPTED
                 if record["event"] == ACCEPTED:
-                    self.accepts_change = True
+                    self.accepted.add(record["kind"])
                     self._bar()
                 if "responses" in record:  # beyond the bank
                     self.answers[record["model"], record["item"]] = record
@@ -581,13 +575,10 @@ class Book:
 
     def _take_asks(self, record: Record) -> None:
         self.closed = False
-        after = record.get("after") or [self.n_told] * len(record["pairs"])
-        for n, (model, item) in enumerate(record["pairs"]):
-            self._tell_to(after[n])
-            if record["draws"] is None:  # format 1: the audit's draws follow from its seed
-                probability = self.ranker.audit_draw(model, item)
-            else:
-                probability = record["draws"][n]
+        for (model, item), probability, after in zip(
+            record["pairs"], record["draws"], record["after"]
+        ):
+            self._tell_to(after)
             self.ranker.impose([(model, item, probability)])
             self.place(model, item)
 
@@ -662,7 +653,8 @@ class Differences:
             shown = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
             raise RunError(
                 f"cannot resume {where}, which was started with other settings: {shown}. Use "
-                "those, or start a new run with another --run_dir"
+                f"those, or add --run_dir NEW --prior {where} in place of --resume: a new run that "
+                "takes over the answers which still hold"
             )
         return self
 
@@ -704,13 +696,6 @@ def differences(
     return Differences(refused, changes, arguments)
 
 
-def in_todays_words(arguments: Mapping[str, Any]) -> Record:
-    """Convert a recorded Ranker's arguments of any version to those with one stopping rule."""
-    today = dict(arguments)
-    _, stop = older_goals(today)
-    return {"stop": stop, **today}
-
-
 def _or_none(limit: float | None) -> Any:
     return NO_LIMIT if limit is None else limit
 
@@ -718,7 +703,6 @@ def _or_none(limit: float | None) -> Any:
 def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Record:
     if not old or not new:
         return {}
-    old, new = in_todays_words(old), in_todays_words(new)
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
         # A new rule replaces the limits too, so pass them together.

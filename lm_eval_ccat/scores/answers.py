@@ -13,7 +13,7 @@ from ..metrics import Scale
 from .grid import ScoreGrid
 from .readers import journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
-from .readers.samples import filter_of, rows_of
+from .readers.samples import File, filter_of, rows_of
 from .reading import Wanted, one_of
 from .table import ScoreTable
 
@@ -128,7 +128,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     # For the same (model, config, document) the latest run counts.
     for run, (model, config) in sorted(zip(usable, labels_of(usable)), key=lambda of: of[0].date):
         skipped = Counter[str]()
-        file, earlier = (run.samples, run.filters_of() or ["none"]), Counter[Any]()
+        file, earlier = File(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
             if isinstance(row, str):
                 skipped["damaged"] += 1

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import ScoreTableError
 from ..metrics.scale import Floats, Scale
 from ..shown import first_of, some
+from .prompts import Prompts
 from .reading import Wanted
 from .table import ScoreTable
 
@@ -51,7 +52,8 @@ class ScoreGrid:
         self.placed = 0  # scores taken in
         self._items: dict[Any, int] = {}
         self._hashes: dict[Any, int] = {None: 0}
-        self._parts: list[tuple[Codes, Codes, Floats, Codes]] = []
+        self._marks: dict[Any, int] = {None: 0}
+        self._parts: list[tuple[Codes, Codes, Floats, Codes, Codes]] = []
         _numbers(self.rows, list(labels))
 
     def lay(
@@ -60,17 +62,22 @@ class ScoreGrid:
         doc_ids: Sequence[Any] | Coded,
         scores: Sequence[float] | Floats,
         hashes: Sequence[str | None] | Coded = (None,),
+        marks: Sequence[str | None] | Coded = (None,),
     ) -> None:
-        """Take in scores, each with its (model, config), item and hash; one may stand for all."""
+        """Take in scores, each with its (model, config), item, hash and mark of its prompt.
+
+        One of these may stand for all.
+        """
         scores = np.asarray(scores, dtype=np.float64)
-        rows, columns, versions = (
+        rows, columns, versions, prompts = (
             np.broadcast_to(_numbers(known, column), scores.shape)
             for known, column in (
-                (self.rows, labels), (self._items, doc_ids), (self._hashes, hashes)
+                (self.rows, labels), (self._items, doc_ids), (self._hashes, hashes),
+                (self._marks, marks),
             )
         )  # fmt: skip
         self.placed += int(np.count_nonzero(~np.isnan(scores)))
-        self._parts.append((rows, columns, scores, versions))
+        self._parts.append((rows, columns, scores, versions, prompts))
 
     def finish(
         self,
@@ -120,11 +127,12 @@ class ScoreGrid:
         place = np.empty(len(ids), dtype=np.int32)  # of each column in the order of ids
         place[[self._items[d] for d in ids]] = np.arange(len(ids))
         raw = np.full((len(labels), len(ids)), np.nan)
-        for rows, columns, scores, _ in self._parts:
+        for rows, columns, scores, *_ in self._parts:
             raw[rows, place[columns]] = scores
         if unique and self.placed > np.count_nonzero(~np.isnan(raw)):
             self._refuse_duplicate(path)
         hashes, notes = self._settled(raw, place)
+        prompts = self._prompts(raw.shape, place)
         self._parts.clear()  # they are as large as the table
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
@@ -134,6 +142,7 @@ class ScoreGrid:
             gone = ", ".join(label[0] for label, count in zip(labels, counts) if not count)
             notes.append(f"models without a usable score are left out: {gone}")
             labels = [label for label, count in zip(labels, counts) if count]
+            prompts = prompts and prompts.take(counts > 0)
             raw, counts = raw[counts > 0], counts[counts > 0]
         sparse = [
             f"{model}{f' ({config})' if config else ''} {count}"
@@ -154,6 +163,7 @@ class ScoreGrid:
             metric=metric,
             copy=False,
             doc_hashes=hashes,
+            prompts=prompts,
             warnings=(*warnings, *notes, *of_scale),
             **known,
         )
@@ -170,6 +180,15 @@ class ScoreGrid:
             f"{list(self._items)[column]!r}; keep one, or name the runs apart in a column 'config'"
         )
 
+    def _prompts(self, shape: tuple[int, ...], place: Codes) -> Prompts | None:
+        """Return the prompt of each score; None if none is known."""
+        if len(self._marks) == 1:
+            return None
+        codes = np.full(shape, -1, dtype=np.int32)
+        for rows, columns, _, _, marks in self._parts:
+            codes[rows, place[columns]] = marks - 1
+        return Prompts(tuple(self._marks)[1:], codes)
+
     def _settled(self, raw: Floats, place: Codes) -> tuple[list[str | None] | None, list[str]]:
         """Return the hash of each item, and warnings; change `raw`.
 
@@ -180,7 +199,7 @@ class ScoreGrid:
             return None, []
         settled = np.zeros(raw.shape[1], dtype=np.int32)
         seen = np.zeros(raw.shape, dtype=np.int32)
-        for rows, columns, _, versions in self._parts:
+        for rows, columns, _, versions, _ in self._parts:
             at = place[columns]
             seen[rows, at] = versions
             fresh = (settled[at] == 0) & (versions > 0)

@@ -169,6 +169,17 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> A
     return wanted
 
 
+def is_number(doc_id: object) -> bool:
+    """Whether a doc_id is a text that stands for a document's number.
+
+    Examples
+    --------
+    >>> is_number("12"), is_number("012"), is_number(12)
+    (True, False, False)
+    """
+    return isinstance(doc_id, str) and doc_id.isdecimal() and str(int(doc_id[:18])) == doc_id
+
+
 def places_at(path: Path) -> list[Path]:
     """Return the folders elsewhere that links in a folder lead to, or the path itself."""
     links = [p for p in path.iterdir() if p.is_symlink() and p.is_dir()] if path.is_dir() else []

@@ -23,8 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import CcatError, ScoreTableError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
-from ..plugins import Plugins
+from ..plugins import Plugins, near_path
 from ..shown import some
+from .prompts import Prompts
 from .reading import ANY, Logged, Progress, Wanted
 
 DocId = int | str
@@ -97,6 +98,8 @@ class ScoreTable:
     doc_hashes : tuple of (str or None), or None
         Hash of each document, to verify that it has not changed. Not a key, because real data
         contain duplicate documents.
+    prompts : Prompts or None
+        Marks of the prompts that each row was asked; None if none is known.
     settings : dict
         Evaluation settings that the scores share (few-shot, template, ...), from harness logs.
     warnings : tuple of str
@@ -121,6 +124,7 @@ class ScoreTable:
     task: str | None = None
     filter: str | None = None
     doc_hashes: tuple[str | None, ...] | None = None
+    prompts: Prompts | None = None
     settings: dict[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -158,9 +162,9 @@ class ScoreTable:
         ----------
         path : path-like
             A long-form ``.parquet`` or ``.csv`` file with columns ``model``, ``doc_id``,
-            ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``scale_min``,
-            ``scale_max``, ``higher_is_better``; a directory of harness outputs; or anything
-            that another of the `lm_eval_ccat.scores.readers` can read.
+            ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``prompt_hash``,
+            ``scale_min``, ``scale_max``, ``higher_is_better``; a directory of harness outputs; or
+            anything that another of the `lm_eval_ccat.scores.readers` can read.
         metric : str, optional
             Which metric; may be omitted if there is only one.
         task, filter : str, optional
@@ -373,6 +377,7 @@ class ScoreTable:
         hashes = known.pop("doc_hashes", None)
         if hashes is not None:
             hashes = tuple(hashes[i] for i in order)
+        prompts: Prompts | None = known.pop("prompts", None)
         table = cls(
             raw=matrix if order == list(range(len(order))) else np.take(matrix, order, axis=1),
             row_model=tuple(models),
@@ -381,6 +386,7 @@ class ScoreTable:
             scale=scale or Scale(),
             metric=metric,
             doc_hashes=hashes,
+            prompts=prompts and prompts.take(items=order),
             **known,
         )
         rows = list(zip(table.row_model, table.row_config))
@@ -509,6 +515,7 @@ class ScoreTable:
             raw=self.raw[rows],
             row_model=tuple(self.row_model[r] for r in rows),
             row_config=tuple(self.row_config[r] for r in rows),
+            prompts=self.prompts and self.prompts.take(rows),
             chosen=tuple(self.chosen[r] for r in rows) if self.chosen else (),
         )
 
@@ -524,6 +531,20 @@ class ScoreTable:
         out = {models} if isinstance(models, str) else set(models)
         return self.select(m for m in self.models if m not in out)
 
+    def prompts_of(self, model: str) -> dict[Any, str | None]:
+        """Return the mark of each item's prompt that a model was asked, by doc_id; {} if unknown.
+
+        Of several configs that were asked in different ways, the prompts that most of them share.
+
+        Examples
+        --------
+        >>> marks = Prompts(("70b499c5",), np.array([[0, -1]]))
+        >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], prompts=marks).prompts_of("a")
+        {0: '70b499c5', 1: None}
+        """
+        rows = self.rows_of[model]
+        return dict(zip(self.doc_ids, self.prompts.take(rows).common)) if self.prompts else {}
+
     def take(self, items: NDArray[np.intp]) -> ScoreTable:
         """Return the table of some items, by their positions.
 
@@ -538,6 +559,7 @@ class ScoreTable:
             raw=np.ascontiguousarray(self.raw[:, items]),
             doc_ids=tuple(self.doc_ids[i] for i in at),
             doc_hashes=self.doc_hashes and tuple(self.doc_hashes[i] for i in at),
+            prompts=self.prompts and self.prompts.take(items=items),
         )
 
     def write(self, path: str | Path) -> None:
@@ -572,6 +594,12 @@ class ScoreTable:
                 columns[name] = pa.repeat(value, n)
         if self.doc_hashes is not None:
             columns["doc_hash"] = pa.array(self.doc_hashes, type=pa.string()).take(pa.array(i))
+        if self.prompts is not None:
+            codes = self.prompts.codes[r, i]
+            marks = pa.array([*self.prompts.marks, None], type=pa.string())
+            columns["prompt_hash"] = marks.take(
+                pa.array(np.where(codes < 0, len(marks) - 1, codes))
+            )
         if path.suffix == ".csv":
             from pyarrow import csv
 
@@ -701,7 +729,7 @@ def reader_of(path: Path) -> Reader:
         There is no such path, or no reader can read it.
     """
     if not path.exists():
-        raise ScoreTableError(f"{path}: no such file or directory of scores")
+        raise ScoreTableError(f"{path}: no such file or directory of scores{near_path(path)}")
     for reader in READERS:
         if reader.can_read(path):
             return reader

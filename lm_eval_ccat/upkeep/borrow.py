@@ -28,7 +28,7 @@ from scipy.special import expit, logit
 from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
-from ..methods.calibration import twins
+from ..methods.calibration import without_copies
 from ..methods.sample.method import EASE
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
@@ -51,7 +51,6 @@ def borrow(
     own_scores: ScoreTable | None = None,
     *,
     task: str | None = None,
-    hash_names: bool = False,
 ) -> tuple[ScoreTable, ItemBank]:
     """Make a bank for a new task from other tasks on the same documents.
 
@@ -65,8 +64,6 @@ def borrow(
         the bank's method is "sample"; with them it is "default".
     task : str, optional
         Name of the new task, if no run states it.
-    hash_names : bool, optional
-        See `calibrate`.
 
     Returns
     -------
@@ -143,7 +140,7 @@ def borrow(
     if runs:
         lenders = {f"{name}: {m}": name for name in rows for m in donors[name].models}
         lenders |= dict.fromkeys(own_scores.models, own_scores.task or "own")
-        bank = make_bank(table, families=tuple(lenders.values()), hash_names=hash_names)
+        bank = make_bank(table, families=tuple(lenders.values()))
         opinion = trust(bank)
     else:
         ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
@@ -200,7 +197,7 @@ def donors_of(
                     "table or folder, or leave one of the two out"
                 )
             lender[name], rest = path, table.without(exclude)
-            donors[name] = rest.without([model for _, model in twins(rest)])
+            donors[name] = without_copies(rest)
     return donors
 
 
@@ -211,7 +208,6 @@ def borrow_from(
     exclude: Sequence[str] = (),
     *,
     method: str = "default",
-    hash_names: bool = False,
     **options: Any,
 ) -> tuple[ScoreTable, ItemBank]:
     """Borrow from files; return the scores that the bank was made from, and the bank.
@@ -220,7 +216,7 @@ def borrow_from(
     ----------
     paths, wanted, exclude
         See `donors_of`; `own_scores` supplies what `wanted` leaves open.
-    own_scores, hash_names
+    own_scores
         See `borrow`.
     method, **options
         Refused if they are not the defaults, because a borrowed bank takes no options.
@@ -242,7 +238,7 @@ def borrow_from(
         }
         wanted = replace(wanted, **named)
     donors = donors_of(paths, wanted, exclude)
-    return borrow(donors, own_scores, task=wanted.task, hash_names=hash_names)
+    return borrow(donors, own_scores, task=wanted.task)
 
 
 def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:

@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..bank import ItemBank, SuiteBank
 from ..cluster import in_processes
 from ..content import Facts
 from ..errors import CcatError, UsageError
+from ..methods.calibration import without_copies
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Wanted
 from ..scores.table import reader_of
 from .borrow import borrow_from
-from .tables import make_bank, outcomes_meant
+from .tables import make_bank, outcomes_meant, spread
 from .words import report
 
 
@@ -89,6 +92,8 @@ def bank_of(
     method: str = "default",
     exclude: Sequence[str] = (),
     borrow: Sequence[str | Path] = (),
+    drop_copies: bool = False,
+    models: int | None = None,
     **options: Any,
 ) -> tuple[ScoreTable, ItemBank]:
     """Make a bank; return the scores that it is made from, and the bank.
@@ -104,11 +109,19 @@ def bank_of(
         Models to leave out.
     borrow : sequence of path, optional
         Scores or banks of other tasks on the same documents (`lm_eval_ccat.upkeep.borrow`).
+    drop_copies : bool, optional
+        Leave out models whose scores all equal those of another.
+    models : int, optional
+        Take so many models, spread over scores and families.
     **options
         Options of `make_bank`.
     """
     if table is not None:
         table = table.without(exclude)
+        table = without_copies(table) if drop_copies else table
+        if models is not None:
+            means = np.nan_to_num(table.overview.model_mean).tolist()
+            table = table.select(spread(dict(zip(table.models, means)), models))
         if not borrow:
             return table, make_bank(table, method, **options)
     return borrow_from(borrow, table, wanted, exclude, method=method, **options)

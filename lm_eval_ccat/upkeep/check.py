@@ -2,6 +2,8 @@
 
 New results can show the following, each by a test that controls false alarms:
 
+- *A bank of other documents.* Scores do not correlate with what the bank expects
+  (`lm_eval_ccat.ranker.join`); nothing else is then tested.
 - *Drifted difficulties.* Every item's intercept is refitted to the new models, the linear trend
   between old and new is removed (scales may shift as a whole), and each item's remaining difference
   is studentised by its sampling error and a robust spread: the robust-z test of anchor items, as a
@@ -18,6 +20,7 @@ Hochberg, and an effect must be large as well as certain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +34,7 @@ from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.method import method_of
 from ..metrics.scale import Floats
+from ..ranker.join import ODDS, join_of
 from ..scores.table import ScoreTable
 from ..shown import plural, some
 
@@ -182,6 +186,15 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
     c = method_of(bank).curves(bank)
+    join = join_of(c, scores)
+    if join.evidence > math.log(ODDS):
+        level = "problem" if join.models > 1 else "warning"
+        alone = "" if join.models > 1 else ", or this one model is unlike those that calibrated it"
+        words = (
+            f"the bank says nothing about these documents: {join}; its items are joined to other "
+            f"documents (another order, another split), so calibrate it again{alone}"
+        )
+        return [*findings, Finding("unrelated", level, words, figures=join._asdict())]
     theta = fit_abilities(c, scores)
     shifted, drift = _drift(bank, c, theta, scores)
     findings += drift

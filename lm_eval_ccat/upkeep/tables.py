@@ -16,12 +16,18 @@ from ..bank.bank import Observation
 from ..errors import CcatError, UsageError
 from ..methods.calibration import calibrate
 from ..metrics import check_column
+from ..plugins import near_path
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
+from ..scores.prompts import Prompts
 from ..scores.reading import ANY, Logged, Wanted
 from ..scores.table import reader_of
 from ..shown import some
 from .words import dated
+
+#: Models of a board that are taken, and most gigabytes that are fetched, where nobody says it.
+MODELS, MAX_GB = 60, 5.0
+_FAMILY_COST = 0.5  # of a whole family taken, in ranges of scores
 
 
 def make_bank(
@@ -61,6 +67,55 @@ def make_bank(
     return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
 
 
+def family_of(model: str) -> str:
+    """Return the family of a model: the first word of its name, without its organisation.
+
+    Examples
+    --------
+    >>> [family_of(name) for name in ("Qwen/Qwen2.5-7B-Instruct", "me/qwen-2b", "meta/Llama-3")]
+    ['qwen', 'qwen', 'llama']
+    """
+    word = re.match(r"[a-z]+", model.rpartition("/")[2].lower())
+    return word[0] if word else model
+
+
+def spread(scores: Mapping[str, float], n: int) -> list[str]:
+    """Choose models over the whole range of scores, of as many families as that leaves.
+
+    Parameters
+    ----------
+    scores : mapping of str to float
+        Mean score of each model.
+    n : int
+        Number of models; fewer where there are fewer.
+
+    Examples
+    --------
+    >>> scores = {"a/x-1": 0.1, "a/x-2": 0.5, "b/y-2": 0.51, "a/x-3": 0.9, "a/x-4": 0.52}
+    >>> spread(scores, 3)
+    ['a/x-1', 'b/y-2', 'a/x-3']
+    """
+    left = dict(sorted(scores.items()))
+    if len(left) <= n:
+        return sorted(left, key=left.__getitem__)
+    low, high = min(left.values()), max(left.values())
+    span, families, chosen = max(high - low, 1e-12), dict[str, int](), list[str]()
+    # The ends first: how far a bank reaches is what the choice is for.
+    targets = np.linspace(low, high, n)
+    for target in sorted(targets.tolist(), key=lambda value: -abs(value - (low + high) / 2.0)):
+        model = min(
+            left,
+            key=lambda name: (
+                abs(left[name] - target) / span
+                + _FAMILY_COST * families.get(family_of(name), 0) / n
+            ),
+        )
+        families[family_of(model)] = families.get(family_of(model), 0) + 1
+        chosen.append(model)
+        del left[model]
+    return sorted(chosen, key=scores.__getitem__)
+
+
 def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return those of the recorded tasks that names, shell patterns and recorded groups select."""
     groups = reader_of(path).groups(path)
@@ -96,6 +151,7 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
         task=bank.task,
         filter=bank.filter,
         doc_hashes=bank.doc_hashes,
+        prompts=bank.prompts and Prompts.of_rows([bank.prompts] * len(observations)),
         settings=dict(bank.settings),
     )
     return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))
@@ -189,7 +245,7 @@ def outcomes_meant(
 def existing(path: str | Path) -> Path:
     """Return the path of scores; refuse one at which there is nothing."""
     if not Path(path).exists():
-        raise UsageError(f"{path}: no such file or directory of scores")
+        raise UsageError(f"{path}: no such file or directory of scores{near_path(path)}")
     return Path(path)
 
 

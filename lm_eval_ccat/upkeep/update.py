@@ -21,15 +21,16 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank
-from ..bank.bank import Observation, hashed_name
+from ..bank.bank import ORIGIN, Observation
 from ..bank.settings import compare_settings
 from ..errors import BankError, BankMismatchError, CcatError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate
 from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..scores.item_scaling import CONSTANT
+from ..scores.prompts import Prompts, compare_prompts
 from ..scores.table import ScoreTable, sorted_ids
-from ..shown import plural, some
+from ..shown import first_of, plural, some
 from .check import aligned_scores
 from .tables import table_of
 
@@ -41,6 +42,8 @@ ANSWERS = 3
 FEWEST = 5
 #: Reason of retirement for items that a user named.
 BY_HAND = "by hand"
+#: Parts of a bank's provenance that its updates keep.
+_STAYS = ("retired", *ORIGIN[1:])
 
 
 def update(
@@ -93,9 +96,12 @@ def update(
     bank, notes = _next_version(bank, new) if new_version else (bank, [])
     bank = retire(bank, retired, BY_HAND)
     refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
+    for model in new.models if not new_version else ():
+        changed, _ = compare_prompts(bank.marks, new.prompts_of(model), ("the bank", model))
+        refusals += [changed] if changed else []
     if refusals:
         raise BankMismatchError(
-            f"the new scores do not fit the bank: {'; '.join(refusals)}; leave these models out, "
+            f"the new scores do not fit the bank: {first_of(refusals, 3)}; leave these models out, "
             "or calibrate a bank of their own"
         )
     if calibrated_on is None and not bank.observations:
@@ -111,8 +117,6 @@ def update(
             f"{bank.method!r} would take them for a random sample; give full results, or update a "
             "bank of method 'default'"
         )
-    if bank.provenance.get("names_hashed"):
-        new, calibrated_on = _hidden(new), calibrated_on and _hidden(calibrated_on)
     aligned_scores(bank, new)  # same metric, filter and scale
     if calibrated_on is None:
         calibrated_on = table_of(bank, bank.observations)
@@ -138,7 +142,7 @@ def update(
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this]
-    kept = {k: v for k, v in bank.provenance.items() if k in ("retired", "names_hashed")}
+    kept = {k: v for k, v in bank.provenance.items() if k in _STAYS}
     ends = {k: v for k, v in bank.constants.items() if k == CONSTANT}
     return replace(
         updated,
@@ -146,13 +150,6 @@ def update(
         constants={**updated.constants, **ends},
         provenance={**updated.provenance, **kept, "updates": updates},
         warnings=(*updated.warnings, *notes, *doubts, *learned),
-    )
-
-
-def _hidden(table: ScoreTable) -> ScoreTable:
-    """Return the table with hashed model names, and without anything that may name them."""
-    return replace(
-        table, row_model=tuple(map(hashed_name, table.row_model)), sources=(), warnings=()
     )
 
 
@@ -187,19 +184,24 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
         hashes[d] = h if h is not None else hashes.get(d)
     ids, _ = sorted_ids(list(hashes))
     column = {d: i for i, d in enumerate(ids)}
-    rows: dict[tuple[str, str], tuple[str, Floats]] = {}
+    rows: dict[tuple[str, str], tuple[str, Floats, list[str | None]]] = {}
     for table in (old, new):
         at, ways = [column[d] for d in table.doc_ids], table.chosen or ("",) * len(table.raw)
-        for *key, how, scores in zip(table.row_model, table.row_config, ways, table.raw):
-            _, row = rows.pop((key[0], key[1]), ("", np.full(len(ids), np.nan)))
+        labels = zip(table.row_model, table.row_config)
+        for n, (key, how, scores) in enumerate(zip(labels, ways, table.raw)):
+            fresh = np.full(len(ids), np.nan), list[str | None]([None] * len(ids))
+            row, marks = rows.pop(key)[1:] if key in rows else fresh
             row[at] = np.where(np.isnan(scores), row[at], scores)
-            rows[key[0], key[1]] = how, row
+            for place, mark in zip(at, table.prompts.of_row(n) if table.prompts else ()):
+                marks[place] = mark or marks[place]
+            rows[key] = how, row, marks
     again, current = set(new.models), set(zip(new.row_model, new.row_config))
     rows = {key: row for key, row in rows.items() if key[0] not in again or key in current}
-    chosen = tuple(how for how, _ in rows.values())
+    chosen = tuple(how for how, *_ in rows.values())
     return replace(
         old,
-        raw=np.array([row for _, row in rows.values()]).reshape(len(rows), len(ids)),
+        raw=np.array([row for _, row, _ in rows.values()]).reshape(len(rows), len(ids)),
+        prompts=Prompts.of_rows([marks for *_, marks in rows.values()]),
         chosen=chosen if any(chosen) else (),
         row_model=tuple(model for model, _ in rows),
         row_config=tuple(config for _, config in rows),
@@ -297,6 +299,7 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
         kept=bank.kept[stay],
         parameters={name: values[stay] for name, values in bank.parameters.items()},
         doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in left),
+        prompts=bank.prompts and tuple(bank.prompts[i] for i in left),
         observations=tuple(observations),
         provenance={**bank.provenance, "retired": [*before, record]},
     )
@@ -444,7 +447,7 @@ def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, i
 def _bank_of(
     bank: ItemBank, observations: Sequence[Observation], date: str | None, join: bool
 ) -> ItemBank:
-    parts = ("task", "metric", "filter", "scale", "doc_hashes", "settings")
+    parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
     grown = blank
     models, least = _counts(bank, observations)
@@ -485,11 +488,10 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     >>> of_others(ItemBank.blank(range(3)), ["a"])[1]
     ''
     """
-    names = {hashed_name(m): m for m in models} | {m: m for m in models}
-    ranked = [m for m in bank.models if m in names]
+    ranked = [model for model in bank.models if model in models]
     if not ranked or bank.method == "sample":
         return bank, ""
-    shown = some([names[m] for m in ranked], 3)
+    shown = some(ranked, 3)
     what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {shown} too"
     if bank.observations:
         rest = [o for o in bank.observations if o.model not in ranked]
@@ -499,7 +501,13 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
                 others = _bank_of(bank, rest, bank.made, True)
             else:
                 others = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
-                others = replace(others, settings=dict(bank.settings), made=bank.made)
+                origin = {k: v for k, v in bank.provenance.items() if k in ORIGIN}
+                others = replace(
+                    others,
+                    settings=dict(bank.settings),
+                    made=bank.made,
+                    provenance={**others.provenance, **origin},
+                )
             return others, f"{what}, whose scores are left out of this ranking"
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"

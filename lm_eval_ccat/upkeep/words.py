@@ -13,6 +13,8 @@ from ..content import Facts
 from ..scores import ScoreTable
 from ..shown import first_of, plural, short, some
 
+#: Tags of a bank's page on the hub, by which banks are found there.
+TAGS = ("lm-eval-ccat", "item-bank")
 _LISTED = 40  # models
 _SHOWN = 10  # items that calibration removed
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
@@ -47,7 +49,7 @@ def facts_of(bank: ItemBank) -> Facts:
         },
         "provenance": bank.provenance,
         "self_check": bank.self_check,
-        "warnings": [*bank.warnings, *bank.notes],
+        "warnings": list(bank.warnings),
         "made": bank.made,
         "age": age_in_words(bank),
         "observations": len(bank.observations),
@@ -121,6 +123,12 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
     ]
     if len(removed) > _SHOWN:
         lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
+    provenance = facts["provenance"]
+    for name in ("license", "prompts"):
+        if stated := provenance.get(name):
+            lines.append((name, stated))
+    if provenance.get("license"):
+        lines.append(("source", first_of(provenance["sources"], _LISTED)))
     if settings:
         lines.append(("settings", ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())))
     return [*lines, ("age", facts["age"]), ("sha256", facts["sha256"])]
@@ -141,13 +149,55 @@ def in_one_line(facts: Facts) -> str:
     )
 
 
+def facts_of_suite(suite: SuiteBank) -> Facts:
+    """Return what a list of banks says of one, as JSON values.
+
+    Examples
+    --------
+    >>> facts_of_suite(SuiteBank({"t": ItemBank.blank(range(3))}))["items"]
+    3
+    """
+    banks = [bank for _, _, bank in suite.banks()]
+    first = banks[0]
+    return {
+        "tasks": list(suite),
+        "method": suite.method,
+        "metrics": list(dict.fromkeys(bank.metric for bank in banks)),
+        "items": sum(max(bank.n_items for bank in of.values()) for of in suite.values()),
+        "models": len({model for bank in banks for model in bank.models}),
+        "age": age_in_words(first),
+        "license": first.provenance.get("license"),
+        "prompts": first.provenance.get("prompts"),
+    }
+
+
+def suite_in_one_line(facts: Facts) -> str:
+    """Return the line of a bank, or a suite, in a list.
+
+    Examples
+    --------
+    >>> suite_in_one_line(facts_of_suite(SuiteBank({"t": ItemBank.blank(range(3))})))
+    't, score, 3 items, 0 models (sample), made on an unrecorded date'
+    """
+    tasks = facts["tasks"]
+    named = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks ({some(tasks, 2)})"
+    known = [f"licence {facts['license']}"] * bool(facts["license"])
+    known += [f"prompts {facts['prompts']}"] * bool(facts["prompts"])
+    return ", ".join([
+        named,
+        " ".join(facts["metrics"]),
+        plural(facts["items"], "item"),
+        f"{plural(facts['models'], 'model')} ({facts['method']})",
+        facts["age"].partition(":")[0],
+        *known,
+    ])  # fmt: skip
+
+
 def reveals(bank: ItemBank) -> list[str]:
     """Return what a bank's file reveals besides the items' parameters."""
     shown = []
-    if bank.models and not bank.provenance.get("names_hashed"):
+    if bank.models:
         shown.append(f"the names of {len(bank.models)} models and how able they are")
-    elif bank.models:
-        shown.append(f"hashes of the names of {len(bank.models)} models, which a guess can test")
     if bank.doc_hashes is not None:
         shown.append("hashes of the documents, which show whether a text is among them")
     if bank.observations:
@@ -172,7 +222,8 @@ def page_of(suite: SuiteBank, licence: str | None = None) -> str:
     >>> page_of(SuiteBank({"t": ItemBank.blank([1, 2], metric="bleu")})).splitlines()[6]
     '# Item bank of t, bleu'
     """
-    head = ["---", "tags:", "- lm-eval-ccat", "- item-bank", f"license: {licence or 'unknown'}"]
+    tags = [f"- {tag}" for tag in TAGS]
+    head = ["---", "tags:", *tags, f"license: {licence or 'unknown'}"]
     lines = [*head, "---"]
     for task, outcome, bank in suite.banks():
         lines += [*_section(task, outcome, bank), ""]

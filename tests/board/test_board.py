@@ -53,6 +53,8 @@ def test_newcomers_stand_where_their_full_results_would(world, board):
         assert row.low <= truth[row.model] <= row.high < row.low + 0.15
         assert row.estimated == (row.model in ("m01", "m07"))
         if row.estimated:
+            estimate, error, n = row.tasks[TASK].sample
+            assert abs(estimate - truth[row.model]) < 4 * error and 10 <= n < row.items
             assert row.items == len(row.asked[TASK]) <= board.rules.max_items < row.documents == 120
             assert "exposure:5" in row.signature
             bank = offered(board.banks[TASK], TASK, row.reserve)
@@ -300,9 +302,40 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
     assert all_sound(board)
     site = tmp_path / "site"
     ccat("board", "publish", folder, "-o", site)
-    lines = (site / "exposure.csv").read_text().splitlines()
+    lines = (folder / "exposure.csv").read_text().splitlines()
     assert lines[0] == "task,doc_id,models" and len(lines) == 1 + 75
-    assert (site / "board.csv").read_text().splitlines()[0].endswith("date,first,second")
+    assert not (site / "exposure.csv").exists()
+    published = json.loads((site / "board.json").read_text())
+    assert not any("asked" in row for row in published["rows"] + published["not_comparable"])
+    head = (site / "board.csv").read_text().splitlines()[0]
+    ends = ",".join(f"{task},{task}_low,{task}_high" for task in ("first", "second"))
+    assert head.endswith(f"confidence,items,documents,date,{ends},copies")
+    cite = published["citation"]
+    assert cite["sha256"] == published["ledger_head"] == board.ledger.head()
+    assert cite["version"] == len(board.ledger.rows()) and cite["sha256"] in cite["line"]
+    assert f"version {cite['version']} of {cite['date']}" in (site / "index.html").read_text()
+
+
+def test_models_with_equal_results_are_marked_and_facts_are_those_of_the_file(
+    world, board, tmp_path
+):
+    table = ScoreTable.read(world.scores(tmp_path / "m.parquet", ["m02"]))
+    twins = ScoreTable.from_arrays(
+        np.repeat(table.raw, 2, axis=0), ["x/one", "x/two"], table.doc_ids, scale=table.scale,
+        metric=table.metric, task=table.task, doc_hashes=table.doc_hashes,
+    )  # fmt: skip
+    twins.write(tmp_path / "twins.parquet")
+    add(board, tmp_path / "twins.parquet")
+    (board.path / "models.csv").write_text("model,size,link\nx/one,7B,javascript:alert(1)\n")
+    publish(board, tmp_path / "site")
+    content = json.loads((tmp_path / "site" / "board.json").read_text())
+    rows = {row["model"]: row for row in content["rows"]}
+    assert "x/two" in rows["x/one"]["copies"] and "x/one" in rows["x/two"]["copies"]
+    assert rows["x/one"]["facts"]["size"] == "7B"
+    assert "javascript:" not in (tmp_path / "site" / "index.html").read_text()
+    (board.path / "models.csv").write_text("name,size\nx/one,7B\n")
+    with pytest.raises(RunError, match=r"models\.csv: no column 'model'"):
+        publish(board, tmp_path / "site")
 
 
 def test_rules_are_checked(world):

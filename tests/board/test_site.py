@@ -60,6 +60,10 @@ def board(tmp_path_factory):
     rows.append(row(EVIL, 0.991, 0.2, made_by="0.0.9"))
     rows.append(row("org7/model-0007", 0.4, 0.1, date="2026-01-01"))
     board.ledger.append(rows)
+    sizes = (f"org{i % 40}/model-{i:04d},{7 * (i % 3 + 1)}B,mit" for i in range(MODELS))
+    about = "\n".join(["model,size,licence,link", *(f"{line}," for line in sizes)])
+    first = "org0/model-0000,7B,mit,", "org0/model-0000,7B,apache-2.0,https://example.org/0"
+    (board.path / "models.csv").write_text(about.replace(*first))
     return board
 
 
@@ -125,11 +129,11 @@ def test_search_filter_sort_and_columns(browser, site):
     heading = "document.querySelectorAll('#board thead th')[{}]"
     run(browser, heading.format(5) + ".querySelector('button').click()")
     assert run(browser, f"return {heading.format(5)}.innerText.trim()") == "beta"
-    values = [float(v) for v in column(browser, "#board", 5)]
+    values = [float(v.strip("≈ ")) for v in column(browser, "#board", 5)]
     assert values == sorted(values, reverse=True)
     assert run(browser, f"return {heading.format(5)}.getAttribute('aria-sort')") == "descending"
     run(browser, heading.format(5) + ".querySelector('button').click()")
-    again = [float(v) for v in column(browser, "#board", 5)]
+    again = [float(v.strip("≈ ")) for v in column(browser, "#board", 5)]
     assert again == sorted(again) and again[0] < values[0]
     run(browser, "document.querySelectorAll('#columns input')[1].click()")
     heads = run(browser, "return [...document.querySelectorAll('#board thead th')]"
@@ -153,6 +157,73 @@ def test_versions_and_history(browser, site):
     browser.find_element("id", "q").send_keys("onerror")
     until(browser, f"{ROWS} === 1")
     assert run(browser, "return document.querySelector('.badge').textContent") == "made by 0.0.9"
+
+
+def test_what_an_operator_says_of_models_filters_and_links(browser, site):
+    show(browser, site)
+    heads = run(
+        browser,
+        "return [...document.querySelectorAll('#facts label')].map((l) => l.firstChild.data)",
+    )
+    assert [head.strip() for head in heads] == ["size", "licence"]
+    pick = ("const s = document.querySelectorAll('#facts select')[{}]; s.value = '{}';"
+            "s.dispatchEvent(new Event('change'))")  # fmt: skip
+    run(browser, pick.format(0, "14B"))
+    assert run(browser, COUNT).startswith("333 of")
+    run(browser, pick.format(0, "") + ";")
+    run(browser, pick.format(1, "apache-2.0"))
+    assert names(browser) == ["org0/model-0000"]
+    link = run(browser, "return document.querySelector('#board tbody th a').href")
+    assert link == "https://example.org/0"
+
+
+def test_is_a_better_than_b(browser, site, board):
+    show(browser, site)
+    ask = ("for (const [id, v] of [['a', arguments[0]], ['b', arguments[1]]]) {"
+           "const e = document.getElementById(id); e.value = v;"
+           "e.dispatchEvent(new Event('input')) }"
+           "return document.getElementById('better').textContent")  # fmt: skip
+    placed = {place.row.model: place.row for place in standing(board).placed}
+    best, worst = "org0/model-0000", min(placed.values(), key=lambda row: row.score).model
+    assert run(browser, ask, best, worst).startswith("Yes. A 0.9900 (full results), B ")
+    assert run(browser, ask, worst, best).startswith("No: B is better.")
+    said = run(browser, ask, "a/equal", best)
+    assert said.startswith("Not known. A ≈ 0.9900 (95% interval 0.9600 to 1.000)")
+    assert run(browser, ask, best, "nobody") == "Name two models of the table."
+
+
+def test_estimates_of_tasks_have_their_sign_and_interval(browser, site):
+    show(browser, site)
+    choose(browser, "estimate")
+    assert all(score.startswith("≈") for score in column(browser, "#board", 4))
+    cell = "return document.querySelectorAll('#board tbody tr')[0].cells[{}].title"
+    for number in (2, 4):
+        assert run(browser, cell.format(number)).startswith("95% interval 0.")
+
+
+def test_a_search_of_a_thousand_models_takes_under_a_second(browser, site):
+    show(browser, site)
+    took = run(
+        browser,
+        "const q = document.getElementById('q'), start = performance.now();"
+        "for (const text of ['m', 'mo', 'org7/', 'model-00', '']) {"
+        "q.value = text; q.dispatchEvent(new Event('input')); document.body.offsetHeight }"
+        "return (performance.now() - start) / 5",
+    )
+    assert took < 1000
+
+
+@pytest.mark.parametrize("size, most", [(DESKTOP, 34), (PHONE, 40)], ids=["desktop", "phone"])
+def test_a_name_is_one_line_and_many_models_stand_on_a_screen(browser, site, size, most):
+    show(browser, site, size)
+    heights = run(
+        browser,
+        "return [...document.querySelectorAll('#board tbody tr')].slice(0, 50)"
+        ".map((row) => row.getBoundingClientRect().height)",
+    )
+    assert max(heights) <= most
+    shown = run(browser, "return document.querySelectorAll('main p, header p').length")
+    assert shown <= 4, "a table without prose"
 
 
 @pytest.mark.parametrize("size, dark", [(DESKTOP, True), (PHONE, False)], ids=["night", "phone"])

@@ -81,8 +81,29 @@ def test_a_range_goes_from_worst_to_best_and_a_contradiction_is_said(
     assert ItemBank.load(tmp_path / "b0").scale == scale
 
 
-def test_names_can_be_kept_out_of_the_bank(tmp_path, calibrated):
-    written(tmp_path / "private.parquet", prefix="secret-")
-    assert len(calibrated(tmp_path / "private.parquet", "--hash_names").models) == 10
-    text = (tmp_path / "b.json").read_text()
-    assert "secret" not in text and "private.parquet" not in text
+def test_copies_are_named_once_and_can_be_left_out(tmp_path, capsys):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    scores = draw(np.linspace(-1.5, 1.5, 10), 60, seed=1)
+    names = [f"m{n}" for n in range(12)]
+    for task in "abc":
+        table = ScoreTable.from_arrays(np.vstack([scores, scores[:2]]), names, task=task)
+        table.write(tables / f"{task}.csv")
+    call = ["calibrate", str(tables), "--method", "paper", "-o", str(tmp_path / "banks")]
+    assert main(call) == 0
+    assert main(["bank", "check", str(tmp_path / "banks")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("equal scores on every item") == 1 and "3 of 3 (a score, b score" in out
+    assert main([*call, "--drop_copies"]) == 0
+    err = capsys.readouterr().err
+    assert err.count("2 models are left out") == 1 and "m10 (m0), m11 (m1)" in err
+    assert ItemBank.load(tmp_path / "banks" / "a.score.bank.json").models == tuple(names[:10])
+
+
+def test_numbers_written_as_texts_are_named_before_a_task_refuses_them(tmp_path, capsys):
+    scores = draw(np.linspace(-1.5, 1.5, 10), 12, seed=1)
+    ids, names = [str(n) for n in range(12)], [f"m{n}" for n in range(10)]
+    ScoreTable.from_arrays(scores, names, ids).write(tmp_path / "s.parquet")
+    bank = str(tmp_path / "b.json")
+    assert main(["calibrate", str(tmp_path / "s.parquet"), "-o", bank, "--method", "paper"]) == 0
+    assert "numbers written as texts ('0')" in capsys.readouterr().err

@@ -117,7 +117,7 @@ def test_the_question_is_named_and_what_stands_beyond_it(asked, words):
     for pair in found["pairwise"]:
         pair["population"] = {pair["a"], pair["b"]} == {"a", "c"}
     shown = printed(found, 80)
-    assert words in shown and "2 of 3 decided pairs are still open" in shown
+    assert words in shown and "2 of the 3 decided pairs do not hold yet" in shown
     assert "a over b was decided earlier" in shown
 
 

@@ -53,7 +53,7 @@ def test_auto_is_found_once_and_kept(bench, weights, monkeypatch):
 
     monkeypatch.setattr(kind, "_detect_batch_size", detect)
     lm = load(weights, "auto")
-    results = bench.adaptive(["choices"], None, lm, max_items=8, adaptive_batch_size=2)
+    results = bench.adaptive(["choices"], None, lm, max_items=8, ahead=2)
     assert results["adaptive"]["choices"]["items"] == 8
     assert len(lengths) == 1 and lengths[0] <= 288 and lm.batch_size == 16
 

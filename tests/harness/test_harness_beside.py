@@ -42,4 +42,4 @@ def test_a_bank_s_draws_estimate_the_metrics_that_it_does_not_know(bench):
     truth = np.mean([find_metric("bleu").score(row["bleu"], task="texts") for row in full])
     error = values["sentence_bleu,none"] - truth
     assert abs(error) < 4 * values["sentence_bleu_stderr,none"] < 40
-    assert in_words(block, "texts").count("hold for one look, at a number of items fixed") == 1
+    assert in_words(block, "texts").count("hold for one look, the one at which the run ended") == 1

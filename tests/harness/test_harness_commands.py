@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import re
+import shlex
 import sys
 from functools import partial
 
@@ -100,7 +101,7 @@ def caplog(caplog):
     "task, flags, words",
     [
         ("texts", "--metric chrf", "by default the run stops at .*of 0.02 .*of 36 documents"),
-        ("texts", "--bank BANK --target_se 0.001", "of 0.001 .*take all 18 allowed of 36"),
+        ("texts", "--bank BANK --stop 'se 0.001'", "of 0.001 .*take all 18 allowed of 36"),
         (
             "sums",
             "--bank BANK --max_items 4 --num_fewshot 2",
@@ -113,7 +114,7 @@ def test_a_run_says_first_when_it_will_stop_and_what_it_ignores(
 ):
     flags = flags.replace("BANK", str(banks / f"{task}.bank.json"))
     with caplog.at_level("INFO", logger="lm_eval.ccat"):
-        assert ours(task, "--adaptive", *flags.split()) == 0
+        assert ours(task, "--adaptive", *shlex.split(flags)) == 0
     assert len({m for m in caplog.messages if re.search(words, m)}) == 1
     assert ("by default" in " ".join(caplog.messages)) == ("by default" in words)
 
@@ -131,10 +132,10 @@ ADAPTIVE = "--adaptive --bank texts.bank.json "
         ("--adaptive --bank empty", 1, "no item bank in this folder"),
         ("--adaptive --bank texts=empty", 1, "no item bank in this folder"),
         (ADAPTIVE + "--limit 5", 2, "--limit"),
-        (ADAPTIVE + '--samples {"texts":[1]}', 2, "--samples"),
+        (ADAPTIVE + "--samples '{\"texts\":[1]}'", 2, "--samples"),
         (ADAPTIVE + "--budget_usd 1", 2, "price"),
-        (ADAPTIVE + "--target_se 3", 2, "standard error of 3"),
-        (ADAPTIVE + "--rank_width 3", 2, "give their full results as leaderboard"),
+        (ADAPTIVE + "--stop 'se 3'", 2, "standard error of 3"),
+        (ADAPTIVE + "--stop 'ranks 3'", 2, "give their full results as leaderboard"),
         (ADAPTIVE + "--leaderboard nowhere", 2, "nowhere"),
         (ADAPTIVE + "--leaderboard empty", 1, "empty"),
         (ADAPTIVE + "--leaderboard broken.csv", 1, "broken.csv"),
@@ -153,7 +154,7 @@ def test_what_cannot_be_meant_ends_in_one_line_before_the_model_is_made(
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.csv").write_text("model,doc_id\na,1\n")
     ScoreTable.from_arrays([[0.5, 0.2]], ["x"], metric="acc").write(tmp_path / "acc.csv")
-    assert ours("texts", *flags.split()) == code
+    assert ours("texts", *shlex.split(flags)) == code
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("lm-eval-ccat: error:") and words in error
 
@@ -220,27 +221,6 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(
     assert first["n-samples"]["sums"] == {"original": N_DOCS, "effective": N_DOCS}
     assert len(rows["samples_sums"]) == 2 * N_DOCS
     assert cached["results"] == first["results"] and cached_rows == rows
-
-
-@pytest.mark.parametrize(
-    ("program", "in_one_line"),
-    [("/venv/bin/lm_eval", True), ("/lib/lm_eval/__main__.py", True), ("mine.py", False)],
-)
-def test_under_lm_eval_a_refusal_is_one_line(program, in_one_line, monkeypatch, capsys):
-    from lm_eval_ccat.errors import UsageError
-    from lm_eval_ccat.live.adaptive import refuse_in_one_line
-
-    others = []
-    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: others.append(error))
-    monkeypatch.setattr(sys, "argv", [program, "run"])
-    refuse_in_one_line()
-    refuse_in_one_line()
-    refusal, bug = UsageError("--limit cannot go with it"), ValueError("a bug")
-    for error in (refusal, bug):
-        sys.excepthook(type(error), error, None)
-    assert others == ([bug] if in_one_line else [refusal, bug])
-    said = capsys.readouterr().err
-    assert said == ("lm_eval: error: --limit cannot go with it\n" if in_one_line else "")
 
 
 def test_variants_of_any_task_and_group_are_all_that_plain_lm_eval_needs(

@@ -38,12 +38,12 @@ def test_a_new_model_is_placed_and_its_own_results_are_left_out(bench, place, ca
 
 def test_it_stops_once_the_rank_is_known_well_enough(place):
     found = {}
-    for flag in ((), ("--rank_width", "4"), ("--question", "population")):
-        block = place(0.6, *flag, "--adaptive_batch_size", "1")
+    for flag in ((), ("--stop", "ranks 4"), ("--question", "population")):
+        block = place(0.6, *flag)
         low, high = block["place"]["rank_interval"]
         found[flag[:1]] = block["items"], high - low + 1, block["stopped_because"]
         about = "documents like these 36" if "population" in flag else "all 36 documents"
         assert f"over {about} of texts, from" in block["estimand"]
-    items, width, why = found["--rank_width",]
+    items, width, why = found["--stop",]
     assert width <= 4 and "known to 4 ranks" in why and items < found[()][0]
     assert found["--question",][1] >= found[()][1]  # the known are not known so well, then

@@ -61,7 +61,7 @@ def test_several_metrics_are_estimated_from_the_same_answers(bench):
 
 def test_the_target_and_the_budget_stop_it(bench):
     bank = bench.bank("choices", "acc")
-    results = bench.adaptive(["choices"], bank, target_se=0.4)
+    results = bench.adaptive(["choices"], bank, stop="se 0.4")
     wide = results["adaptive"]["choices"]
     assert wide["items"] < N_DOCS and wide["standard_error"] <= 0.4
     assert wide["estimate"] != np.mean([row["acc"] for row in results["samples"]["choices"]])
@@ -124,9 +124,7 @@ def test_the_target_of_a_group_is_that_of_its_score(bench):
         bench.variant(name)
     bench.group("halves", ["one", "two"], False)
     banks = dict.fromkeys(("one", "two", "choices"), bench.bank("choices", "acc"))
-    results = bench.adaptive(
-        ["choices", "halves"], banks, target_se=0.025, adaptive_batch_size=1, looks="one"
-    )
+    results = bench.adaptive(["choices", "halves"], banks, stop="se 0.025", ahead=1, looks="one")
     values, blocks = results["results"], results["adaptive"]
     assert values["halves"]["acc_stderr,none"] <= 0.025 < values["one"]["acc_stderr,none"]
     # By itself a task goes on to its limit without reaching it.
@@ -175,17 +173,6 @@ def test_what_cannot_be_is_refused_before_any_model_call(
             tasks.split(), {"choices": made} if bank == {"choices"} else made, lm, **arguments
         )
     assert not lm.calls
-
-
-def test_an_audit_is_reported_beside_the_estimate(bench):
-    bank = bench.bank("texts", "chrf")
-    block = bench.adaptive(["texts"], bank, max_items=20, audit=0.5)["adaptive"]["texts"]
-    audit = block["audit"]
-    assert audit["n"] == 10
-    assert block["sample"] is None  # a bank of "paper": nothing is drawn but for the audit
-    low, high = audit["interval"]
-    assert 0 < low < audit["estimate"] < high <= 100
-    assert "audit:0.5" in block["signature"]
 
 
 def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(bench):

@@ -36,7 +36,7 @@ def suite(bench):
 
 def run(suite, lm, weighted="true", **options):
     bench, banks = suite
-    options = {"bank": banks, "budget": {"items": 18}, "adaptive_batch_size": 1, **options}
+    options = {"bank": banks, "budget": {"items": 18}, "ahead": 1, **options}
     return bench.adaptive([f"both_{weighted}"], lm=lm, **options)
 
 

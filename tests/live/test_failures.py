@@ -116,7 +116,7 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(bench, se
     assert "HTTP 500: on purpose" in lost["set_aside"]  # the server's own words
     assert all(content["models"][m]["n_items"] == 30 for m in ("m01", "m11"))
     out = capsys.readouterr().out
-    assert "m05 was set aside" in out and "--resume --retry, which asks m05 again" in out
+    assert "m05 was set aside" in out and "Next: correct what set m05 aside" in out
 
 
 def test_a_model_that_fails_at_most_documents_is_set_aside(bench, server):
@@ -156,7 +156,7 @@ def test_ctrl_c_ends_within_seconds_with_a_ranking_that_can_go_on(bench, server,
     threading.Thread(target=press, daemon=True).start()
     out = ccat("rank", config, code=4).out
     assert time.monotonic() - pressed[0] < 25  # requests hang for 30
-    assert "interrupted" in out and "Continue with --resume" in out
+    assert "interrupted" in out and "Next: the same command with --resume" in out
     assert content_of(config)["items_administered"] >= 30
     hanging.clear()
     before = set(server.answered)
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_within_seconds_with_a_ranking_that_can_go_on(bench, server,
 
 
 def test_ctrl_c_during_garbage_collection_is_not_lost():
-    interrupts = Interrupts(lambda: None)
+    interrupts = Interrupts()
     with interrupts:
         with suppress(KeyboardInterrupt):  # as Python does with what a callback raises
             signal.raise_signal(signal.SIGINT)

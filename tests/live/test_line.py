@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +17,7 @@ from worlds.bench import facts
 from worlds.boards import bank_of
 from worlds.server import CompletionsServer, trouble
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import Line
@@ -97,6 +99,29 @@ def test_a_journal_replays_to_what_the_run_ended_with(seed, arrival, away):
     assert again.n_told == book.n_told == len(book.answers) and not again.ranker.in_flight
     tells = [r for r in Journal(book.journal.lines).read_new() if r["op"] == "tell"]
     assert len({(r["model"], r["item"]) for r in tells}) == len(tells), "none is asked twice"
+
+
+def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much():
+    bank = ItemBank.blank(range(400))
+    ranker = Ranker(bank, dict.fromkeys("abcd", 1.0), max_items=200, stop="limits")
+    book = Book(ranker, Journal())
+    line = Line(book, dict.fromkeys("abcd", 16), turns=set("abcd"), warmup=10)
+    line.start()
+    loaded, loads, answered = "", 0, Counter[str]()
+    while line.over is None:
+        head = line.head
+        assert head is not None
+        if not line.has_next(loaded or head.model) or not loaded:
+            loaded, loads = head.model, loads + 1
+        asks = line.next(loaded, 8)
+        answered[loaded] += len(asks)
+        assert answered[loaded] <= 1.5 * book.told_of[loaded] + 16
+        line.arrive([
+            {"op": "tell", "n": ask.number, "model": loaded, "item": ask.item, "score": 0.5}
+            for ask in asks
+        ])  # fmt: skip
+    assert answered == dict.fromkeys("abcd", 200)
+    assert loads <= 4 * math.log2(200 / 10)
 
 
 def first(seconds: float) -> Callable[..., bool]:

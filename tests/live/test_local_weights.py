@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from worlds.bench import content_of
 from worlds.weights import tiny_model
 
+from lm_eval_ccat.harness import TaskSession
 from lm_eval_ccat.live.models import HarnessModel
 
 TWO = ["one", "two"]
@@ -51,12 +54,20 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
 
     note("open", opened)
     note("close", lambda model: there.discard(model.name))
-    note("ask", lambda model, items: batches.append(len(items)))
+    genuine_ask = TaskSession.ask
+
+    def ask(session, docs, lm=None):
+        batches.append(len(docs))
+        return genuine_ask(session, docs, lm)
+
+    monkeypatch.setattr(TaskSession, "ask", ask)
     config = bench.config(
         "", [], models=[{**entry, "memory": memory} for entry in entries], memory=10,
         max_items=25, stop="limits",
         harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},
     )  # fmt: skip
+    said = ccat("rank", config, "--dry_run").out
+    assert "Local weights take turns: 2 to 3 loads, 1 to 1.5 minutes at half a minute each." in said
     ccat("rank", config, code=(0, 3))
     for name in TWO:
         block = content_of(config)["models"][name]
@@ -64,8 +75,39 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
         # The model's own tokenizer counts: six words and a full stop, and what was written.
         assert block["tokens"]["counted_by"] == ["tokenizer"]
         assert block["tokens"]["input"] == 7 * 25
-    assert len(loads) <= 4 and max(batches) == 5
+    assert loads == [*TWO, TWO[0]] and max(batches) == 5, "as forecast"
     assert not there
+
+
+def test_the_next_model_is_loaded_while_the_last_answers_are_scored(
+    bench, entries, monkeypatch, ccat
+):
+    genuine_open, genuine_read = HarnessModel.open, TaskSession._read
+    opened, weights = threading.Event(), list[weakref.ref[Any]]()
+
+    def open_model(model):
+        freed = [lm() for lm in weights] == [None] * len(weights)
+        assert freed, "the weights of the model before are freed"
+        genuine_open(model)
+        weights.append(weakref.ref(model._lm))
+        if model.name == TWO[1]:
+            opened.set()
+
+    def read(session, docs, *about):
+        if len(scored) == 3:  # the last of one's first window of 16
+            assert opened.wait(60)
+        scored.append(len(docs))
+        return genuine_read(session, docs, *about)
+
+    scored = list[int]()
+    monkeypatch.setattr(HarnessModel, "open", open_model)
+    monkeypatch.setattr(TaskSession, "_read", read)
+    config = bench.config(
+        "", [], models=entries, max_items=16, stop="limits",
+        harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},
+    )  # fmt: skip
+    ccat("rank", config, code=(0, 3))
+    assert scored == [5, 5, 5, 1] * 2 and len(weights) == 2
 
 
 CHOICES = """\

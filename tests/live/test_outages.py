@@ -49,7 +49,7 @@ def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench, server):
     assert "only m11 is left" in content["stopped_because"]
     assert content["models"]["m11"]["n_items"] < 10
     # Where its own error is wanted it goes on.
-    config = bench.config(server.url, ["m01", "m11"], target_se=0.02, bank="default.bank.json")
+    config = bench.config(server.url, ["m01", "m11"], stop="se 0.02", bank="default.bank.json")
     content = rank(config).content
     assert content["models"]["m01"]["set_aside"]
     assert content["models"]["m11"]["n_items"] >= 10

@@ -1,4 +1,4 @@
-"""One request to each model before money is spent, and mistakes that are said at once."""
+"""What is said and asked before money is spent, and mistakes that are said at once."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from io import StringIO
 import numpy as np
 import pytest
 from worlds.boards import draw, drive
-from worlds.server import trouble
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.live.forecast import target_in_words
 from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.spec import Spec
-
-
-def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(bench, server, ccat):
-    server.mood = trouble("say", 401, '{"error": "no such key\\u001b[2J"}', of="m05")
-    config = bench.config(server.url, ["m01", "m05", "m11"])
-    out = ccat("rank", config, "--dry_run", "--probe", code=1).out
-    assert sum(server.asked.values()) == 3 and not config.with_suffix(".run").exists()
-    assert "m01 answers: " in out and "m05 fails: HTTP 401: no such key" in out
-    assert "\x1b" not in out and "Nothing was asked" not in out
-    config = bench.config(server.url, ["m01", "m11"])
-    ccat("rank", config, "--dry_run", "--probe")
 
 
 def test_without_a_budget_it_says_what_it_takes_at_most(bench, server, ccat):

@@ -12,7 +12,7 @@ from worlds.server import trouble
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import doubts, state
-from lm_eval_ccat.runs.book import Tally
+from lm_eval_ccat.runs.book import ACCEPTED, Tally
 
 THREE = ["m01", "m05", "m11"]
 
@@ -34,11 +34,15 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(ben
     assert "decided" in decisions.values() and content["exit_code"] == 3
     assert content["models"]["m11"]["served"][0]["model"] == "m11-1"
     assert state(run).content["pairwise"] == content["pairwise"]
-    accepted = rank(config, run_dir=run, resume=True, accept_change=True).content
+    other = rank(config, run_dir=run, resume=True, accept_change=["cut", "scoring"]).content
+    assert other["exit_code"] == 3  # one kind of change that is accepted does not accept another
+    accepted = rank(config, run_dir=run, resume=True, accept_change="server").content
     assert {p["decision"] for p in accepted["pairwise"]} == {"decided"}
     assert accepted["exit_code"] == 0
     answers = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     served = [a["served"][0] for a in answers if a["op"] == "tell"]
+    notes = [a["kind"] for a in answers if a.get("event") == ACCEPTED]
+    assert notes == ["cut", "scoring", "server"]
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
 
 
@@ -46,7 +50,7 @@ def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(b
     server.mood = trouble("truncate", of="m11")
     config = bench.config(server.url, THREE, max_items=30)
     for accepted in (False, True):
-        content = rank(config, accept_change=accepted).content
+        content = rank(config, accept_change="cut" if accepted else "server").content
         assert any("100% of those of m11" in warning for warning in content["warnings"])
         decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
         assert ("decided" in {d for p, d in decisions.items() if "m11" in p}) is accepted
@@ -76,7 +80,7 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told():
     cut, *usage = doubts(tally)
     assert cut == (
         "answers were cut at the token limit at different rates: 50% of those of a, 0% of those of "
-        "b; no pair of different rates is decided unless you accept that (accept_change)"
+        "b; no pair of different rates is decided unless you accept that (accept_change: cut)"
     )
     assert len(usage) == 2 and "-1 read" in usage[0]
 

@@ -102,12 +102,15 @@ def test_a_run_that_a_crash_cut_off_is_no_success_and_goes_on(half, ccat):
 
 def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, ccat, monkeypatch):
     bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
-    assert "task.prompts_sha256" in ccat("rank", half[0], "--resume", code=1).err
+    err = ccat("rank", half[0], "--resume", code=1).err
+    assert "the prompt of document 0 is" in err and "120 of 120 prompts differ" in err
     bench.rewrite(lambda name, text: text.replace("Copy the numbers", "Repeat the numbers"))
     bench.rewrite(lambda name, text: text + "\n# edited" if name.endswith(".py") else text)
     assert "task.scoring_code_sha256" in ccat("rank", half[0], "--resume", code=1).err
     monkeypatch.setattr("lm_eval_ccat.live.plan.__version__", "9.9.9")
-    err = ccat("rank", half[0], "--resume", "--accept_change", code=(0, 3)).err
+    again = ("rank", half[0], "--resume", "--accept_change")
+    assert "task.scoring_code_sha256" in ccat(*again, "prompts,server", code=1).err
+    err = ccat(*again, "scoring", code=(0, 3)).err
     assert "changed since the run began: task.scoring_code_sha256" in err
 
 
@@ -129,6 +132,25 @@ def test_a_run_is_not_started_twice(bench, server, start_rank, ccat):
         assert shown["interrupted"] and shown["exit_code"] == 4
         assert shown["stopped_because"] == "interrupted"
     assert "already holds a ranking" in ccat("rank", config, code=1).err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_batch_system_that_repeats_its_signal_and_a_lost_terminal_leave_a_result(
+    bench, server, start_rank, number
+):
+    server.latency = 0.3  # the run waits a moment for requests in flight
+    config = bench.config(server.url, THREE, **SETTINGS)
+    child, _ = start_rank(config)
+    journal = bench.run() / "journal.jsonl"
+    while not (journal.exists() and b'"op": "tell"' in journal.read_bytes()):
+        assert child.is_alive()
+        time.sleep(0.01)
+    while child.is_alive():
+        os.kill(child.pid, number)
+        child.join(0.05)
+    partial = content_of(config)
+    assert partial["interrupted"] and partial["items_administered"]
+    assert state(bench.run()).content["interrupted"]
 
 
 @pytest.mark.parametrize("bank", ["default.bank.json", None])

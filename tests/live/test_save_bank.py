@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
 
@@ -41,12 +39,3 @@ def test_a_file_of_another_benchmark_is_refused_before_any_request(bench, server
     err = ccat("rank", config, "--save_bank", tmp_path / "other.json", code=2).err
     assert "holds no bank of share on the items of this run" in err
     assert not server.asked
-
-
-def test_strata_are_a_field_of_the_documents(bench, server, tmp_path, ccat):
-    data = tmp_path / "tasks" / "docs.jsonl"
-    fields = [json.loads(line)["numbers"] for line in data.read_text().splitlines()]
-    bench.ranked(server, ["m05", "m07"], bank=None, strata="numbers", budget={"items": 30})
-    header = json.loads((bench.run() / "journal.jsonl").open().readline())
-    assert header["ranker"]["options"]["strata"] == fields
-    ccat("rank", bench.run(), code=(0, 3))

@@ -176,7 +176,8 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server,
     known = ScoreTable.read(tmp_path / "known.parquet").models[0]
     given = Spec.read(suite.config(server.url, MODELS, task="all_three"))
     given = replace(given, models=(replace(given.models[0], name=known), *given.models[1:]))
-    first, rest = make_plan(given).warnings
+    first, rest, unknown = make_plan(given).warnings
+    assert unknown.startswith("prompts unknown")  # of all three, said once
     assert f"the bank of first was calibrated on {known} too" in first
     assert rest == "the same holds for 2 more banks"
 

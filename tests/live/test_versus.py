@@ -10,8 +10,8 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.harness.internals import PlaceholderLM
 from lm_eval_ccat.live.sides import without_files
-from lm_eval_ccat.live.tasks import PlaceholderLM
 
 
 def live(server: CompletionsServer, name: str) -> dict:
@@ -92,7 +92,7 @@ def test_a_file_is_read_with_what_stands_beside_it(tmp_path):
     file.write_text("task: t\nbank: b.json\nseed: 3\nmodels: [{model: hf}]")
     (tmp_path / "b.json").touch()
     beside = {"tasks": ("t",), "bank": str(tmp_path / "b.json"), "seed": 3}
-    assert without_files([file, "logs"], {"seed": 4}, print) == (
+    assert without_files([file, "logs"], {"seed": 4}) == (
         [{"model": "hf"}, "logs"],
         {**beside, "seed": 4},
     )

@@ -110,7 +110,7 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
         ("bleu", listed("bleu"), r"scale of metric bleu of task t is not known; state"),
         ("novelty", None, r"novelty of task t is not known; .*--range.*ccat_scales"),
         ("chrff", None, r"is not known; .*; did you mean chrf"),
-        ("noveltty", two, r"lists acc, novelty; did you mean novelty"),
+        ("noveltty", two, r"only acc, novelty; did you mean novelty"),
         ("bleu@klingon", None, "the tokenizers are 13a, char"),
         ("ter@zh", None, "the tokenizer of TER is asian"),
         ("bleu@zh", listed("bleu"), "`lm-eval-ccat score bleu@zh`"),

@@ -99,15 +99,15 @@ def world():
     return banks, {t: x.select(["strong", "weak"]) for t, x in tables.items()}
 
 
-def older(bank):
-    """As banks of earlier versions are: the prior is used without a trial."""
+def untried(bank):
+    """Of too few models to leave any out: the prior is used without a trial."""
     report = {k: v for k, v in bank.provenance["report"].items() if k != "left_out"}
     return replace(bank, provenance={**bank.provenance, "report": report})
 
 
 def told(world, across: bool, tasks=("a",), n: int = 25) -> Ranker:
     """A ranking in which the models have answered items of some tasks only."""
-    banks, tables = {t: older(b) for t, b in world[0].items()}, world[1]
+    banks, tables = {t: untried(b) for t, b in world[0].items()}, world[1]
     ranker = Ranker(banks, {"strong": 1.0, "weak": 1.0}, weights="equal", across=across)
     for t in tasks:
         for m, row in zip(tables[t].models, tables[t].scores):

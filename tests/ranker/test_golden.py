@@ -69,9 +69,9 @@ def cases() -> Iterator[Case]:
         yield Case(m, ("bleu", "chrf"), "outcomes", {"max_items": 40}, "outcomes", failed=0.05)
         yield Case(m, ("bleu",), "sampled", {"budget": 120.0}, known="sampled", failed=0.05)
     yield Case("default", ("bleu", "gsm"), "tasks", {"budget": 200.0}, "tasks", failed=0.05)
-    yield Case("paper", ("made",), "audit", {"audit": 0.2, "exposure": 4, "max_items": 50})
+    yield Case("paper", ("made",), "exposure", {"exposure": 4, "max_items": 50})
     aim = {"stop": "decided and se 0.02"}
-    yield Case("default", ("bleu",), "audit", {"audit": 0.2, "budget": 200.0, **aim})
+    yield Case("default", ("bleu",), "errors", {"budget": 200.0, **aim})
     yield Case("default", ("gsm",), "ranks", {"stop": "ranks 2", "max_items": 60})
     yield Case("sample", ("right",), "finite", {"guarantee": "finite", "min_difference": 0.1})
     yield Case("default", ("made",), "variance", {"allocation": "variance", "budget": 120.0})
@@ -231,8 +231,7 @@ def difference(was: Any, now: Any, near: float, at: str = "") -> str:
 def test_a_ranking_is_as_it_was(case, request):
     data = request.getfixturevalue("shared") / "data" / "scores" if case.real else None
     was = read()[str(case)]
-    # Real scores are recorded and replayed on one machine; elsewhere sums may round otherwise.
-    near = 1e-12 if case.real else 1e-9
+    near = 1e-6  # sums round otherwise on another processor, and fits stop elsewhere
     asks, moments = run(case, data)
     asks = json.loads(json.dumps(asks))
     found = difference(was["asks"], asks, near)

@@ -52,7 +52,7 @@ class World:
         if self.shape == "references":
             more["known"] = {"r": 0.45, "s": 0.5, "t": 0.62}
         if self.shape == "familywise":
-            more |= {"familywise": True, "min_difference": 0.05, "audit": 0.2}
+            more |= {"familywise": True, "min_difference": 0.05}
         names = list(PRICES)[: self.models]
         return Ranker(self.bank(), {m: PRICES[m] for m in names}, seed=7, **more)
 
@@ -263,7 +263,8 @@ class AnyRanking(RuleBasedStateMachine):
             assert pairs == self.fresh().ranker.ask(1)
         for model, item in pairs:
             at = self.run.journal.item(item)
-            self.record(op="ask", pairs=[(model, at)], draws=[twin.probability(model, item)])
+            draws = [twin.probability(model, item)]
+            self.record(op="ask", pairs=[(model, at)], draws=draws, after=[self.run.n_told])
 
     @rule(data=st.data())
     @precondition(lambda self: self.ranker.in_flight)

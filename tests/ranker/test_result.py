@@ -20,7 +20,7 @@ LOSS = Scale(0.0, 50.0, higher_is_better=False)
 @pytest.fixture(scope="module")
 def found():
     ranker = Ranker(
-        bank_of("default"), dict.fromkeys("abcd", 0.5), warmup=14, max_items=20, audit=0.25,
+        bank_of("default"), dict.fromkeys("abcd", 0.5), warmup=14, max_items=20,
         known={"k": 0.45, "l": (0.6, 0.02, 0.6)},
     )  # fmt: skip
     ((model, item), *rest) = ranker.ask(4)
@@ -34,19 +34,14 @@ def found():
 def test_figures_stand_on_the_scale_of_the_metric(found):
     """That they are right is told by the golden rankings."""
     row = found.row("a")
-    drawn = Drawn(3, 0.4, 0.05, 1.0)
-    said = found.content_of(replace(row, sample=drawn))
-    assert (said["audit"]["n"], said["sample"]["n"]) == (row.audit.n, 3)
-    assert row.audit.n >= 3 and said["audit"]["fits_the_bank"] == row.audit.fits
-    for block, found_of, ends in (
-        (said["audit"], row.audit, row.audit.interval),
-        (said["sample"], drawn, drawn.interval(0.95)),
-    ):
-        assert block["estimate"] == pytest.approx(50 * (1 - found_of.estimate))
-        assert block["standard_error"] == pytest.approx(50 * found_of.standard_error)
-        assert block["interval"] == pytest.approx([50 * (1 - v) for v in reversed(ends)])
-    few = found.content_of(replace(row, sample=None, audit=replace(row.audit, agrees=None)))
-    assert few["audit"]["estimate"] is few["audit"]["interval"] is few["sample"] is None
+    drawn = Drawn(3, 0.4, 0.05)
+    sample = found.content_of(replace(row, sample=drawn))["sample"]
+    assert sample["n"] == 3
+    assert sample["estimate"] == pytest.approx(50 * (1 - drawn.estimate))
+    assert sample["standard_error"] == pytest.approx(50 * drawn.standard_error)
+    ends = [50 * (1 - end) for end in reversed(drawn.interval(0.95))]
+    assert sample["interval"] == pytest.approx(ends)
+    assert found.content_of(replace(row, sample=None))["sample"] is None
     content = json.loads(json.dumps(found.to_dict()))
     for model, block in content["models"].items():
         assert block["estimate"] == pytest.approx(50 * (1 - found.estimates[model]))
@@ -105,7 +100,7 @@ def test_models_of_equal_scores_stand_in_the_order_in_which_they_were_given(name
 
 
 def test_the_signature_names_what_a_reader_needs(found):
-    for part in ("task:t0", "method:default", "confidence:0.95", "audit:0.25", "known:2", "seed:0"):
+    for part in ("task:t0", "method:default", "confidence:0.95", "known:2", "seed:0"):
         assert part in found.signature.split("|")
     assert "exposure" not in found.signature
 
@@ -119,12 +114,5 @@ def test_an_open_pair_of_which_all_is_asked_needs_no_further_answers():
 
 def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
     bank, scores = bank_of("default", 100), draw([3.5, -0.7], 100, 4)
-    # A bank of an earlier version does not know how far models depart from it.
-    known = {k: v for k, v in bank.constants.items() if k != "departures"}
-    older = replace(bank, constants=known)
-    found = [
-        drive(Ranker(b, ["a", "b"], stop="limits", max_items=40), scores).findings
-        for b in (bank, older)
-    ]
-    assert found[0].keys() == {"a"} and "better than every model of the bank" in found[0]["a"][0]
-    assert found[1]["b"][0].endswith("calibrate the bank again")
+    findings = drive(Ranker(bank, ["a", "b"], stop="limits", max_items=40), scores).findings
+    assert findings.keys() == {"a"} and "better than every model of the bank" in findings["a"][0]

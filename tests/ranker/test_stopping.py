@@ -1,7 +1,5 @@
 """Stopping rules: what each waits for, how they combine, and what they say."""
 
-import warnings
-
 import numpy as np
 import pytest
 from worlds.boards import bank_of, draw, drive, of
@@ -19,7 +17,6 @@ from lm_eval_ccat.ranker import (
     TopDecided,
     Unlimited,
 )
-from lm_eval_ccat.runs.directory import make_ranker
 
 BANK = bank_of("default", 120)
 FAR = draw([-1.0, -1.0, 1.0], 120, 3)  # c far above a and b, which are next to equal
@@ -78,37 +75,6 @@ def test_of_several_limits_the_tightest_holds(limits):
 def test_what_is_no_rule_is_refused(make, says):
     with pytest.raises(UsageError, match=says):
         make()
-
-
-@pytest.mark.parametrize(
-    ("older", "rule"),
-    [
-        ({"target_se": None, "stop_when_decided": True}, AllDecided()),
-        ({"target_se": 0.1, "rank_width": None}, AllDecided(alone=False) & TargetError(0.1)),
-        ({"target_se": None, "stop_when_decided": False}, Unlimited()),
-        ({"rank_width": 3, "target_se": 0.1}, RankWidth(3) & TargetError(0.1)),
-        ({"rank_width": None, "percentile": 5.0}, Percentile(5.0)),
-    ],
-)
-def test_a_header_of_an_earlier_version_is_rebuilt_with_its_goals(older, rule):
-    """Without a warning: nobody can change what a journal says."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        made = make_ranker(
-            BANK, {"ranker": {"models": EVEN, "units": None, "options": {}, **older}}
-        )
-    assert made._turns.rule == rule
-
-
-def test_arguments_of_earlier_versions_are_read_with_a_warning():
-    with pytest.warns(DeprecationWarning, match="stop='limits'"):
-        older = run(None, stop_when_decided=False, max_items=9)
-    assert older.items == run("limits", max_items=9).items
-    with (
-        pytest.warns(DeprecationWarning, match="target_se"),
-        pytest.raises(UsageError, match="stop="),
-    ):
-        run("top 1", target_se=0.02)
 
 
 def test_time_is_told():

@@ -45,11 +45,11 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
 
 def test_groups_of_tasks_have_their_score_and_its_error():
     groups = {"both": ["small", "large"], "uneven": {"small": 3.0, "middle": 1.0}}
-    older = {
+    untried = {
         t: replace(b, provenance={**b.provenance, "report": {}})  # nothing of models left out
         for t, b in banks_of("default").items()
     }
-    ranker = Ranker(older, dict.fromkeys(NAMES, 1.0), groups=groups, budget=150, across=False)
+    ranker = Ranker(untried, dict.fromkeys(NAMES, 1.0), groups=groups, budget=150, across=False)
     result = drive(ranker)
     assert result.weights == {t: n / 210 for t, n in SIZES.items()}  # documents weigh alike
     for group, weights in (

@@ -50,24 +50,6 @@ def test_exposure_draws_among_so_many_items(k):
     assert len({Ranker(bank, ["a"], seed=s, exposure=k).ask()[0] for s in range(40)}) == k
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_drawn_at_random_that_the_budget_could_forbid(seed):
-    units = np.where(np.arange(80) == 7, 30.0, 1.0)
-    ranker = Ranker(
-        bank_of("paper"), {"a": 1.0}, units=units, budget=33.0, audit=0.5, warmup=0,
-        stop="limits", seed=seed,
-    )  # fmt: skip
-    late: list[float | None] = []  # draws while item 7 is left, and dearer than what is left
-    while not ranker.done:
-        ((model, item),) = ranker.ask()
-        if item == 7:
-            break
-        if ranker.committed - units[item] > 3.0:
-            late.append(ranker.probability(model, item))
-        ranker.tell(model, item, 0.5)
-    assert set(late) <= {None}
-
-
 def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
     banks = {"x": bank_of("paper", 30, 1), "y": bank_of("paper", 20, 2)}
     ranker = Ranker(banks, {"a": 1.0}, budget=3.0, warmup=3, stop="limits")

@@ -51,7 +51,6 @@ def make_run(
     n_calibration: int = 14,
     scale: Scale = PERCENT,
     leaderboard: bool = False,
-    audit: float = 0.0,
     eventful: bool = False,
     warmup: int = 10,
     tasks: tuple[str, ...] = ("summaries",),
@@ -87,7 +86,7 @@ def make_run(
     arguments: dict[str, Any] = {
         "models": price, "units": None, "confidence": 0.95, "warmup": warmup,
         "budget": budget * sum(price.values()) / n_models, "max_items": None, "seed": 0,
-        "audit": audit, "options": {},
+        "options": {},
     }  # fmt: skip
     report: dict[str, Any] = {
         "metric": f"weighted mean of {', '.join(metrics)}" if several else f"sentence_{metrics[0]}",
@@ -111,7 +110,7 @@ def make_run(
     name = "+".join(tasks)
     entry = {"model": "local-completions", "model_args": {"api_key": "***"}}
     config = {
-        "task": name, "confidence": 0.95, "warmup": warmup, "seed": 0, "information": "first",
+        "task": name, "confidence": 0.95, "warmup": warmup, "seed": 0,
         "familywise": False, "budget": {"items": budget},
         "models": [{"name": m, **entry} for m in models],
     }  # fmt: skip

@@ -189,14 +189,3 @@ def test_a_record_of_a_later_version_is_refused(record, op):
     Journal(lines).append([record])
     with pytest.raises(RunError, match=f"{op} that this version does not know"):
         teller(lines)
-
-
-def test_money_of_journals_of_earlier_versions_finds_its_column():
-    lines: list[bytes] = []
-    Journal(lines).append([
-        {"op": "ask", "pairs": [("a", ("", n)) for n in (1, 2)], "draws": [None] * 2, "time": 1.0},
-        {"op": "note", "event": "lost attempt", "model": "a", "item": ("", 1), "cost": 0.5},
-        {"op": "release", "model": "a", "item": ("", 1), "why": "deadline", "cost": 1.0},
-        {"op": "note", "event": "late tell", "model": "a", "item": ("", 2), "cost": 0.25},
-    ])  # fmt: skip
-    assert teller(lines).tally.money("a") == {"billed": 0.0, "assumed": 0.5, "unknown": 1.25}

@@ -28,7 +28,7 @@ def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
         "config": {"task": "t", "seed": changes.get("seed", 0), "budget": {"items": budget},
                    "models": models},
         "bank_sha256": BANK.sha256,
-        "task": {"name": "t", "prompts_sha256": changes.get("prompts", "0")},
+        "task": {"name": "t", "documents_sha256": changes.get("documents", "0")},
         "versions": {"lm_eval_ccat": changes.get("version", "0.1.0")},
         "ranker": {"models": prices, "units": None, "confidence": 0.999, "warmup": 4,
                    "budget": budget, "max_items": None, "seed": 0, "options": {}},
@@ -100,7 +100,7 @@ def test_what_makes_it_another_run_is_refused(run):
     for other, named in (
         (identity(seed=3), "config.seed: 0 -> 3"),
         (identity(temperature=0.7), "temperature: null -> 0.7"),
-        (identity(prompts="1"), "task.prompts_sha256"),
+        (identity(documents="1"), "task.documents_sha256"),
         (identity(prices={"m1": 1.0}), r"models\[m2\]"),
         (identity(currency="usd"), "report.currency"),
     ):

@@ -3,33 +3,65 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from worlds.boards import bank_of
 from worlds.journals import Teller
 
+from lm_eval_ccat import __version__
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live import verify
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.runs.directory import RunDirectory, rebuild
-
-FIXTURE = Path(__file__).parent / "format1" / "paper"
+from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.runs.directory import RunDirectory, rebuild, save_banks
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = shutil.copytree(FIXTURE, tmp_path / "run")
-    ranker = Teller.of(folder)
-    for _ in range(4):  # lines with seals, beside those of format 1
-        for pair in ranker.ask(1):
-            ranker.answer(*pair, 0.25, 1.0)
-    ranker.journal.close()
+    """A run that ended with two items in flight, asked before the last four answers."""
+    folder, bank = tmp_path / "run", bank_of("paper", 60)
+    models = {"a": 1.0, "b": 1.0, "c": 2.0}
+    directory = RunDirectory(folder)
+    directory.start(
+        {
+            "config": {"task": "t0"}, "bank_sha256": bank.sha256, "task": {"name": "t0"},
+            "versions": {"lm_eval_ccat": __version__, "lm_eval": "0.4.13"},
+            "ranker": {"models": models, "units": None, "seed": 3, "options": {}},
+            "report": {
+                "metric": "acc", "key": "acc,none", "scale": Scale().to_dict(),
+                "estimand": "Estimates are of the mean acc", "currency": "items",
+            },
+        }
+    )  # fmt: skip
+    directory.journal.close()
+    save_banks(bank, folder)
+    book = Teller.of(folder)
+    for n_answers in (36, 4):
+        for _ in range(n_answers):
+            for pair in book.ask(1):
+                book.answer(*pair, 0.25, 1.0)
+        if n_answers == 36:
+            book.ask(2)
+    book.journal.close()
     return folder
+
+
+def resealed(lines: list[bytes]) -> list[bytes]:
+    """The same lines with seals that fit, as somebody writes them who edits a whole journal."""
+    out, hashed = [], hashlib.sha256()
+    for line in lines:
+        body = line.partition(b', "sha256": ')[0]
+        hashed.update(body)
+        seal = b', "sha256": "%s"}\n' % hashed.hexdigest().encode()
+        hashed.update(seal)
+        out.append(body + seal)
+    return out
 
 
 def damage(run: Path, number: int) -> bytes:
@@ -43,7 +75,7 @@ def damage(run: Path, number: int) -> bytes:
 def test_a_sound_journal_is_called_sound_and_left_alone(run, ccat):
     before = (run / "journal.jsonl").read_bytes()
     n = before.count(b"\n")
-    assert f"Sound: {n} records of format 1, chained" in ccat("verify", run).out
+    assert f"Sound: {n} records of format 2, chained" in ccat("verify", run).out
     assert "nothing to repair" in ccat("verify", run, "--repair").out
     assert (run / "journal.jsonl").read_bytes() == before
     assert not list(run.glob("*damaged*"))
@@ -88,10 +120,9 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
     content, whole = state(run).content, journal.read_bytes()
     model, n = content["order"][0], content["last_line"]
     lines = whole.splitlines(keepends=True)
-    # A journal of an earlier version, without the seals that this one wrote.
-    older = [lines[0].replace(b'"lm_eval_ccat": "0.1.0"', b'"lm_eval_ccat": "0.0.9"')]
-    older += [line for line in lines[1:] if b'"sha256"' not in line]
-    assert older[0] != lines[0]
+    here = b'"lm_eval_ccat": "%s"' % __version__.encode()
+    older = resealed([lines[0].replace(here, b'"lm_eval_ccat": "0.0.9"'), *lines[1:]])
+    assert older[0] != lines[0] and resealed(lines) == lines
 
     def verified(journal_lines: list[bytes], **changes: float) -> tuple[int, str]:
         journal.write_bytes(b"".join(journal_lines))
@@ -149,7 +180,7 @@ def test_a_journal_of_a_later_version_is_not_called_damaged(run, command, ccat):
     journal = run / "journal.jsonl"
     name, *flags = command.split()
     for newer in (b'"version": 3', b'"version": 3, "seals": "other"'):
-        text = journal.read_bytes().replace(b'"version": 1', newer, 1)
+        text = journal.read_bytes().replace(b'"version": 2', newer, 1)
         journal.write_bytes(text)
-        assert "reads versions 1 to 2: update lm-eval-ccat" in ccat(name, run, *flags, code=1).err
+        assert "reads version 2: update lm-eval-ccat" in ccat(name, run, *flags, code=1).err
         assert journal.read_bytes() == text and not list(run.glob("*damaged*"))

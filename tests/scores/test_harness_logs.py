@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -405,3 +406,55 @@ def test_the_rows_that_the_harness_writes_are_read_by_their_end():
         assert agrees(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         del row["filter"]
         assert agrees(json.dumps(row).encode())
+
+
+def write_old_run(folder: Path, model: str, scores, *, started=None, **config) -> Path:
+    """Write one run as lm_eval 0.4.2 did; its folder."""
+    folder.mkdir(parents=True)
+    rows = [sample_row(n, {"acc": s}) for n, s in enumerate(scores)]
+    later = ("filter", "metrics", "doc_hash", "prompt_hash", "target_hash")
+    rows = [{key: value for key, value in row.items() if key not in later} for row in rows]
+    arguments = f"pretrained={model},dtype=float"
+    name = re.sub("[/=]", "__", arguments)
+    (folder / f"{name}_arc_easy.jsonl").write_text(json.dumps(rows, indent=2))
+    results = {
+        "results": {"arc_easy": {"acc,none": 0.5, "acc_stderr,none": 0.1, "alias": "arc_easy"}},
+        "configs": {"arc_easy": {"task": "arc_easy", "num_fewshot": 3}},
+        "versions": {"arc_easy": 1.0},
+        "n-shot": {"arc_easy": 3},
+        "config": {"model": "hf", "model_args": arguments, "limit": None, **config},
+        "git_hash": "0" * 7,
+    }
+    if started is not None:
+        results["date"] = started
+    (folder / "results.json").write_text(json.dumps(results, indent=2))
+    return folder
+
+
+def test_runs_of_the_harness_before_it_dated_them_are_read(tmp_path):
+    write_old_run(tmp_path / "0.4.0", "org/a", [1.0, 0.0, 1.0])
+    write_old_run(tmp_path / "first", "b", [0.0, 0.0, 0.0], started=1.7e9)
+    folder = write_old_run(tmp_path / "second", "b", [1.0, 1.0, 0.0], started=1.71e9)
+    table = ScoreTable.read(tmp_path)
+    assert (table.task, table.metric, table.filter) == ("arc_easy", "acc", "none")
+    assert dict(zip(table.row_model, table.raw.tolist())) == {"org/a": [1, 0, 1], "b": [1, 1, 0]}
+    assert table.settings["num_fewshot"] == 3 and not table.warnings
+    for alone in (folder / "results.json", next(folder.glob("*.jsonl"))):
+        assert ScoreTable.read(alone).models == ("b",)
+    limited = write_old_run(tmp_path / "limited", "c", [1.0], limit=1)
+    assert "run with --limit" in ScoreTable.read(limited).warnings[0]
+
+
+def test_numbers_of_documents_written_as_texts_are_the_same_documents(tmp_path):
+    rows = rows_of([1, 0])
+    write_run(tmp_path, "a", rows)
+    write_run(tmp_path, "b", [{**row, "doc_id": str(row["doc_id"])} for row in rows])
+    assert ScoreTable.read(tmp_path).raw.tolist() == [[1, 0], [1, 0]]
+
+
+def test_a_metric_that_is_a_list_is_refused_by_its_name_and_others_are_read(tmp_path):
+    rows = [sample_row(n, {"acc": s, "parts": [s, 0.5]}) for n, s in enumerate((1.0, 0.0))]
+    write_run(tmp_path, "a", rows)
+    assert ScoreTable.read(tmp_path, metric="acc").raw.tolist() == [[1, 0]]
+    with pytest.raises(CcatError, match="parts"):
+        ScoreTable.read(tmp_path, metric="parts")

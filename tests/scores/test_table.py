@@ -245,12 +245,11 @@ def test_the_scale_is_found_or_must_be_stated(tmp_path, metric, values, how, sca
     assert bool(table.warnings) == bool(warning) and warning in "".join(table.warnings)
 
 
-def test_a_file_states_the_scale_and_an_older_one_a_cap_by_its_range(tmp_path):
+def test_a_file_states_the_scale(tmp_path):
     columns = ",scale_min,scale_max,higher_is_better"
     for metric, stated, how, scale in (
         ("mine", (0, 5, "false"), {}, Scale(0, 5, False)),
         ("mine", (0, 5, "false"), {"lower_is_better": False}, Scale(0, 5)),
-        ("ter", (0, 5, "false"), {}, Scale(cap=5)),
     ):
         path = write(tmp_path / "t.csv", [("a", 0, metric, 2.5, *stated)], HEADER + columns)
         assert ScoreTable.read(path, **how).scale == scale

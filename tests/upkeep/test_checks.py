@@ -65,6 +65,15 @@ def test_what_was_planted_is_found_and_named(bank):
         assert {"too_easy", "too_hard"} & set(extreme) == {kind}
 
 
+def test_a_bank_of_other_documents_is_found_and_nothing_else_is_said(bank):
+    order = np.random.default_rng(3).permutation(N_ITEMS)
+    for few in (1, 12):
+        found = findings(bank, scores(few, seed=2)[:, order])
+        assert list(found) == ["unrelated"]
+        assert found["unrelated"].level == ("problem" if few > 1 else "warning")
+        assert "says nothing about these documents" in found["unrelated"].message
+
+
 def test_zero_one_scores():
     bank = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), "paper")
     assert not findings(bank, scores(40, seed=8, binary=True))

@@ -69,17 +69,15 @@ def test_the_next_ranking_knows_how_easy_items_were_for_those_before():
     assert ease_of(BLANK) is None
 
 
-@pytest.mark.parametrize(
-    ("method", "hashed"), [("default", False), ("paper", True), ("grown", False)]
-)
-def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, hashed, tmp_path):
+@pytest.mark.parametrize("method", ["default", "paper", "grown"])
+def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, tmp_path):
     table = known(12, 40)
     if method == "grown":
         blank = ItemBank.blank(table.doc_ids, task="t", metric="score")
         bank = grow(blank, [Observation(m, "all", np.arange(40), s)
                             for m, s in zip(table.models, table.scores)])  # fmt: skip
     else:
-        bank = calibrate(table, method, keep_scores=True, hash_names=hashed)
+        bank = calibrate(table, method, keep_scores=True)
     bank.save(tmp_path / "b.json")
     left, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
     assert "calibrated on m3 too, whose scores are left out" in warning
@@ -92,10 +90,7 @@ def test_a_model_that_is_ranked_does_not_calibrate_its_own_test(method, hashed, 
 
 def test_what_cannot_be_left_out_stays_and_is_told():
     names = known().models
-    bare, kept = (
-        calibrate(known(12, 40), "paper", hash_names=not keep, keep_scores=keep)
-        for keep in (False, True)
-    )
+    bare, kept = (calibrate(known(12, 40), "paper", keep_scores=keep) for keep in (False, True))
     for bank, models, words in (
         (bare, names[:5], "of t was calibrated on m0, m1, m2, ... too, so estimates of that are"),
         (kept, names[1:], "cannot do without them"),

@@ -35,21 +35,18 @@ def bank(table) -> ItemBank:
     return calibrate(table.select(table.models[:10]), "paper", keep_scores=True)
 
 
-@pytest.mark.parametrize(
-    ("method", "hashed"), [("paper", False), ("paper", True), ("default", False)]
-)
-def test_an_update_is_a_calibration_on_all_scores(table, method, hashed):
+@pytest.mark.parametrize("method", ["paper", "default"])
+def test_an_update_is_a_calibration_on_all_scores(table, method):
     whole = table.select(table.models[:16])
     old, new = whole.select(whole.models[:10]), whole.select(whole.models[8:])
-    bank = calibrate(old, method, keep_scores=True, hash_names=hashed)
-    want = calibrate(whole, method, keep_scores=True, hash_names=hashed)
+    bank = calibrate(old, method, keep_scores=True)
+    want = calibrate(whole, method, keep_scores=True)
     for made in (update(bank, new), update(bank, new, old)):
         for name, values in want.parameters.items():
             np.testing.assert_allclose(made.parameters[name], values, atol=2e-4)
         # Of the two models in both the new rows count, which stand behind the others.
         assert made.models == want.models and len(made.observations) == 16
         assert made.provenance["updates"][0]["previous"] == bank.sha256
-        assert hashed != any(m in str(made._content()) for m in new.models)
         assert len(update(made, new).provenance["updates"]) == 2
 
 

@@ -12,7 +12,7 @@ from lm_eval_ccat.runs.directory import RunDirectory, load_banks, make_ranker
 class Teller(Book):
     """A book whose answers are told at once; every call is a record of the journal.
 
-    Runs of earlier versions wrote such journals, and ``order: arrival`` does.
+    Runs with ``order: arrival`` write such journals.
     """
 
     @classmethod

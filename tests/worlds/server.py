@@ -42,7 +42,7 @@ class CompletionsServer:
     Parameters
     ----------
     outputs : mapping of model to mapping of prompt to text
-        A prompt that is not there is answered by itself.
+        A prompt that is not there is answered by itself. A text ends before a request's `stop`.
     latency : float or mapping of model to float
         Seconds before each answer.
     mood : callable, optional
@@ -127,7 +127,9 @@ class CompletionsServer:
 
     def _serve(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         model = body["model"]
-        prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
+        chat = body.get("messages")
+        asked = chat[-1]["content"] if chat else body["prompt"]
+        prompts = asked if isinstance(asked, list) else [asked]
         prompts = [str(prompt) for prompt in prompts]
         arrived = time.time()
         with self._lock:
@@ -151,13 +153,16 @@ class CompletionsServer:
             part = {"empty": 0.0, "truncate": 0.5}.get(kind, 1.0)
             texts = [self.outputs.get(who, {}).get(p, p) for p in prompts]
             texts = [text[: int(part * len(text))] for text in texts]
+            for stop in body.get("stop") or ():
+                texts = [text.split(stop)[0] for text in texts]
             short = kind == "truncate"
             with self._lock:
                 self.answered.update((model, p) for p in prompts)
                 for prompt, text in zip(prompts, texts):
                     self.said[model, prompt].append((who, text, short))
             end = {"finish_reason": "length" if short else "stop"}
-            choices = [{"index": i, "text": text, **end} for i, text in enumerate(texts)]
+            said = [{"message": {"content": text}} if chat else {"text": text} for text in texts]
+            choices = [{"index": i, **text, **end} for i, text in enumerate(said)]
             if body.get("echo"):
                 for choice, tokens in zip(choices, body["prompt"]):
                     choice["logprobs"] = _logprobs(tokens)

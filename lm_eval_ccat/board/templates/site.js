@@ -1,8 +1,8 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const [RANK, BEST, WORST, MODEL, ESTIMATED, SCORE, LOW, HIGH, ITEMS, DOCUMENTS, DATE, TASKS, BY, PAST] =
-    Array(14).keys();
+  const [RANK, BEST, WORST, MODEL, ESTIMATED, SCORE, LOW, HIGH, ITEMS, DOCUMENTS, DATE, TASKS, BY, PAST,
+    CONFIDENCE, FACTS, LINK, COPIES, SAMPLE] = Array(19).keys();
   const STEP = 100;
   const at = (id) => document.getElementById(id);
   const make = (tag, text, cls) => {
@@ -18,25 +18,32 @@
   };
   const figure = (v) => v.toPrecision(4);
   const names = data.rows.map((r) => r[MODEL].toLowerCase());
-  const hidden = new Set();
+  const hidden = new Set(), picks = [];
   let order = data.rows.map((_, i) => i), shown = [], drawn = 0;
   let by = "rank", down = false;
+
+  // What all tasks' names begin with says nothing in their heads.
+  let shared = 0;
+  while (data.tasks.length > 1 && data.tasks.every((t) => t[shared] && t[shared] === data.tasks[0][shared])) shared++;
+  shared = data.tasks.length ? data.tasks[0].slice(0, shared).lastIndexOf("_") + 1 : 0;
 
   const columns = () => [
     { key: "rank", head: "Rank", cls: "ranks", first: false, value: (r) => r[RANK] },
     { key: "model", head: "Model", first: false, value: (r) => r[MODEL].toLowerCase() },
     { key: "score", head: "Score", cls: "num", first: data.higher, value: (r) => r[SCORE] },
-    { key: "interval", head: "Interval", cls: "wide" },
+    ...(data.tasks.length < 5 ? [{ key: "interval", head: "Interval", cls: "wide" }] : []),
     ...data.tasks.map((task, t) => ({
-      key: "task" + t, head: task, cls: "num", first: data.taskHigher[t], value: (r) => r[TASKS][t], task: t,
+      key: "task" + t, head: task.slice(shared), title: task, cls: "num", first: data.taskHigher[t], value: (r) => (r[ESTIMATED] ? r[TASKS][t][0] : r[TASKS][t]), task: t,
     })).filter((c) => !hidden.has(c.task)),
-    { key: "items", head: "Documents", cls: "num", first: true, value: (r) => r[ITEMS] },
-    { key: "date", head: "Date", first: true, value: (r) => r[DATE] },
+    { key: "items", head: "Documents", cls: "num aside", first: true, value: (r) => r[ITEMS] },
+    { key: "date", head: "Date", cls: "aside", first: true, value: (r) => r[DATE] },
   ];
 
   const [low, high] = data.ends;
   const place = (v) => (high > low ? 2 + (96 * (v - low)) / (high - low) : 50);
   const score = (r) => (r[ESTIMATED] ? "≈ " : "") + figure(r[SCORE]);
+  const ends = (r, from, to) =>
+    r[ESTIMATED] ? `${r[CONFIDENCE]}% interval ${figure(from)} to ${figure(to)}` : "full results";
   const interval = (r) => {
     const e = svg("svg", { class: "iv", width: "100%", height: "18", role: "img",
       "aria-label": `${figure(r[SCORE])}, from ${figure(r[LOW])} to ${figure(r[HIGH])}` });
@@ -69,7 +76,23 @@
         if (r[BEST] !== r[WORST]) cell.append(" ", make("small", `${r[BEST]} to ${r[WORST]}`));
       } else if (c.key === "model") {
         cell.scope = "row";
-        cell.append(make("bdi", r[MODEL]));
+        const name = make("bdi"), cut = r[MODEL].lastIndexOf("/") + 1;
+        if (cut) name.append(make("small", r[MODEL].slice(0, cut)));
+        name.append(r[MODEL].slice(cut));
+        cell.title = [r[MODEL], ...data.facts.map((fact, f) => (r[FACTS][f] ? `${fact}: ${r[FACTS][f]}` : ""))]
+          .filter(Boolean).join("\n");
+        if (r[LINK]) {
+          const link = make("a");
+          link.href = r[LINK];
+          link.rel = "noopener noreferrer";
+          link.append(name);
+          cell.append(link);
+        } else cell.append(name);
+        if (r[COPIES].length) {
+          const mark = make("span", "copy", "badge");
+          mark.title = `All scores equal those of ${r[COPIES].join(", ")}`;
+          cell.append(" ", mark);
+        }
         if (r[BY] !== data.version) cell.append(" ", make("span", `made by ${r[BY]}`, "badge"));
         if (r[PAST].length) {
           const button = make("button", `${r[PAST].length} rows`, "past");
@@ -84,11 +107,18 @@
           });
           cell.append(" ", button);
         }
-      } else if (c.key === "score") cell.textContent = score(r);
+      } else if (c.key === "score") {
+        cell.textContent = score(r);
+        cell.title = [ends(r, r[LOW], r[HIGH]), r[SAMPLE]].filter(Boolean).join("\n");
+      } else if (c.task !== undefined) {
+        const of = r[TASKS][c.task];
+        cell.textContent = r[ESTIMATED] ? "≈ " + figure(of[0]) : figure(of);
+        cell.title = ends(r, of[1], of[2]);
+      }
       else if (c.key === "interval") cell.append(interval(r));
       else if (c.key === "items") cell.textContent = r[ESTIMATED]
         ? `${r[ITEMS].toLocaleString("en")} of ${r[DOCUMENTS].toLocaleString("en")}` : r[ITEMS].toLocaleString("en");
-      else cell.textContent = c.task === undefined ? c.value(r) : figure(c.value(r));
+      else cell.textContent = c.value(r);
       row.append(cell);
     }
     return row;
@@ -108,6 +138,7 @@
       if (!c.value) { cell.textContent = c.head; return cell; }
       const button = make("button", c.head, "sort");
       button.type = "button";
+      if (c.title) button.title = c.title;
       if (by === c.key) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
       button.addEventListener("click", () => {
         down = by === c.key ? !down : c.first;
@@ -129,7 +160,8 @@
     const q = at("q").value.trim().toLowerCase(), kind = at("kind").value;
     shown = order.filter((i) => {
       const r = data.rows[i];
-      return names[i].includes(q) && (!kind || (kind === "best" ? r[BEST] === 1 : (kind === "estimate") === !!r[ESTIMATED]));
+      return names[i].includes(q) && (!kind || (kind === "best" ? r[BEST] === 1 : (kind === "estimate") === !!r[ESTIMATED]))
+        && picks.every((pick, f) => !pick.value || r[FACTS][f] === pick.value);
     });
     heads();
     at("board").tBodies[0].replaceChildren();
@@ -151,6 +183,28 @@
     label.append(box, " ", make("bdi", task));
     at("columns").append(label);
   });
+  data.facts.forEach((fact, f) => {
+    const label = make("label", fact + " "), pick = make("select");
+    const few = [...new Set(data.rows.map((r) => r[FACTS][f]).filter(Boolean))];
+    few.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    pick.append(make("option", "all"), ...few.map((value) => make("option", value)));
+    pick.options[0].value = "";
+    pick.addEventListener("change", draw);
+    picks.push(pick);
+    label.append(pick, " ");
+    at("facts").append(label);
+  });
+  // As the ranks are: two models differ if their gap exceeds the root sum of squares of their arms.
+  const arm = (r) => Math.max(r[HIGH] - r[SCORE], r[SCORE] - r[LOW]);
+  const better = () => {
+    const [a, b] = ["a", "b"].map((id) => data.rows[names.indexOf(at(id).value.trim().toLowerCase())]);
+    if (!a || !b || a === b) { at("better").textContent = a || b ? "Name two models of the table." : ""; return; }
+    const gap = (a[SCORE] - b[SCORE]) * (data.higher ? 1 : -1), apart = Math.hypot(arm(a), arm(b));
+    const said = Math.abs(gap) > apart ? (gap > 0 ? "Yes" : "No: B is better") : apart ? "Not known" : "They are equal";
+    at("better").textContent = `${said}. A ${score(a)} (${ends(a, a[LOW], a[HIGH])}), B ${score(b)} (${ends(b, b[LOW], b[HIGH])}).`;
+  };
+  for (const id of ["a", "b"]) at(id).addEventListener("input", better);
+  at("models").append(...data.rows.map((r) => { const o = make("option"); o.value = r[MODEL]; return o; }));
   at("controls").addEventListener("submit", (e) => e.preventDefault());
   at("q").addEventListener("input", draw);
   at("kind").addEventListener("change", draw);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -34,8 +35,25 @@ _WITH_WEIGHTS = frozenset(
     "habana hf huggingface ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime openvino sglang "
     "steered trtllm vllm winml".split()
 )
+#: Model types that take only chat messages and whose names do not end so.
+_CHAT = ("anthropic-chat", "litellm", "litellm-chat")
 #: Requests per call to a model with its own queue (offline vLLM, SGLang).
 QUEUE = 64
+
+
+class PlaceholderLM:
+    """A stand-in for a model of the harness, for reading a task's requests without one."""
+
+    MULTIMODAL = True
+    tokenizer_name = "none"  # in the harness's cache of requests no model's own
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        """Return no template."""
+        return ""
+
+    def apply_chat_template(self, chat: list[dict[str, str]], *_: Any, **__: Any) -> str:
+        """Return the messages in the form that models behind a server get."""
+        return json.dumps(chat, ensure_ascii=False)
 
 
 # -- model types ----------------------------------------------------------------------------------
@@ -63,22 +81,18 @@ def naming_extras() -> Iterator[None]:
         raise
 
 
-def require_backends(
-    models: Mapping[str, tuple[str, Mapping[str, Any]]], chat_template: bool
-) -> None:
+def require_backends(models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
     """Refuse models that cannot answer, before any is instantiated.
 
     Parameters
     ----------
     models : mapping
         Model type and ``model_args`` of each model.
-    chat_template : bool
-        Whether prompts are chat messages.
 
     Raises
     ------
     HarnessError
-        If a package, chat template or key is missing; the message names the remedy.
+        If a package or key is missing; the message names the remedy.
     """
     for name, (model, arguments) in models.items():
         with naming_extras():
@@ -88,11 +102,6 @@ def require_backends(
             for package in _API_PACKAGES:
                 if find_spec(package) is None:
                     raise ModuleNotFoundError(f"No module named '{package}'", name=package)
-        if model.endswith("chat-completions") and not chat_template:
-            raise HarnessError(
-                f"{name}: {model} takes chat messages; add --apply_chat_template (in YAML, "
-                "harness: {apply_chat_template: true})"
-            )
         if arguments.get("header"):
             continue  # sent in place of the key
         try:
@@ -118,6 +127,19 @@ def register_model_type(name: str, target: str) -> None:
 def holds_weights(name: str) -> bool:
     """Whether a model type loads weights into the memory of this machine, by its name."""
     return name.split("-")[0] in _WITH_WEIGHTS and name != "sglang-generate"
+
+
+def takes_messages(name: str) -> bool:
+    """Whether a model type takes only chat messages, by its name.
+
+    >>> takes_messages("local-chat-completions"), takes_messages("local-completions")
+    (True, False)
+    """
+    return name.endswith("chat-completions") or name in (
+        "anthropic-chat",
+        "litellm",
+        "litellm-chat",
+    )
 
 
 def known_arguments(name: str) -> set[str] | None:

@@ -77,6 +77,7 @@ def is_stock(kind: type, names: str, module: str) -> bool:
     return True
 
 
+@functools.cache
 def harness_version() -> str:
     """Return the installed harness's version, or ``"not installed"``."""
     try:

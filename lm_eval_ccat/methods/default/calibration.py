@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, stdtrit
+from scipy.special import stdtrit
 
 from ...bank.bank import LARGEST, ItemBank, family_of
 from ...errors import BankError
@@ -246,9 +246,7 @@ def _read(bank: ItemBank) -> DefaultModel:
         )
         centre = float(c["centre"])
         share = float(c["draws"]) if "draws" in c else None
-        # A bank of an older version has no departures.
-        vague = replace(VAGUE, centre=float(expit(centre)))
-        departures = Departures.from_dict(c["departures"]) if "departures" in c else vague
+        departures = Departures.from_dict(c["departures"])
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
     size = basis.size

@@ -23,7 +23,7 @@ dominates, with many the sample does: ``M`` drops out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,16 @@ class Departures:
         np.fill_diagonal(M, single * level)
         return positive(M, float(single.max()))
 
+    def doubted(self) -> Departures:
+        """Return a prior at least as wide as that of a bank about which nothing was measured."""
+        return replace(
+            self,
+            single=np.maximum(self.single, VAGUE.single),
+            pair=np.maximum(self.pair, VAGUE.pair),
+            floor=max(self.floor, VAGUE.floor),
+            df=min(self.df, VAGUE.df),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         values = self.__dict__.items()
@@ -126,8 +136,8 @@ class Departures:
         return cls(single=single, pair=pair, **rest)
 
 
-#: Used where nothing was measured (fewer models than a check needs, or a bank of an older version):
-#: about the largest departures that tables with enough models showed.
+#: Used where nothing was measured, with fewer models than a check needs: about the largest
+#: departures that tables with enough models showed.
 VAGUE = Departures(
     single=np.array([4.0, 0.001, 0.04]), pair=np.array([4.0, 0.001, 0.04]), floor=0.02
 )

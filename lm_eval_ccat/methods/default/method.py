@@ -81,7 +81,6 @@ class DefaultPolicy(Policy):
         choice("loss", "variance").check(allocation, "allocation")
         AT_LEAST_0.check(item_price, "item_price")
         self._bank = bank
-        self.draws = draws
         self._apart = placing and len(bank.constants["abilities"]) >= APART
         self._of = partial(Field, model_of(bank), seed=seed, item_price=item_price, draws=draws)
         self.fields = [self._of(n) for n in ([1] * n_models if self._apart else [n_models])]
@@ -163,11 +162,6 @@ class DefaultPolicy(Policy):
     def expected(self, model: int) -> Floats:
         return self._members[model].posterior.mu.copy()
 
-    def noise(self, model: int) -> Floats:
-        field, a = self._at(model)
-        d, variance = field.model.departures, field.members[a].posterior.predictive_variances()
-        return np.asarray(d.noise * variance + d.floor * float(field.moments().level[a]))
-
     def describe(self, model: int) -> Description:
         field, a = self._at(model)
         member, d = field.members[a], field.model.departures
@@ -182,7 +176,7 @@ class DefaultPolicy(Policy):
             float(z.z[0]) + field.model.centre,
             float(error**0.5),
             tuple(self._findings(field, a, misfit)),
-            Drawn(n, mean, se, misfit) if n else None,
+            Drawn(n, mean, se) if n else None,
         )
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
@@ -190,11 +184,6 @@ class DefaultPolicy(Policy):
         member, findings, q = field.members[a], [], int(field.moments().q[a])
         if member.n_told < FEWEST_TO_FIND:
             return []
-        if "departures" not in self._bank.constants:
-            findings.append(
-                "is judged by a bank that does not say how far models depart from it, so its "
-                "interval is wide; calibrate the bank again"
-            )
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
             rests = (
@@ -258,6 +247,12 @@ def item_curves(bank: ItemBank) -> Curves:
     return Curves(items.coefficients, items.noise, items.basis, 0.0, origin=model.centre)
 
 
+def doubted(bank: ItemBank) -> ItemBank:
+    """Return the bank with the wide prior of one whose departures nobody measured."""
+    departures = model_of(bank).departures.doubted()
+    return replace(bank, constants={**bank.constants, "departures": departures.to_dict()})
+
+
 METHOD = Method(
     name="default",
     summary="recommended: item curves, and errors widened by a replay of models left out",
@@ -265,5 +260,6 @@ METHOD = Method(
     calibrate=fit,
     requires=model_of,
     curves=item_curves,
+    doubted=doubted,
     learns_from_chosen=True,
 )

@@ -83,7 +83,7 @@ class Misfit:
         return error * np.sqrt(one), error * np.sqrt(two)
 
 
-#: Used where nothing was measured: for a bank of an earlier version or of fewer than four models.
+#: Used where nothing was measured: for a bank of fewer than four models.
 USUAL = Misfit((10.0, 200.0), (2.0, 8.0), (1.5, 2.0), 5.0)
 
 
@@ -233,9 +233,6 @@ class PaperPolicy(Policy):
 
     def expected(self, model: int) -> Floats:
         return self.tests[model].expected()
-
-    def noise(self, model: int) -> Floats:
-        return self.tests[model].noise()
 
     def describe(self, model: int) -> Description:
         return Description(self.tests[model].ability, self.tests[model].ability_error)

@@ -319,12 +319,6 @@ class PaperTest:
         """Return the expected score of every item at the current ability; shape (n_items,)."""
         return self.scale.restore(self._mu)
 
-    def noise(self) -> Floats:
-        """Return the predictive variance of the score of each item; shape (n_items,)."""
-        mu = self._mu
-        w = mu * (1.0 - mu)
-        return np.asarray(self.scale.span**2 * (self._k * w + w * w / self.precision))
-
     def select(self, available: Mask, k: int = 1) -> list[int]:
         """Return the `k` available items of the largest information, largest first."""
         mu = self._mu

@@ -16,16 +16,14 @@ between models do not change, so verdicts rest on the draws alone.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logit
 
 from ...bank.bank import ItemBank
-from ...errors import UsageError
 from ...metrics.scale import Floats
 from ...options import choice
 from ..belief import BENCHMARK, Belief, Places, References, log_p
@@ -34,8 +32,6 @@ from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .pairs import IMAGINED, LEAST, Pairs, SharedSequence, betting_interval
 
 GUARANTEES = ("asymptotic", "finite")
-#: Strata smaller than this are merged, because each needs a variance of its own.
-SMALLEST_STRATUM = 30
 _VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of the array of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
@@ -222,20 +218,15 @@ class SamplePolicy(Policy):
     guarantee : {"asymptotic", "finite"}, optional
         Evidence from the asymptotic confidence sequence of `belief.log_p`, or from betting, which
         is valid for any number of items and needs more of them.
-    strata : sequence or mapping of doc_id to label, optional
-        A group for every item (in bank order), known before any score; each group is then drawn
-        from in proportion to its size, which helps if differences between models vary by group.
     min_difference : float, optional
         On [0, 1]: what betting has to refute for two models to be equivalent. The ranker's own.
 
     Raises
     ------
     UsageError
-        An unknown guarantee, strata that do not fit the items, or strata with betting, which is
-        not valid for them.
+        An unknown guarantee.
     """
 
-    draws = True
     affords_mean = True  # a random sample must not leave out expensive items
 
     def __init__(
@@ -245,15 +236,12 @@ class SamplePolicy(Policy):
         *,
         seed: int = 0,
         guarantee: str = "asymptotic",
-        strata: Sequence[Any] | Mapping[Any, Any] | None = None,
         min_difference: float = 0.0,
     ) -> None:
         choice(*GUARANTEES).check(guarantee, "guarantee")
-        if strata is not None and guarantee == "finite":
-            raise UsageError("guarantee 'finite' is not valid with strata; leave one of them out")
         self._finite, self._close_by = guarantee == "finite", min_difference
         items = np.flatnonzero(bank.kept)
-        self.sequence = SharedSequence(items, strata_of(bank, strata, items), seed)
+        self.sequence = SharedSequence(items, seed)
         nulls = np.array([0.0, -min_difference]) if self._finite else None
         self.pairs = Pairs(n_models, self.sequence, bank.n_items, nulls)
         self.effects = Effects(n_models, bank.n_items)
@@ -309,7 +297,7 @@ class SamplePolicy(Policy):
         variance, n = np.minimum(pairs[_VARIANCE], 1.0), pairs[_ITEMS].copy()
         on = slice(None, None, len(mean) + 1)
         variance.flat[on], n.flat[on] = alone, self.effects.counts
-        df = np.maximum(n - len(self.sequence.sizes), 1.0)
+        df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
         evidence = pairs[_EVIDENCE].copy()
         belief = Belief(mean, variance, df, n, size, question, evidence=evidence)
@@ -446,22 +434,6 @@ class SamplePolicy(Policy):
         loss = self._of_pairs(belief.question == BENCHMARK)[_LOSS]
         worth = (loss[list(models)] * gain).sum(axis=1) if len(had) > 1 else 1.0
         return np.asarray(worth / (theirs + 1) / np.asarray(prices, dtype=np.float64))
-
-
-def strata_of(bank: ItemBank, strata: Any, items: Places) -> Places:
-    """Number the strata of `items`, after merging the small ones."""
-    if strata is None:
-        return np.zeros(len(items), dtype=np.intp)
-    if isinstance(strata, Mapping):
-        if unknown := [d for d in bank.doc_ids if d not in strata]:
-            raise UsageError(f"strata: no group of doc_id {unknown[0]!r}")
-        strata = [strata[d] for d in bank.doc_ids]
-    if len(strata) != bank.n_items:
-        raise UsageError(f"strata: {len(strata)} groups for {bank.n_items} items")
-    labels = [str(strata[i]) for i in items]
-    count = Counter(labels)
-    merged = [label if count[label] >= SMALLEST_STRATUM else "" for label in labels]
-    return np.unique(merged, return_inverse=True)[1].astype(np.intp)
 
 
 METHOD = Method(

@@ -1,12 +1,9 @@
 """Pairs of models on the items that both have had, as a prefix of one shared random sequence.
 
-Items are drawn without replacement from strata of known size (from one stratum, the whole
-benchmark, as a rule), in proportion to their sizes. After ``n`` of ``N`` draws with mean ``m``,
+Items are drawn without replacement. After ``n`` of ``N`` draws with mean ``m``,
 ``(m - mean) n N / (N - n)`` is a martingale in ``n`` whatever the scores are, whose variance is
-``n N / (N - n)`` times that of the items. Under proportional allocation the martingales of the
-strata add up to one on the same clock, with the variance within strata. `belief.log_p` bounds such
-a martingale at all times simultaneously; for few items that is measured (benchmarks/sample.py), not
-proven.
+``n N / (N - n)`` times that of the items. `belief.log_p` bounds such a martingale at all times
+simultaneously; for few items that is measured (benchmarks/sample.py), not proven.
 
 An item without a value (a model failed on it) counts as not drawn: values are assumed to be missing
 at random.
@@ -50,45 +47,42 @@ class Sums:
     Parameters
     ----------
     n_series : int
-    sizes : ndarray of shape (n_strata,)
-        Items of each stratum.
+    size : int
+        Items of the benchmark.
 
     Attributes
     ----------
-    count, total, square : ndarray of shape (n_strata, n_series)
+    count, total, square : ndarray of shape (n_series,)
         Number, sum and sum of squares of the values.
     largest : ndarray of shape (n_series,)
         Largest absolute value.
     """
 
-    def __init__(self, n_series: int, sizes: Floats) -> None:
-        self.sizes, self._weight = sizes[:, None], (sizes / sizes.sum())[:, None]
-        self.count = np.zeros((len(sizes), n_series))
-        self.total, self.square = np.zeros_like(self.count), np.zeros_like(self.count)
-        self.largest = np.zeros(n_series)
+    def __init__(self, n_series: int, size: int) -> None:
+        self.size = size
+        self.count, self.total, self.square, self.largest = np.zeros((4, n_series))
 
-    def learn(self, series: Places, values: Floats, stratum: int) -> None:
+    def learn(self, series: Places, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing."""
         seen = np.isfinite(values)
         series, values = series[seen], values[seen]
-        self.count[stratum, series] += 1.0
-        self.total[stratum, series] += values
-        self.square[stratum, series] += values * values
+        self.count[series] += 1.0
+        self.total[series] += values
+        self.square[series] += values * values
         self.largest[series] = np.maximum(self.largest[series], np.abs(values))
 
     def items(self, series: Places) -> Floats:
         """Return the number of items with a value."""
-        return np.asarray(self.count[:, series].sum(axis=0))
+        return np.asarray(self.count[series])
 
     def means(self, series: Places) -> Floats:
         """Return the estimated mean over the benchmark; 0 without items."""
-        n = np.maximum(self.count[:, series], 1.0)
-        return np.asarray((self._weight * self.total[:, series] / n).sum(axis=0))
+        return np.asarray(self.total[series] / np.maximum(self.count[series], 1.0))
 
     def variances(
         self, series: Places, imagined: Floats | float = 0.0, whole: bool = True
     ) -> tuple[Floats, Floats]:
-        """Return the variance of `means`, and that of one item within its stratum.
+        """Return the variance of `means`, and that of one item.
 
         Parameters
         ----------
@@ -101,42 +95,34 @@ class Sums:
         Returns
         -------
         of_mean, of_one : ndarray of shape (len(series),)
-            The first is infinite if a stratum has fewer than two items, and 0 if all are seen.
+            The first is infinite with fewer than two items, and 0 if all are seen.
         """
-        n, weight = self.count[:, series], self._weight
+        n, largest = self.count[series], self.largest[series]
         least = np.maximum(n, 1.0)
-        within = self.square[:, series] - self.total[:, series] ** 2 / least
-        largest = self.largest[series]
+        squares = self.square[series] - self.total[series] ** 2 / least
         more = np.maximum(IMAGINED * np.where(largest > 0.0, largest, 1.0) ** 2, imagined)
-        within = (np.maximum(within, 0.0) + weight * more) / np.maximum(n - 1.0, 1.0)
-        unseen = np.maximum(1.0 - n / self.sizes, 0.0) if whole else np.ones_like(n)
-        of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, weight**2 * within * unseen / least)
-        return of_mean.sum(axis=0), (weight * within).sum(axis=0)
+        of_one = (np.maximum(squares, 0.0) + more) / np.maximum(n - 1.0, 1.0)
+        unseen = np.maximum(1.0 - n / self.size, 0.0) if whole else np.ones_like(n)
+        of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_one * unseen / least)
+        return of_mean, of_one
 
 
 class SharedSequence:
     """The order in which every model gets the items.
 
     The order is random and determined by the seed; a run rebuilt from a journal imposes its
-    recorded order, item by item. Strata take turns in proportion to their sizes.
+    recorded order, item by item.
 
     Parameters
     ----------
     items : ndarray of int
         Items that may be drawn, as positions in bank order.
-    stratum : ndarray of int, shape (len(items),)
-        Number of each item's stratum, from 0.
     seed : int
     """
 
-    def __init__(self, items: Places, stratum: Places, seed: int) -> None:
-        rng = np.random.default_rng([seed, 0x5A])
-        self.sizes = np.bincount(stratum).astype(np.float64)
-        self.stratum_of = dict(zip(items.tolist(), stratum.tolist()))
-        turn = np.empty(len(items))
-        for h, size in enumerate(self.sizes.astype(int).tolist()):
-            turn[stratum == h] = (rng.permutation(size) + rng.random()) / size
-        self.order: Places = items[np.argsort(turn, kind="stable")]
+    def __init__(self, items: Places, seed: int) -> None:
+        turn = np.random.default_rng([seed, 0x5A]).permutation(len(items))
+        self.order: Places = items[np.argsort(turn)]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
         self.fixed = 0  # number of items at the beginning that some model was asked
@@ -152,13 +138,8 @@ class SharedSequence:
         self.fixed = end + 1
 
     def probability(self, item: int) -> float:
-        """Return the probability of drawing `item` among those of its stratum not drawn before."""
-        at = int(self.position[item])
-        h = self.stratum_of[item]
-        if len(self.sizes) == 1:
-            return 1.0 / (len(self.order) - at)
-        before = sum(self.stratum_of[int(i)] == h for i in self.order[:at])
-        return float(1.0 / (float(self.sizes[h]) - before))
+        """Return the probability of drawing `item` among those not drawn before."""
+        return 1.0 / (len(self.order) - int(self.position[item]))
 
 
 class Bets:
@@ -250,14 +231,14 @@ class Pairs:
         self._start()
 
     def _start(self) -> None:
-        n_models, sizes = len(self.scores), self.sequence.sizes
+        n_models, size = len(self.scores), len(self.sequence.order)
         self.seen = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
-        self.sums, self.single = Sums(n_models**2, sizes), Sums(n_models, sizes)
+        self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
         self.bets: Bets | None = None
         if self._nulls is not None:
-            self.bets = Bets(n_models**2, float(sizes.sum()), 0.5 + 0.5 * self._nulls)
-        self.against = tuple(Bets(n_models, float(sizes.sum()), x) for x in self._known)
+            self.bets = Bets(n_models**2, size, 0.5 + 0.5 * self._nulls)
+        self.against = tuple(Bets(n_models, size, x) for x in self._known)
 
     def bet_against(self, above: Floats, below: Floats) -> None:
         """Bet, before the first score, that each model's mean is above or below known means.
@@ -288,12 +269,11 @@ class Pairs:
         order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
         at = int(self.seen[model])
         while at < len(order) and done[item := int(order[at])]:
-            h = self.sequence.stratum_of[item]
             self.seen[model] = at + 1
             score, one = self.scores[model, item], np.array([model])
             if np.isnan(self.shift[model]):
                 self.shift[model] = score
-            self.single.learn(one, np.array([score - self.shift[model]]), h)
+            self.single.learn(one, np.array([score - self.shift[model]]))
             for bets, value in zip(self.against, (score, 1.0 - score)):
                 bets.learn(one, np.array([value]))
             others = np.flatnonzero(self.seen > at)
@@ -302,7 +282,7 @@ class Pairs:
                 series = np.concatenate([model * n_models + others, others * n_models + model])
                 away = score - self.scores[others, item]
                 values = np.concatenate([away, -away])
-                self.sums.learn(series, values, h)
+                self.sums.learn(series, values)
                 if self.bets is not None:
                     self.bets.learn(series, 0.5 + 0.5 * values)
             at += 1

@@ -119,7 +119,9 @@ def reader_of_rows(
         each = list(logs(path))
         for n, log in enumerate(each, start=1):
             try:
-                yield from rows(log, notes)
+                for row in rows(log, notes):
+                    _require_names(row)
+                    yield row
             except _DAMAGE as error:
                 reason = f"{error} is missing" if isinstance(error, KeyError) else error
                 raise ScoreTableError(f"{log}: not readable as {name} ({reason})") from error
@@ -149,6 +151,18 @@ def reader_of_rows(
         name, summary, lambda path: any(True for _ in logs(path)), read, outcomes,
         read_many=read_many,
     )  # fmt: skip
+
+
+def _require_names(row: Row) -> None:
+    """Refuse a row whose item or hash is no name.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not (isinstance(row.doc_id, (int, str)) and isinstance(row.doc_hash, (str, type(None)))):
+        named = row.doc_id if isinstance(row.doc_hash, (str, type(None))) else row.doc_hash
+        raise TypeError(f"{named!r:.60} names no document")
 
 
 def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> ScoreTable:
@@ -184,6 +198,11 @@ def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> Sco
 
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
 _NAMING = ("model", "model_deployment")
+# What HELM counts beside its scores: sizes, times, costs, and how the generation went.
+_NO_SCORE = re.compile(
+    r"^num_|^batch_size$|runtime|^training_|^finish_reason_|_cost$|^prompt_truncated$|^max_prob$|"
+    r"^predicted_index$|^logprob|_tokens$|_bytes$"
+)
 
 
 def _helm_logs(path: Path) -> list[Path]:
@@ -201,8 +220,9 @@ def _helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     for one in json_value(log):
         item, config = str(one["instance_id"]), f"trial={one.get('train_trial_index', 0)}"
         for stat in () if one.get("perturbation") else one["stats"]:
-            if stat.get("count") and stat.get("mean") is not None:
-                yield Row(model, task, str(stat["name"]["name"]), item, float(stat["mean"]), config)
+            name = str(stat["name"]["name"])
+            if stat.get("count") and stat.get("mean") is not None and not _NO_SCORE.search(name):
+                yield Row(model, task, name, item, float(stat["mean"]), config)
 
 
 _DETAILS = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.parquet")
@@ -266,7 +286,10 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
 # -- Inspect --------------------------------------------------------------------------------------
 
 _ZSTD = 93
-_JSON_HEAD = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
+# Keys of a log stand in any order, as some tools sort them; the samples may come before the status.
+_RUN = re.compile(rb'"eval"\s*:\s*\{')
+_STATUS = re.compile(rb'"status"\s*:\s*"(?:started|success|cancelled|error)"')
+_ENDS = 1 << 16  # bytes of a log's beginning and end in which these keys stand
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
@@ -276,8 +299,12 @@ def _inspect_logs(path: Path) -> Iterator[Path]:
             yield file
         elif file.suffix == ".json":
             with file.open("rb") as stream:
-                if _JSON_HEAD.match(stream.read(200)):
-                    yield file
+                ends = stream.read(_ENDS)
+                if ends.lstrip()[:1] == b"{" and _ENDS < (size := file.stat().st_size):
+                    stream.seek(max(_ENDS, size - _ENDS))
+                    ends += stream.read()
+            if ends.lstrip()[:1] == b"{" and _RUN.search(ends) and _STATUS.search(ends):
+                yield file
 
 
 def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
@@ -371,6 +398,7 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
                 date=str(result.get("date") or ""),
                 scale=result.get("scale"),
             )
+            _require_names(row)
         except (ValueError, KeyError, TypeError, AttributeError):
             broken += 1
             continue

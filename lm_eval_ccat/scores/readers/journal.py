@@ -43,7 +43,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     drawn: set[tuple[str, Any]] = set()  # at random
     for record in records:
         if record["op"] == "ask":
-            pairs = zip(record["pairs"], record["draws"] or [])
+            pairs = zip(record["pairs"], record["draws"])
             drawn |= {(m, doc_id) for (m, (_, doc_id)), p in pairs if p is not None}
         elif record["op"] == "tell" and isinstance(record["score"], (int, float)):
             scores[record["model"], record["item"][1]] = float(record["score"])

@@ -6,6 +6,10 @@ file is ``<stem>_<date>.json``. Either may have been compressed afterwards. The 
 Leaderboard published sample files that end in ``.json`` (data sets
 ``open-llm-leaderboard/<organisation>__<model>-details``), some of them one JSON list.
 
+Before 0.4.3 it wrote one ``results.json`` (or the file that ``output_path`` names) and beside it
+``<model_args>_<task>.jsonl``, which holds one JSON list; a task there has neither a date of its own
+nor hashes of its documents.
+
 Of the same (model, config, document) the latest run counts. Generation settings tell the configs of
 a model apart. Runs with other few-shot examples or another version of a task measure something
 else: they are left out of a table, and so are runs that are not of every document (see
@@ -20,10 +24,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import MetricError, ScoreTableError
 from ...metrics import Scale, find_metric
@@ -32,7 +37,7 @@ from ...shown import plural, short, some
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Wanted, files_at, json_value, one_of
 from ..table import Reader, ScoreTable
-from .samples import Asked, read_files, sound_rows
+from .samples import Asked, File, holds_list, read_files, sound_rows
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
@@ -52,8 +57,33 @@ _NOTED = (
 )  # fmt: skip
 #: Settings in which two runs should be alike.
 COMPARED = (*_DEFINING, *_NOTED)
+# Objects that results files hold, if they have them; "*" stands for every task.
+_OBJECTS = (
+    ("config",), ("configs", "*", "metadata"), ("configs", "*", "dataset_kwargs"),
+    ("results", "*"), ("versions",), ("n-shot",), ("n-samples", "*"), ("higher_is_better", "*"),
+    ("group_subtasks",),
+)  # fmt: skip
 _ANY_NUMBER = Scale(-1e300, 1e300)
 _LOOKED_AT = 20  # rows, for what the targets look like
+
+
+class SampleFile(NamedTuple):
+    """One sample file, and what is known of it before it is read.
+
+    Attributes
+    ----------
+    path : Path
+    task : str
+        As the file's name has it.
+    date : str
+    results : Path or None
+        The results file of the run; None where the date that both names hold tells it.
+    """
+
+    path: Path
+    task: str
+    date: str
+    results: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +140,13 @@ class LoggedRun:
             "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
             "lm_eval_version": results.get("lm_eval_version"),
         }
+
+    @property
+    def template(self) -> str | None:
+        """The chat template that wrote the prompts, as `File` states it."""
+        if self.results.get("chat_template") is None:
+            return None
+        return str(self.results.get("chat_template_sha") or "")
 
     def of_task(self, key: str) -> Any:
         """Return ``results[key]`` of this run's task, or None."""
@@ -168,11 +205,12 @@ class LoggedRun:
             Whether the rows are plain scores of documents.
         """
         part = " ({} of {} documents)".format(*self._counts) if self._counts else ""
+        limited = (self.results.get("config") or {}).get("limit") is not None
         if self.adaptive:
             return f"an adaptive run{part}", False
-        if self._counts is None or self._counts[0] == self._counts[1]:
+        if self._counts[0] == self._counts[1] if self._counts else not limited:
             return "", True
-        if (self.results.get("config") or {}).get("limit") is not None:
+        if limited:
             return f"run with --limit{part}", True
         return f"not a full run{part}", False
 
@@ -182,9 +220,22 @@ class LoggedRun:
 
 def can_read(path: Path) -> bool:
     """Whether a path is a log of the harness, or a directory with one in it."""
-    if path.is_file():
-        return bool(_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name))
-    return any(_SAMPLES.fullmatch(file.name) for file in files_at(path, "samples_*.json*"))
+    if path.is_file() and (_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name)):
+        return True
+    dated = files_at(path, "samples_*.json*") if path.is_dir() else ()
+    return any(_SAMPLES.fullmatch(file.name) for file in dated) or any(_undated_files(path))
+
+
+def sample_name(name: str) -> tuple[str, str] | None:
+    """Return the task and the date in the name of a sample file; None if it is another file's.
+
+    Examples
+    --------
+    >>> sample_name("samples_leaderboard_musr_object_placements_2024-09-15T01-02-03.456789.json")
+    ('leaderboard_musr_object_placements', '2024-09-15T01-02-03.456789')
+    """
+    named = _SAMPLES.fullmatch(name)
+    return (named["task"], named["date"]) if named else None
 
 
 def results_files(folder: Path) -> list[Path]:
@@ -193,19 +244,51 @@ def results_files(folder: Path) -> list[Path]:
     return [file for _, file in sorted((name["date"], file) for name, file in named if name)]
 
 
-def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
-    """Yield (file, task, date) of every sample file at or below a path, in order of path."""
+def _sample_files(path: Path) -> Iterator[SampleFile]:
+    """Yield every sample file at or below a path, in order of path."""
     files = files_at(path, "samples_*.json*")
     if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
         files = sorted(path.parent.glob(f"samples_*_{results['date']}.json*"))
+    undated = list(_undated_files(path))
     for file in files:
         name = _SAMPLES.fullmatch(file.name)
         if name is not None:
-            yield file, name["task"], name["date"]
-        elif file == path:
+            yield SampleFile(file, name["task"], name["date"])
+        elif file == path and not undated:
             raise ScoreTableError(
                 f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
             )
+    yield from undated
+
+
+def _undated_files(path: Path) -> Iterator[SampleFile]:
+    """Yield the sample files of runs of the harness before 0.4.3 at or below a path.
+
+    Their names hold the arguments of the model and the task, which the results file tells apart.
+    """
+    lists = path.parent.glob("*.jsonl") if path.is_file() else files_at(path, "*.jsonl")
+    samples = [file for file in lists if not _SAMPLES.fullmatch(file.name) and holds_list(file)]
+    for folder in dict.fromkeys(file.parent for file in samples):
+        runs: dict[Path, SampleFile] = {}
+        for beside in sorted(folder.glob("*.json")):
+            if _SAMPLES.fullmatch(beside.name) or _RESULTS.fullmatch(beside.name):
+                continue
+            results: dict[str, Any] = {}
+            with suppress(ScoreTableError):
+                results = _read_results(beside, beside.stat().st_mtime_ns)
+            config, tasks = results.get("config"), results.get("configs")
+            if not (isinstance(config, dict) and isinstance(tasks, dict)):
+                continue
+            started = results.get("date")
+            # Seconds since 1970, written so that they compare as text; dates begin with a 2.
+            date = f"{started:020.6f}" if isinstance(started, (int, float)) else ""
+            stem = re.sub(r"[/=]", "__", str(config.get("model_args")))
+            for task in tasks:
+                file = folder / f"{stem}_{task}.jsonl"
+                if file in samples and path in (file, beside, *file.parents):
+                    run = SampleFile(file, task, date, beside)
+                    runs[file] = max(run, runs.get(file, run), key=lambda known: known.date)
+        yield from runs.values()
 
 
 def _results_beside(samples: Path, date: str) -> Path | None:
@@ -226,9 +309,26 @@ def _read_results(path: Path, changed: int) -> dict[str, Any]:
         raise ScoreTableError(f"{path}: cannot be read as a results file ({error})") from error
     if not isinstance(value, dict):
         raise ScoreTableError(f"{path}: a results file holds one JSON object")
+    for keys in _OBJECTS:
+        if wrong := _no_object(value, keys):
+            raise ScoreTableError(f"{path}: {wrong} is no JSON object, as the harness writes it")
     value.pop("samples", None)  # only in files written by scripts; can be very large
     value.pop("pretty_env_info", None)
     return value
+
+
+def _no_object(value: Any, keys: Sequence[str]) -> str:
+    """Name the first place below `value` that holds something else than an object; "" if none."""
+    if value is None:
+        return ""
+    if not isinstance(value, dict):
+        return "it"
+    if not keys:
+        return ""
+    for key in value if keys[0] == "*" else [keys[0]]:
+        if wrong := _no_object(value.get(key), keys[1:]):
+            return f"{key!r}" + ("" if wrong == "it" else f", {wrong}")
+    return ""
 
 
 def groups_of(path: Path) -> dict[str, list[str]]:
@@ -271,9 +371,9 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
             f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
     names = {task, _in_file_names(task or "")}
-    if not names & {name for _, name, _ in files}:
-        names = {one_of(path, "task", task, (name for _, name, _ in files))}
-    return _runs_of([file for file in files if file[1] in names], task)
+    if not names & {file.task for file in files}:
+        names = {one_of(path, "task", task, (file.task for file in files))}
+    return _runs_of([file for file in files if file.task in names], task)
 
 
 def every_run(path: Path) -> list[LoggedRun]:
@@ -282,15 +382,15 @@ def every_run(path: Path) -> list[LoggedRun]:
 
 
 def _runs_of(
-    files: Iterable[tuple[Path, str, str]], task: str | None = None
+    files: Iterable[SampleFile], task: str | None = None
 ) -> tuple[list[LoggedRun], list[str]]:
     """Return the runs that wrote these sample files, of `task` if it is known, and warnings."""
     runs, warnings = [], []
     alone: list[Path] = []
-    for samples, name, date in files:
+    for samples, name, date, named in files:
         results: dict[str, Any] = {}
         try:
-            if beside := _results_beside(samples, date):
+            if beside := named or _results_beside(samples, date):
                 results = _read_results(beside, beside.stat().st_mtime_ns)
             else:
                 alone.append(samples)
@@ -344,6 +444,8 @@ def model_of(results: Mapping[str, Any], folder: Path) -> str:
     made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in str(arguments)
     if made_up and source and source != "CUSTOM":
         return model_name_of(str(source), arguments)
+    if not name and isinstance(config, dict) and arguments:  # before 0.4.3 results named no model
+        return model_name_of(str(config.get("model")), arguments)
     # The harness files a model object that has no name under "None".
     return str(name) if name else (folder.parent if folder.name == "None" else folder).name
 
@@ -506,7 +608,8 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     troubles: list[str] = []
     unusable = ""
     files = [
-        (run.samples, run.filters_of(metric.source) or [filter or "none"]) for run, _ in by_date
+        File(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
+        for run, _ in by_date
     ]
     each = read_files(files, Asked(metric, task, filter), on_progress)
     for (run, label), rows in zip(by_date, each):
@@ -514,7 +617,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         troubles += rows.notes
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
-        grid.lay([label], rows.doc_ids, rows.scores, rows.hashes)
+        grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
     warnings += [*partial, *differing, *troubles]
@@ -535,7 +638,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         warnings=warnings,
         say_missing=True,
         settings=shared_settings(runs),
-        sources=tuple(str(run.samples) for run in runs),
+        sources=tuple(str(_source(run.samples)) for run in runs),
     )
     by_answers = {label for run, label in zip(runs, labels) if run.adaptive}
     if not by_answers:
@@ -544,6 +647,11 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     return replace(
         scores, chosen=tuple("adaptive" if of in by_answers else "all" for of in rows_of)
     )
+
+
+def _source(samples: Path) -> Path:
+    """Return where a sample file lies, if a link leads to it."""
+    return samples.readlink() if samples.is_symlink() else samples
 
 
 def _choose_metric(

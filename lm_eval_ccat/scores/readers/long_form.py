@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CcatError, ScaleError, ScoreTableError
-from ...metrics.registry import known_scale
 from ...metrics.scale import Scale
 from ..grid import Coded, ScoreGrid
 from ..reading import Logged, Progress, Wanted, first_record, one_of
@@ -24,7 +23,7 @@ from ..table import Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
 _SCALE = ("scale_min", "scale_max", "higher_is_better", "scale_cap")
-_USED = ("model", "doc_id", "score", "config", "doc_hash", *_NAMES, *_SCALE)
+_USED = ("model", "doc_id", "score", "config", "doc_hash", "prompt_hash", *_NAMES, *_SCALE)
 _BATCH = 1 << 20
 
 Key = tuple[str | None, ...]  # task, metric, filter
@@ -89,7 +88,7 @@ class Source:
     def __init__(self, file: Path, frame: Any = None, of_task: bool = False) -> None:
         self.file, self._alone = file, file.stem if of_task else None
         self._pa, self._table = arrow(file), None
-        with self._readable():
+        with self.readable():
             if frame is not None:
                 self._table = _arrow_table(frame)
             elif file.suffix != ".parquet":
@@ -118,7 +117,7 @@ class Source:
         """Rows in batches, each of one outcome."""
         stating = [name for name in _NAMES if name in self.names]
         columns = [n for n in self.names if n in columns] or ["score"]
-        with self._readable():
+        with self.readable():
             if self._table is not None:
                 batches = self._table.select(columns).to_batches(_BATCH)
             else:
@@ -142,7 +141,8 @@ class Source:
         return parquet.ParquetFile(self.file, **options)
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def readable(self) -> Iterator[None]:
+        """Name the file in what its damage raises."""
         try:
             yield
         except (self._pa.ArrowException, OSError, ValueError) as e:
@@ -161,10 +161,11 @@ def _tables(
         for key, batch in source.parts() if grids.keys() & source.keys else ():
             if key in grids:
                 grid, stated = grids[key]
-                _lay(grid, source.file, batch)
-                for name in (name for name in _SCALE if name in batch.schema.names):
-                    values = batch[name].unique().to_pylist()
-                    stated.setdefault(name, set()).update(v for v in values if v is not None)
+                with source.readable():
+                    _lay(grid, source.file, batch)
+                    for name in (name for name in _SCALE if name in batch.schema.names):
+                        values = batch[name].unique().to_pylist()
+                        stated.setdefault(name, set()).update(v for v in values if v is not None)
     for key in keys:
         (grid, stated), (task, metric, filter) = grids.pop(key), key
         name = metric or wanted.metric or "score"
@@ -175,7 +176,7 @@ def _tables(
                 name,
                 task=task or wanted.task,
                 filter=filter or wanted.filter,
-                stated=_scale(path, name, stated),
+                stated=_scale(path, stated),
                 unique=True,
                 sources=(str(path),),
             )
@@ -213,19 +214,20 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     else:
         words, item = _coded([column], n)
         ids = [text for (text,) in words]
-    hashes: Sequence[None] | Coded = (None,)
-    if "doc_hash" in names:
-        words, version = _coded([batch["doc_hash"]], n)
-        hashes = Coded([text for (text,) in words], version)
+    identity: list[Sequence[None] | Coded] = [(None,), (None,)]
+    for place, name in enumerate(("doc_hash", "prompt_hash")):
+        if name in names:
+            words, version = _coded([batch[name]], n)
+            identity[place] = Coded([text or None for (text,) in words], version)
     grid.lay(
         Coded([(str(of["model"]), of.get("config") or "") for of in each], code),
         Coded(ids, item),
         scores,
-        hashes,
+        *identity,
     )
 
 
-def _scale(path: Path, metric: str, stated: dict[str, set[Any]]) -> Scale | None:
+def _scale(path: Path, stated: dict[str, set[Any]]) -> Scale | None:
     """The scale that the columns state; None where they do not."""
     if not stated:
         return None
@@ -246,9 +248,6 @@ def _scale(path: Path, metric: str, stated: dict[str, set[Any]]) -> Scale | None
         return Scale(higher_is_better=higher)
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
-    known = known_scale(metric)
-    if "scale_cap" not in stated and not higher and low == 0 and known and known.cap is not None:
-        return Scale(cap=float(high))  # a table of an older version does not say
     return Scale(float(low), float(high), higher)
 
 

@@ -12,7 +12,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from ...cluster import in_processes
 from ...errors import MetricError, ScaleError, ScoreTableError
 from ...metrics import Metric
-from ..reading import Progress, json_lines, json_value, open_log
+from ..prompts import DIGITS, mark_of, messages_of, written_mark
+from ..reading import Progress, is_number, json_lines, json_value, open_log
 
 _SHOWN_LINES = 3
 # Below this starting processes costs more than it gains.
@@ -31,11 +32,28 @@ _PACKED = 8
 # document, prompt and answer, whose parse takes most of the time that a row takes.
 _HEAD = b'{"doc_id": '
 _FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
-_DECODE = json.JSONDecoder().decode
+_DECODE, _RAW_DECODE = json.JSONDecoder().decode, json.JSONDecoder().raw_decode
+_ARGUMENTS = b', "arguments": '
 
 SampleRow = dict[str, Any]  # as JSON has it
-#: A sample file, and the filters of its run in the order in which they were applied.
-File = tuple[Path, Sequence[str]]
+
+
+class File(NamedTuple):
+    """A sample file, and what its run says of its rows.
+
+    Attributes
+    ----------
+    path : Path
+    filters : sequence of str
+        In the order in which they were applied.
+    template : str or None
+        SHA-256 of the chat template that wrote the prompts; "" where messages went to a server,
+        None where the prompts are texts.
+    """
+
+    path: Path
+    filters: Sequence[str]
+    template: str | None = None
 
 
 class Asked(NamedTuple):
@@ -52,7 +70,7 @@ class FileScores:
 
     Attributes
     ----------
-    doc_ids, scores, hashes : list
+    doc_ids, scores, hashes, marks : list
         One entry per usable row, in the file's order; scores are raw.
     filters : dict
         Those of the usable rows.
@@ -65,12 +83,15 @@ class FileScores:
     doc_ids: list[Any] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     hashes: list[str | None] = field(default_factory=list)
+    marks: list[str | None] = field(default_factory=list)
     filters: dict[str, None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unusable: str = ""
 
 
-def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow | str]]:
+def rows_of(
+    path: Path, key: str | None = None, prompts: bool = False
+) -> Iterator[tuple[int, SampleRow | str]]:
     """The rows of a sample file.
 
     Parameters
@@ -79,6 +100,8 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow
     key : str, optional
         A metric that is reported as a number, where nothing else is wanted: rows then hold what
         `tail_of` has, if they can be read by it.
+    prompts : bool, optional
+        Whether these rows need their prompts, not only the harness's hashes of them.
 
     Yields
     ------
@@ -88,17 +111,23 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow
     """
     number = 0
     try:
-        with open_log(path) as stream:
-            is_list = path.suffix == ".json" and stream.read(1) == b"["
         rows = (
             enumerate(json_value(path), start=1)
-            if is_list
-            else json_lines(path, lambda line: (key and tail_of(line, key)) or json.loads(line))
+            if holds_list(path)
+            else json_lines(
+                path, lambda line: (key and tail_of(line, key, prompts)) or json.loads(line)
+            )
         )
         for number, row in rows:
             yield number, _checked(row)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         yield number + 1, f"cannot be read on ({error})"
+
+
+def holds_list(path: Path) -> bool:
+    """Whether a sample file is one JSON list, as some are whatever the ending of their name."""
+    with open_log(path) as stream:
+        return bool(stream.read(1) == b"[")
 
 
 def sound_rows(path: Path) -> Iterator[SampleRow]:
@@ -107,15 +136,17 @@ def sound_rows(path: Path) -> Iterator[SampleRow]:
 
 
 def _checked(row: object) -> SampleRow | str:
-    if isinstance(row, dict) and isinstance(row.get("doc_id"), (int, str)):
-        return row
+    if isinstance(row, dict) and isinstance(doc_id := row.get("doc_id"), (int, str)):
+        # The harness numbers documents; who copies its logs may write the numbers as texts.
+        return {**row, "doc_id": int(doc_id)} if is_number(doc_id) else row
     return str(row) if isinstance(row, Exception) else "not a sample row: no doc_id"
 
 
-def tail_of(line: bytes, key: str) -> SampleRow | None:
+def tail_of(line: bytes, key: str, prompts: bool = False) -> SampleRow | None:
     """The document's number and what a row has from its filter or hash on.
 
-    None where the whole row must be parsed.
+    None where the whole row must be parsed. With `prompts`, and where the row has no hash of its
+    prompt, its ``arguments`` too.
 
     Examples
     --------
@@ -136,7 +167,48 @@ def tail_of(line: bytes, key: str) -> SampleRow | None:
         tail: SampleRow = _DECODE("{" + str(line[at:], "utf-8"))
     except (ValueError, RecursionError):
         return None
+    begin = line.rfind(_ARGUMENTS)
+    if begin >= 0 and (prompts or "prompt_hash" not in tail):
+        try:
+            tail["arguments"], _ = _RAW_DECODE(str(line[begin + len(_ARGUMENTS) : at], "utf-8"))
+        except (ValueError, RecursionError):
+            return None
     return {**tail, "doc_id": int(first[1])} if tail.keys() >= needed else None
+
+
+def first_prompt(arguments: Any) -> Any:
+    """Return what the first request of a row asks, in the harness's written form or its live one.
+
+    Examples
+    --------
+    >>> first_prompt({"gen_args_0": {"arg_0": "2 + 2?", "arg_1": {"until": []}}})
+    '2 + 2?'
+    >>> first_prompt([["2 + 2?", " 4"], ["2 + 2?", " 5"]])
+    '2 + 2?'
+    """
+    for _ in ("request", "prompt"):
+        if isinstance(arguments, Mapping):
+            arguments = list(arguments.values())
+        if isinstance(arguments, (list, tuple)):
+            arguments = arguments[0] if arguments else None
+    return arguments
+
+
+def mark_of_row(row: SampleRow, template: str | None) -> str | None:
+    """Return the mark of a row's prompt, from the harness's hash or its arguments; None without.
+
+    Parameters
+    ----------
+    row : dict
+    template : str or None
+        See `File`.
+    """
+    prompt, hashed = first_prompt(row.get("arguments")), row.get("prompt_hash")
+    if template and messages_of(prompt) is None:
+        return written_mark(hashed, template) if isinstance(hashed, str) else None
+    if template is None and isinstance(hashed, str):
+        return hashed[:DIGITS]
+    return None if prompt is None else mark_of(prompt)
 
 
 def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
@@ -152,7 +224,7 @@ def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
     """
     if "filter" in row:
         return str(row["filter"])
-    (path, names), doc_id = file, row["doc_id"]
+    path, names, doc_id = file.path, file.filters, row["doc_id"]
     earlier[doc_id] += 1
     if earlier[doc_id] > len(names):
         raise ScoreTableError(
@@ -170,13 +242,14 @@ def read_file(file: File, asked: Asked) -> FileScores:
     ScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
-    read, earlier, (path, _) = FileScores(), Counter[Any](), file
+    read, earlier, path = FileScores(), Counter[Any](), file.path
+    chat = file.template is not None
     metric, task, wanted = asked
     key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
     broken = unusable = without = 0
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
-    for number, row in rows_of(path, None if metric.pairs else key):
+    for number, row in rows_of(path, None if metric.pairs else key, chat):
         if isinstance(row, str):
             broken += 1
             if broken <= _SHOWN_LINES:
@@ -208,6 +281,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
         read.doc_ids.append(row["doc_id"])
         read.scores.append(score)
         read.hashes.append(row.get("doc_hash"))
+        read.marks.append(mark_of_row(row, file.template))
         read.filters[name] = None
     for n, what in (
         (broken - _SHOWN_LINES, "more unreadable lines left out"),
@@ -231,8 +305,8 @@ def read_files(
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
     """
-    sizes = [path.stat().st_size for path, _ in files]
-    work = sum(n * (_PACKED if p.suffix == ".gz" else 1) for n, (p, _) in zip(sizes, files))
+    sizes = [file.path.stat().st_size for file in files]
+    work = sum(n * (_PACKED if f.path.suffix == ".gz" else 1) for n, f in zip(sizes, files))
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
     each = in_processes(read_file, files, asked, processes=processes, near=True)

@@ -11,11 +11,9 @@ from scipy.stats import hypergeom
 from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.methods.sample.pairs import (
     LEAST,
-    SharedSequence,
     betting_interval,
     items_for_error,
 )
@@ -122,23 +120,6 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     assert verdicts(p).state[0, 2] == DECIDED
 
 
-def test_strata_are_drawn_in_proportion_and_sharpen_what_differs_between_them():
-    label = ["easy"] * 200 + ["hard"] * 100
-    gap = np.where(np.arange(300) < 200, 0.0, 0.5)
-    rng = np.random.default_rng(1)
-    y = np.stack([0.25 + gap + rng.normal(0, 0.05, 300), np.full(300, 0.25)]).clip(0, 1)
-    plain, strata = policy(300, 2), policy(300, 2, strata=label)
-    for n in range(1, 61):
-        for model in (0, 1):
-            give(plain, y, model)
-            give(strata, y, model)
-        hard = int((strata.sequence.order[:n] >= 200).sum())
-        assert abs(hard - n / 3) <= 1.0
-    assert strata.belief().variance[0, 1] < 0.5 * plain.belief().variance[0, 1]
-    with pytest.raises(UsageError, match="not valid with strata"):
-        policy(300, 2, strata=label, guarantee="finite")
-
-
 @pytest.mark.parametrize(("wrong", "top"), [(50, 1.0), (10, 1.0), (10, 0.8), (5, 0.8)])
 @pytest.mark.parametrize("other", ["known", "tested"])
 def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_most(
@@ -228,15 +209,6 @@ def test_evidence_is_that_of_the_sequence_alone():
     b = p.belief()
     assert max(b.evidence[0, 1], b.evidence[1, 0]) == pytest.approx(max(size, 0.0), rel=1e-9)
     assert b.variance[0, 1] > 100 * of_mean
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_probabilities_of_stratified_draws_are_those_of_all_orders(seed):
-    """Within strata every order is as likely: 2! 4! of them in all."""
-    items, stratum = np.arange(6), np.array([0, 1, 1, 0, 1, 1])
-    sequence = SharedSequence(items, stratum, seed)
-    drawn = [sequence.probability(int(item)) for item in sequence.order]
-    assert np.prod(drawn) == pytest.approx(1.0 / (2 * 24))
 
 
 def test_the_items_for_an_error_are_those_of_drawing_without_replacement():

@@ -74,6 +74,15 @@ def test_values_epochs_and_unfinished_runs_of_inspect(tmp_path, monkeypatch):
         ScoreTable.read(DATA / "sums_1.eval")
 
 
+@pytest.mark.parametrize("first", ["eval", "samples"])
+def test_a_log_of_inspect_is_known_whatever_the_order_of_its_keys(tmp_path, first):
+    file = tmp_path / "a.json"
+    inspect_log(file, "m", [{"id": 1, "epoch": 1, "scores": {"s": {"value": "C"}}}])
+    log = json.loads(file.read_text()) | {"long": "x" * 100_000}
+    file.write_text(json.dumps({key: log[key] for key in (first, "long", *sorted(log))}, indent=1))
+    assert ScoreTable.read(tmp_path).raw.tolist() == [[1.0]]
+
+
 class Unpacked(ReaderSuite):
     """A log that the framework itself wrote (`data/README.md`), about numbers even and odd."""
 
@@ -122,6 +131,12 @@ class TestEveryEvalEver(Unpacked):
         return ScoreTable.from_arrays(
             [[1, 1, 1, 1], [1, 0, 0, 1]], models, items, scale=Scale(0, 1)
         )
+
+
+def test_helm_offers_scores_alone(tmp_path):
+    metrics = {o.metric for o in TestHelm.reader.outcomes(TestHelm().write(tmp_path))}
+    kinds = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
+    assert metrics == {*kinds, *(f"{kind}@5" for kind in kinds)}
 
 
 def test_trials_of_helm_are_configs(tmp_path):

@@ -1,0 +1,91 @@
+"""How often a ranking sets aside a bank that was joined to other documents, and a right one.
+
+    python benchmarks/join.py [--folds 8] [--models 3] [--items 100] TABLE:METRIC ...
+
+Of each score table (Parquet, long form; or a matrix of models by items) some models are held out
+and ranked with a bank of the others, once as it is and once with its items shuffled, until each
+model has had so many items. Prints how many rankings set the bank aside, and after how many answers
+a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+
+
+def table_of(named: str) -> ScoreTable:
+    """A score table, or a matrix whose columns are items."""
+    path, _, metric = named.partition(":")
+    if metric:
+        return ScoreTable.read(path, metric)
+    from pyarrow import parquet
+
+    columns = parquet.read_table(path)
+    numbers = [column for column in columns.columns if "string" not in str(column.type)]
+    raw = np.array([c.to_numpy() for c in numbers], dtype=float).T
+    return ScoreTable.from_arrays(raw, [f"m{n}" for n in range(len(raw))], task=Path(path).stem)
+
+
+def shuffled(bank: ItemBank, seed: int) -> ItemBank:
+    """The bank, its parameters joined to other items."""
+    order = np.random.default_rng(seed).permutation(bank.n_items)
+    moved = {
+        name: values[order] if len(values) == bank.n_items else values
+        for name, values in bank.parameters.items()
+    }
+    return replace(bank, parameters=moved, kept=bank.kept[order], doc_hashes=None)
+
+
+def aside_after(bank: ItemBank, table: ScoreTable, most: int) -> float:
+    """Answers per model until the bank is set aside; infinite if it stays."""
+    scores = dict(zip(table.models, table.model_scores()))
+    ranker = Ranker(bank, list(scores), max_items=most, confidence=0.9999)
+    answers = 0
+    while not ranker.done:
+        for model, item in ranker.ask(len(scores)):
+            score = scores[model][table.doc_ids.index(item)]
+            if np.isfinite(score):
+                ranker.tell(model, item, float(score))
+            else:
+                ranker.fail(model, item, "missing")
+            answers += 1
+        if ranker.join.findings:
+            return answers / len(scores)
+    return float("inf")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tables", nargs="*", metavar="TABLE:METRIC")
+    parser.add_argument("--folds", type=int, default=8)
+    parser.add_argument("--models", type=int, default=3)
+    parser.add_argument("--items", type=int, default=100)
+    args = parser.parse_args()
+    every: dict[str, list[float]] = {"right": [], "shuffled": []}
+    for named in args.tables:
+        table = table_of(named)
+        here: dict[str, list[float]] = {"right": [], "shuffled": []}
+        for fold in range(args.folds):
+            names = np.random.default_rng(fold).permutation(list(table.models))[: args.models]
+            bank = calibrate(table.without(names.tolist()))
+            new = table.select(names.tolist())
+            here["right"].append(aside_after(bank, new, args.items))
+            here["shuffled"].append(aside_after(shuffled(bank, fold), new, args.items))
+        for kind, after in here.items():
+            every[kind] += after
+        print(named, {k: [f"{a:.0f}" for a in after] for k, after in here.items()}, flush=True)
+    for kind, after in every.items():
+        share = np.isfinite(after)
+        error = float(np.sqrt(share.mean() * (1 - share.mean()) / max(len(after), 1)))
+        print(f"{kind}: {share.mean():.3f} ± {error:.3f} of {len(after)} set aside, "
+              f"in the median after {float(np.median(after)):.0f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

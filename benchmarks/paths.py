@@ -1,0 +1,224 @@
+"""Play rankings once, and read any stopping rule off them in seconds.
+
+    python benchmarks/paths.py make [--worlds random,sum] [--folds 0,10] [--methods default,sample]
+    python benchmarks/paths.py read [--rules ranker,one] [--horizons 50,100,200]
+
+`make` plays pairs of models, real ones and pairs made equal (benchmarks/worlds.py), and keeps the
+belief about each after every answer: in --cache, under a hash of the code and data that made it.
+`read` says, by world, how often a rule calls equal models different, how many real pairs it decides
+at a horizon, after how many items, and how many of them wrongly. A rule of your own is a function
+of a path and a horizon; `table` takes it from a script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path as File
+from typing import NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import sys
+
+sys.path.insert(0, str(File(__file__).resolve().parents[1]))
+
+import numpy as np
+
+from benchmarks.sources import ROOT, code
+from benchmarks.worlds import WORLDS, Path, data_files, paths_of
+from lm_eval_ccat.methods.belief import log_p_of_zeros, tail
+from lm_eval_ccat.metrics.scale import Floats
+from lm_eval_ccat.ranker.looks import Looks
+
+CACHE = File(os.environ.get("XDG_CACHE_HOME", File.home() / ".cache")) / "lm-eval-ccat" / "paths"
+#: What a path depends on. Verdicts, looks and stopping rules are read off it.
+MAKERS = (
+    "lm_eval_ccat/bank", "lm_eval_ccat/methods", "lm_eval_ccat/metrics", "lm_eval_ccat/scores",
+    "lm_eval_ccat/ranker/across.py", "lm_eval_ccat/ranker/weighted.py", "benchmarks/worlds.py",
+)  # fmt: skip
+LEVEL = 0.05
+
+
+# -- making ---------------------------------------------------------------------------------------
+
+
+def maker() -> str:
+    """Return the hash of the code and the data that make paths."""
+    digest = hashlib.sha256()
+    for part in MAKERS:
+        for file in sorted((ROOT / part).rglob("*.py")) or [ROOT / part]:
+            digest.update(code(file.read_text(encoding="utf-8")).encode())
+    for file in data_files():
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def make(folder: File, worlds: Sequence[str], folds: range, methods: Sequence[str]) -> None:
+    """Play what is not kept yet; whoever interrupts it loses at most one table and fold."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for fold, world, method in product(folds, worlds, methods):
+        for table in WORLDS[world].tables:
+            name = "-".join((method, world, table.replace(" ", "."), str(fold)))
+            file = folder / f"{name}.npz"
+            if file.exists():
+                continue
+            paths = list(paths_of(world, table, fold, method))
+            parts = {f"looks{k}": path.looks for k, path in enumerate(paths)}
+            about = np.array([(p.equal, p.n_items, *p.truth) for p in paths]).reshape(-1, 4)
+            part = file.with_suffix(".part")
+            with part.open("wb") as stream:
+                np.savez_compressed(stream, about=about, **parts)
+            part.rename(file)
+
+
+def kept(folder: File, worlds: Iterable[str], method: str) -> Iterator[Path]:
+    """Return the paths that are kept."""
+    for world in worlds:
+        for file in sorted(folder.glob(f"{method}-{world}-*.npz")):
+            table, _, fold = file.stem.removeprefix(f"{method}-{world}-").rpartition("-")
+            with np.load(file) as parts:
+                for k, (equal, n_items, *truth) in enumerate(parts["about"].tolist()):
+                    looks = parts[f"looks{k}"]
+                    yield Path(
+                        world, table, int(fold), bool(equal), int(n_items), np.array(truth), looks
+                    )
+
+
+# -- rules ----------------------------------------------------------------------------------------
+
+#: Of a path and a horizon: at which looks the pair is decided; shape (n_looks,).
+Rule = Callable[[Path, int], Floats]
+
+
+def by_looks(looks: Looks, path: Path) -> Floats:
+    """Return at which looks a rule of the ranker decides a pair, by the belief at each."""
+    size = np.abs(path.gap)
+    tails = tail(size, path.variance, path.df)
+    log = looks.log_p(tails, path.n, float(path.n_items))
+    if not looks.once:
+        zero = np.where(path.gap > 0.0, path.zero_a, path.zero_b)
+        log = np.maximum(log, log_p_of_zeros(size, zero))
+        if not looks.horizons and np.isfinite(path.evidence_a).all():  # the method's own
+            own = np.where(path.gap > 0.0, path.evidence_a, path.evidence_b)
+            log = np.maximum(-own, log_p_of_zeros(size, zero))
+    return np.asarray((log <= np.log(LEVEL)) & (size > 0.0))
+
+
+def ranker(path: Path, horizon: int) -> Floats:
+    """The ranker's own rule."""
+    return by_looks(Looks(horizons=(horizon,)), path)
+
+
+def unlimited(path: Path, horizon: int) -> Floats:
+    """The ranker's own rule where no horizon is known: the method's own evidence, if it has one."""
+    return by_looks(Looks(), path)
+
+
+def one(path: Path, horizon: int) -> Floats:
+    """A single look, at the horizon."""
+    return np.asarray(by_looks(Looks(once=True), path) & (path.n == horizon))
+
+
+RULES: dict[str, Rule] = {"ranker": ranker, "unlimited": unlimited, "one": one}
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+class Stop(NamedTuple):
+    """Where a rule stops a path: items of each model, and whether it decides, and wrongly."""
+
+    items: float
+    decided: bool
+    wrong: bool
+
+
+def stop(rule: Rule, path: Path, horizon: int) -> Stop:
+    """Return where a rule stops a path; a short table has a shorter horizon."""
+    horizon = min(horizon, int(path.n.max()))
+    within = path.n <= horizon
+    decided = rule(path, horizon) & within
+    if not decided.any():
+        return Stop(float(horizon), False, False)
+    k = int(np.argmax(decided))
+    wrong = path.gap[k] * float(np.subtract(*path.truth)) < 0.0
+    return Stop(float(max(path.had_a[k], path.had_b[k])), True, bool(wrong))
+
+
+def share(values: Sequence[bool], cells: Sequence[object]) -> str:
+    """Return a share in per cent with its standard error over cells."""
+    if not len(values):
+        return "       -     "
+    p = float(np.mean(values))
+    sums: dict[object, float] = {}
+    for value, cell in zip(values, cells):
+        sums[cell] = sums.get(cell, 0.0) + float(value) - p
+    error = max(float(np.sum(np.square(list(sums.values()))) ** 0.5), 0.5) / len(values)
+    return f"{100 * p:5.1f} +- {100 * error:3.1f}"
+
+
+def table(paths: Sequence[Path], rules: dict[str, Rule], horizons: Sequence[int]) -> str:
+    """Return, by horizon, world and rule, what is decided; ratios are to the first rule."""
+    lines = []
+    head = f"{'equal called different':>48}{'real decided':>16}  wrong  items  ratio"
+    for horizon in horizons:
+        lines += [f"horizon {horizon}", head]
+        stops = {
+            name: [stop(rule, path, horizon) for path in paths] for name, rule in rules.items()
+        }
+        first = next(iter(stops.values()))
+        worlds = list(dict.fromkeys(path.world for path in paths))
+        for world in (*worlds, "all"):
+            chosen = [k for k, path in enumerate(paths) if world in (path.world, "all")]
+            for name, found in stops.items():
+                lines.append(f"{world:12}{name:12}" + _row(paths, found, first, chosen))
+    return "\n".join(lines)
+
+
+def _row(
+    paths: Sequence[Path], found: Sequence[Stop], first: Sequence[Stop], chosen: Sequence[int]
+) -> str:
+    equal = [k for k in chosen if paths[k].equal]
+    real = [k for k in chosen if not paths[k].equal]
+    cell = {k: (paths[k].table, paths[k].fold) for k in chosen}
+    both = [k for k in real if found[k].decided and first[k].decided]
+    ratio = np.mean([np.log(found[k].items / first[k].items) for k in both]) if both else np.nan
+    items = np.mean([found[k].items for k in real]) if real else np.nan
+    different, decided = (
+        share([found[k].decided for k in which], [cell[k] for k in which])
+        for which in (equal, real)
+    )
+    wrong = sum(found[k].wrong for k in real)
+    return f"{different} of {len(equal):<6}{decided:>16}{wrong:7}{items:7.1f}{np.exp(ratio):7.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=("make", "read"))
+    parser.add_argument("--cache", type=File, default=CACHE)
+    parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--methods", default="default,sample")
+    parser.add_argument("--folds", default="0,10", help="first and one after the last")
+    parser.add_argument("--rules", default="ranker")
+    parser.add_argument("--horizons", default="50,100,200")
+    parser.add_argument("--hash", help="read what this code made; default the code as it is")
+    given = parser.parse_args()
+    folder = given.cache / (given.hash or maker())
+    worlds, methods = given.worlds.split(","), given.methods.split(",")
+    if given.what == "make":
+        make(folder, worlds, range(*map(int, given.folds.split(","))), methods)
+    for method in methods if given.what == "read" else ():
+        paths = list(kept(folder, worlds, method))
+        rules = {name: RULES[name] for name in given.rules.split(",")}
+        print(f"{method}: {len(paths)} paths made by {folder.name}")
+        print(table(paths, rules, [int(h) for h in given.horizons.split(",")]))
+
+
+if __name__ == "__main__":
+    main()

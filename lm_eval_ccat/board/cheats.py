@@ -1,0 +1,248 @@
+"""What a board's operator should look at: models that answer alike, and items that were known.
+
+*Copies.* Two models whose scores are equal on every item that both have may be one model. How
+often chance does that follows from the bank: models of these abilities agree on an item of 0/1
+scores with probability ``a b + (1 - a)(1 - b)``, ``a`` and ``b`` their expected scores; scores
+between 0 and 1 are equal by chance at one item of ten. Only a product of these below 1e-6, over all
+models compared, is said. Models that merely resemble one another differ somewhere.
+
+*Known items.* A model that learned the items which are shown most answers these better than its
+ability on the others predicts. Of the items that a model was asked, those that were shown before
+to more models than the median are compared with the rest: the ability is fitted to the rest, and
+the mean score beyond it on the shown items is compared with that of every model with full results
+on the very same items (Student's t), so that what the bank gets wrong is the same for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr
+
+from ..bank import ItemBank
+from ..errors import CcatError
+from ..journal import read_journal
+from ..methods.curves import fit_abilities
+from ..methods.method import method_of
+from ..metrics.scale import Floats
+from ..scores import ScoreTable
+from ..shown import first_of
+from .checking import tasks_of
+from .folder import Board, standing
+from .ledger import BoardRow
+from .publish import shown_items
+
+#: Chance below which equal scores, and a gain on shown items, are said.
+COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
+_COINCIDENCE = 0.1  # chance that two scores between 0 and 1 are equal
+_FEWEST = 8  # shown items, and others, from which a gain is tested
+_MODELS = 12  # with full results, to compare a gain with
+
+
+def equal_chance(bank: ItemBank, one: Floats, other: Floats) -> float:
+    """Return the chance that two models score alike on all items that both have.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    one, other : ndarray of shape (n_items,)
+        Scores on [0, 1] in bank order; NaN where missing.
+
+    Returns
+    -------
+    float
+        1 where they differ on an item, or the bank's method has no item curves.
+    """
+    both = np.isfinite(one) & np.isfinite(other)
+    if not both.any() or (one[both] != other[both]).any() or not method_of(bank).has_curves:
+        return 1.0
+    curves = method_of(bank).curves(bank)
+    scores = np.where(both, np.stack([one, other]), np.nan)
+    a, b = np.clip(curves.expected(fit_abilities(curves, scores))[:, both], 0.01, 0.99)
+    whole = (one[both] == 0.0) | (one[both] == 1.0)
+    alike = np.where(whole, a * b + (1.0 - a) * (1.0 - b), _COINCIDENCE)
+    return float(np.exp(np.log(alike).sum()))
+
+
+def alike(
+    banks: Mapping[str, ItemBank],
+    new: Mapping[str, Floats],
+    known: Mapping[str, Mapping[str, Floats]],
+) -> str:
+    """Say which known models score like a new one on every item, beyond chance; else "".
+
+    Parameters
+    ----------
+    banks : mapping of task to ItemBank
+    new : mapping of task to ndarray of shape (n_items,)
+        The new model's scores on [0, 1] in bank order; NaN where missing.
+    known : mapping of model to (mapping of task to ndarray)
+    """
+    names, chances = [], []
+    for model, scores in known.items():
+        shared = [task for task in new if task in scores]
+        if not shared or any(_differ(new[task], scores[task]) for task in shared):
+            continue
+        chance = math.prod(equal_chance(banks[task], new[task], scores[task]) for task in shared)
+        if chance * len(known) < COPY_CHANCE:
+            names.append(model)
+            chances.append(chance * len(known))
+    if not names:
+        return ""
+    n = sum(int(np.isfinite(scores).sum()) for scores in new.values())
+    return (
+        f"all of its {n:,} scores equal those of {first_of(names, 3)} (chance {max(chances):.0e}): "
+        "it may be the same model"
+    )
+
+
+def _differ(one: Floats, other: Floats) -> bool:
+    both = np.isfinite(one) & np.isfinite(other)
+    return not both.any() or bool((one[both] != other[both]).any())
+
+
+def known_items(
+    bank: ItemBank, scores: Floats, times: Floats, known: Floats
+) -> tuple[float, float]:
+    """Test whether a model answers items that were often shown better than the others.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    scores : ndarray of shape (n_items,)
+        The model's scores on [0, 1] in bank order; NaN where missing.
+    times : ndarray of shape (n_items,)
+        How many models each item was shown to before.
+    known : ndarray of shape (n_models, n_items)
+        Full results of models that nobody asked by the bank.
+
+    Returns
+    -------
+    gain, p : float
+        Mean score of the items shown more than the median beyond what the others predict, less that
+        of the known models, and its one-sided p-value; (0, 1) where there are too few items or
+        models.
+    """
+    asked = np.isfinite(scores)
+    if asked.sum() < 2 * _FEWEST or len(known) < _MODELS or not method_of(bank).has_curves:
+        return 0.0, 1.0
+    often = asked & (times > np.median(times[asked]))
+    rest = asked & ~often
+    if min(often.sum(), rest.sum()) < _FEWEST:
+        return 0.0, 1.0
+    curves, together = method_of(bank).curves(bank), np.vstack([scores, known])
+    mu = curves.expected(fit_abilities(curves, np.where(rest, together, np.nan)))
+    gain, *others = (together - mu)[:, often].mean(axis=1).tolist()
+    beyond = gain - float(np.mean(others))
+    spread = float(np.std(others, ddof=1)) * math.sqrt(1.0 + 1.0 / len(others))
+    return beyond, float(stdtr(len(others) - 1, -beyond / max(spread, 1e-9)))
+
+
+def knew(
+    banks: Mapping[str, ItemBank],
+    new: Mapping[str, Floats],
+    known: Mapping[str, Mapping[str, Floats]],
+    times: Mapping[str, Mapping[Any, int]],
+) -> str:
+    """Say that a model answers often-shown items better than the others; "" if it does not.
+
+    Parameters
+    ----------
+    banks, new, known : mapping
+        As `alike` takes them.
+    times : mapping of task to (mapping of doc_id to int)
+        How many models each item was shown to before.
+    """
+    for task, scores in new.items():
+        shown = np.array([times.get(task, {}).get(d, 0) for d in banks[task].doc_ids], dtype=float)
+        full = [of[task] for of in known.values() if task in of and np.isfinite(of[task]).all()]
+        gain, p = known_items(banks[task], scores, shown, np.array(full))
+        if p * len(new) < KNOWN_CHANCE:
+            return (
+                f"it scores {gain:.2g} more on the items of {task} that are shown most than the "
+                f"others predict (p {p:.0e}): it may have known them; its sample is safe from that"
+            )
+    return ""
+
+
+def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str, list[str]]:
+    """Return what should be looked at, by model.
+
+    Parameters
+    ----------
+    board : Board
+    models : collection of str, optional
+        Only rows of these; default all that are placed.
+    """
+    placed = [place.row for place in standing(board).placed]
+    known = _full_results(board, [row for row in placed if not row.estimated])
+    banks, out = board.banks, dict[str, list[str]]()
+    rows = board.ledger.rows()
+    for row in placed:
+        if models is not None and row.model not in models:
+            continue
+        if row.estimated:
+            new = _answers(board, row)
+            before = rows[: rows.index(row)]
+        else:
+            new, before = known.get(row.model, {}), []
+        others = {model: scores for model, scores in known.items() if model != row.model}
+        texts = [alike(banks, new, others)]
+        if before:
+            texts.append(knew(banks, new, others, shown_items(before)))
+        if any(texts):
+            out[row.model] = [text for text in texts if text]
+    return out
+
+
+def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str, Floats]]:
+    """Return the scores of models with full results on [0, 1], in the order of the banks."""
+    evidence = {(task, of.evidence) for row in rows for task, of in row.tasks.items()}
+    current = {(row.model, task, of.evidence) for row in rows for task, of in row.tasks.items()}
+    out: dict[str, dict[str, Floats]] = {}
+    for task, file in sorted(evidence):
+        bank = board.banks.get(task)
+        try:
+            table = ScoreTable.read(board.path / file, partial=True) if bank else None
+        except CcatError:
+            continue  # `check` names it
+        if bank is None or table is None:
+            continue
+        for model, scores in zip(table.models, table.model_scores()):
+            if (model, task, file) in current:
+                out.setdefault(model, {})[task] = _in_bank_order(bank, table.doc_ids, scores)
+    return out
+
+
+def _answers(board: Board, row: BoardRow) -> dict[str, Floats]:
+    """Return what a placed model scored, by its journals; empty where one cannot be read."""
+    name, out = row.in_journal or row.model, dict[str, Floats]()
+    for file in row.evidence:
+        try:
+            journal, records = read_journal(board.path / file)
+        except CcatError:
+            continue
+        only = next(iter(tasks_of(journal.header)))
+        for record in records:
+            if record["op"] != "tell" or record["model"] != name:
+                continue
+            (task, doc_id), score = record["item"], record["score"]
+            task = task or only
+            bank = board.banks.get(task)
+            value = next(iter(score.values()), None) if isinstance(score, dict) else score
+            if bank is not None and isinstance(value, (int, float)) and doc_id in bank.index:
+                of_task = out.setdefault(task, np.full(bank.n_items, np.nan))
+                of_task[bank.index[doc_id]] = value
+    return out
+
+
+def _in_bank_order(bank: ItemBank, doc_ids: Sequence[Any], scores: Floats) -> Floats:
+    """Return scores of some documents in the order of a bank's items; NaN where missing."""
+    out = np.full(bank.n_items, np.nan)
+    for doc_id, score in zip(doc_ids, scores):
+        if (i := bank.index.get(doc_id)) is not None:
+            out[i] = score
+    return out

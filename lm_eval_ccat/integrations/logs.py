@@ -1,0 +1,333 @@
+"""Logs by name: folders, archives, repositories on GitHub, and data sets on the hub.
+
+``hub:OWNER/NAME`` is one data set; ``hub:OWNER`` is a board, a data set of each model's logs called
+``<organisation>__<model>-details``, as the second Open LLM Leaderboard published them. Of a board
+some models are taken, spread over the range of scores and over families of models: the small
+results files of three times as many say how able each is, and then only the sample files of the
+wanted tasks are fetched. Files of several runs stand beside one another; the newest counts, or the
+one whose date begins as ``hub:OWNER@2024-09`` says.
+
+huggingface_hub fetches: it caches, resumes, repeats after 429 and 5xx, and sends ``HF_TOKEN``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ..errors import BankError, UsageError
+from ..scores.readers.lm_eval import sample_name
+from ..shown import plural
+from ..upkeep.tables import MAX_GB, MODELS, family_of, spread
+from .hub import data_set, library
+
+_PER_CHOICE = 3  # results files that are looked at for each model taken
+_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
+_ARCHIVE = "https://codeload.github.com/{repo}/tar.gz/{ref}"
+_GITHUB = re.compile(r"github:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<ref>[\w./-]+))?")
+_BOARD = re.compile(r"hub:(?P<owner>[\w.-]+)(?:@(?P<run>[\w.:-]+))?")
+_DETAILS = re.compile(r"[\w.-]+/(?P<organisation>.+?)__(?P<model>.+)-details")
+_HELM = (
+    "HELM samples and numbers its documents itself, and its public files hold no document of the "
+    "harness to match them with; download its runs and calibrate on the folder, for HELM's own ids"
+)
+
+Progress = Callable[[int, int], None] | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is taken of logs by name.
+
+    Attributes
+    ----------
+    tasks : tuple of str
+        Names or shell patterns of tasks; of a board only these are fetched.
+    metric : str or None
+    models : int or None
+        How many models of a board; None stands for `MODELS`.
+    max_gb : float
+        Most gigabytes that are fetched.
+    say : callable
+        Called with a line on what will be fetched, before it is.
+    on_progress : callable, optional
+        Called with (bytes fetched, bytes in all).
+    """
+
+    tasks: tuple[str, ...] = ()
+    metric: str | None = None
+    models: int | None = None
+    max_gb: float = MAX_GB
+    say: Callable[[str], object] = lambda line: None
+    on_progress: Progress = None
+
+
+@contextmanager
+def logs_of(names: Sequence[str], choice: Choice | None = None) -> Iterator[Path | None]:
+    """Yield one folder with the logs that several names stand for.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Folders; archives of logs (``.zip``, ``.tar.gz``); ``github:OWNER/NAME[@REF]``;
+        ``hub:OWNER/NAME[@REVISION]``; ``hub:OWNER[@DATE]``. A single folder or file of scores is
+        used as it is. Without names, yields None.
+    choice : Choice, optional
+
+    Raises
+    ------
+    BankError
+        If something cannot be fetched.
+    UsageError
+        If one of several folders does not exist, or more would be fetched than `choice` allows.
+    """
+    choice = choice or Choice()
+    if not names or (len(names) == 1 and not _elsewhere(names[0])):
+        yield Path(names[0]) if names else None
+        return
+    with TemporaryDirectory() as folder:
+        for n, name in enumerate(names):
+            if name.startswith("helm:"):
+                raise UsageError(f"{name}: {_HELM}")
+            called = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
+            place = Path(folder) / f"{n:03d}_{called}"
+            if board := _BOARD.fullmatch(name):
+                _fetch_board(board["owner"], board["run"] or "", choice, place)
+            elif github := _GITHUB.fullmatch(name):
+                archive = Path(folder) / f"{n:03d}.tar.gz"
+                _download(_ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD"),
+                          archive, choice, name)  # fmt: skip
+                _unpack(archive, place, choice, name)
+                archive.unlink()
+            elif name.endswith(_ENDINGS) and Path(name).is_file():
+                _unpack(Path(name), place, choice, name)
+            else:
+                source = data_set(name) if name.startswith("hub:") else Path(name)
+                if not source.is_dir():
+                    raise UsageError(f"{name}: no such directory of logs; each of several is one")
+                _link(source, place)
+        yield Path(folder)
+
+
+def _elsewhere(name: str) -> bool:
+    return name.startswith(("hub:", "github:", "helm:")) or (
+        name.endswith(_ENDINGS) and Path(name).is_file()
+    )
+
+
+def _link(source: Path, place: Path) -> None:
+    """Make a file or folder appear at `place`; a link, as banks record where their logs lie."""
+    try:
+        place.symlink_to(source.resolve() if source.is_dir() else source, source.is_dir())
+    except OSError:  # Windows lets few users make links
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place)
+
+
+# -- which models ---------------------------------------------------------------------------------
+
+
+def _first_look(models: Sequence[str], n: int) -> list[str]:
+    """Choose models by name alone: one of each family in turn, in an order without a meaning."""
+    families: dict[str, list[str]] = {}
+    for model in sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest()):
+        families.setdefault(family_of(model), []).append(model)
+    most = max(map(len, families.values()), default=0)
+    turns = [of[k] for k in range(most) for of in families.values() if k < len(of)]
+    return turns[:n]
+
+
+# -- a board of data sets -------------------------------------------------------------------------
+
+
+@dataclass
+class _Logged:
+    """One run of one model on a board: its data set, and the files to fetch."""
+
+    repo: str
+    revision: str
+    results: str
+    samples: dict[str, int] = field(default_factory=dict)  # bytes of each file
+
+    @property
+    def size(self) -> int:
+        return sum(self.samples.values())
+
+
+def _fetch_board(owner: str, run: str, choice: Choice, place: Path) -> None:
+    """Fetch the wanted tasks of some models of a board, and link their files at `place`."""
+    if not choice.tasks:
+        raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
+    n, limit = choice.models or MODELS, choice.max_gb * 1e9
+    with library(f"hub:{owner}: the logs cannot be fetched") as (hub, how):
+        api = hub.HfApi(endpoint=how["endpoint"])
+        named = {
+            f"{match['organisation']}/{match['model']}": repo.id
+            for repo in api.list_datasets(author=owner, search="-details")
+            if (match := _DETAILS.fullmatch(repo.id))
+        }
+        if not named:
+            raise UsageError(f"hub:{owner}: no data set <organisation>__<model>-details there")
+        begun, fetched = time.monotonic(), 0
+        logged: dict[str, _Logged] = {}
+        scores: dict[str, float] = {}
+        for model in _first_look(list(named), _PER_CHOICE * n):
+            if one := _run_of(api, named[model], choice.tasks, run):
+                results = _file(hub, how, one, one.results)
+                fetched += results.stat().st_size
+                score = _score_of(results, choice)
+                if score is not None:
+                    logged[model], scores[model] = one, score
+        if not logged:
+            dated = f" of {run}" if run else ""
+            raise UsageError(
+                f"hub:{owner}: no samples of {', '.join(choice.tasks)}{dated} in the logs of "
+                f"{plural(min(len(named), _PER_CHOICE * n), 'model')} that were looked at"
+            )
+        chosen = [logged[model] for model in spread(scores, n)]
+        total = sum(one.size for one in chosen)
+        speed = fetched / max(time.monotonic() - begun, 1e-3)
+        kinds = len({family_of(model) for model in scores})
+        choice.say(
+            f"hub:{owner}: {len(chosen)} of {len(named):,} models ({kinds} families, scores "
+            f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {total / 1e6:,.0f} MB of "
+            f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
+            "is not fetched again"
+        )
+        if total > limit:
+            fewer = int(len(chosen) * limit / total)
+            raise UsageError(
+                f"hub:{owner}: {total / 1e9:.2f} GB are more than --max_gb {choice.max_gb:g}: take "
+                f"about {fewer} --models, or allow more"
+            )
+        done = 0
+        for number, one in enumerate(chosen):
+            folder = place / f"{number:03d}_{one.repo.rpartition('/')[2]}"
+            folder.mkdir(parents=True)
+            for path, size in (*one.samples.items(), (one.results, 0)):
+                _link(_file(hub, how, one, path), folder / Path(path).name)
+                done += size
+                if choice.on_progress is not None:
+                    choice.on_progress(done, total)
+
+
+def _run_of(api: Any, repo: str, tasks: Sequence[str], date: str) -> _Logged | None:
+    """Return the newest run in a data set that has samples of the tasks, or None."""
+    tree = list(api.list_repo_tree(repo, recursive=True, repo_type="dataset"))
+    files = {entry.path: entry.size for entry in tree if hasattr(entry, "size")}
+    runs: dict[str, dict[str, int]] = {}  # sample files by folder and date
+    for path, size in files.items():
+        named = sample_name(Path(path).name)
+        if named and any(fnmatchcase(named[0], task) for task in tasks):
+            if named[1].startswith(date):
+                folder = path.rpartition("/")[0]
+                runs.setdefault(f"{named[1]} {folder}", {})[path] = size
+    for key, samples in sorted(runs.items(), reverse=True):
+        day, _, folder = key.partition(" ")
+        results = f"{folder}/results_{day}.json".lstrip("/")
+        if results in files:
+            return _Logged(repo, "main", results, samples)
+    return None
+
+
+def _file(hub: Any, how: Mapping[str, Any], logged: _Logged, path: str) -> Path:
+    """Fetch one file; return the cached copy."""
+    try:
+        return Path(hub.hf_hub_download(logged.repo, path, **how))
+    except hub.errors.GatedRepoError:
+        raise BankError(
+            f"hub:{logged.repo} is gated: with a free account accept its terms at "
+            f"https://huggingface.co/datasets/{logged.repo}, then set HF_TOKEN"
+        ) from None
+
+
+def _score_of(results: Path, choice: Choice) -> float | None:
+    """Return a model's mean score over the wanted tasks, by its results file; None without one."""
+    try:
+        tasks = json.loads(results.read_text(encoding="utf-8"))["results"]
+        scores = [
+            next(
+                float(value)
+                for key, value in figures.items()
+                if isinstance(value, (int, float)) and not isinstance(value, bool)
+                and "_stderr" not in key and (choice.metric in (None, key.partition(",")[0]))
+            )
+            for task, figures in tasks.items()
+            if any(fnmatchcase(task, wanted) for wanted in choice.tasks)
+        ]  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
+        return None
+    mean = float(np.mean(scores)) if scores else float("nan")
+    return mean if np.isfinite(mean) else None
+
+
+# -- archives -------------------------------------------------------------------------------------
+
+
+def _download(url: str, target: Path, choice: Choice, name: str) -> None:
+    """Fetch a file, at most as many bytes as `choice` allows."""
+    limit, done = int(choice.max_gb * 1e9), 0
+    request = urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"})
+    if token := os.environ.get("GITHUB_TOKEN"):
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as stream, target.open("wb") as out:
+            while chunk := stream.read(1 << 20):
+                done += len(chunk)
+                if done > limit:
+                    raise UsageError(f"{name}: more than --max_gb {choice.max_gb:g}")
+                out.write(chunk)
+    except (OSError, urllib.error.URLError) as error:
+        raise BankError(f"{name}: the archive cannot be fetched ({error})") from None
+
+
+def _unpack(archive: Path, place: Path, choice: Choice, name: str) -> None:
+    """Unpack an archive's files into a folder: no links, nothing outside, no more than allowed."""
+    left = int(choice.max_gb * 1e9)
+    try:
+        for path, size, opened in _members(archive):
+            parts = [part for part in Path(path).parts if part not in ("", ".", "/")]
+            if not parts or ".." in parts:
+                raise UsageError(f"{name}: it holds a file outside itself ({path})")
+            left -= size
+            if left < 0:
+                raise UsageError(f"{name}: it unpacks to more than --max_gb {choice.max_gb:g}")
+            target = place.joinpath(*parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with opened() as source, target.open("wb") as out:
+                shutil.copyfileobj(source, out)
+    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:
+        raise BankError(f"{name}: not a readable archive ({error})") from None
+    if not place.is_dir():
+        raise UsageError(f"{name}: an archive without files")
+
+
+def _members(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+    """Yield the name, the size and a way to open each regular file of an archive."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as packed:
+            for info in packed.infolist():
+                if not info.is_dir():
+                    yield info.filename, info.file_size, partial(packed.open, info)
+        return
+    with tarfile.open(archive) as bundle:
+        for member in bundle:
+            if member.isfile():
+                yield member.name, member.size, partial(bundle.extractfile, member)

@@ -1,0 +1,77 @@
+"""`Interrupts`: a run that is told to end leaves a result, whoever tells it and however often."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+#: Signals that end a run: Ctrl-C, a batch system's polite kill, and a lost terminal.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Interrupts:
+    """Handler of Ctrl-C, of SIGTERM (batch systems) and of SIGHUP (a lost terminal), alike.
+
+    Outside the main thread it changes nothing, nor where other code handles Ctrl-C or a hangup
+    (``nohup`` ignores it, say).
+
+    Attributes
+    ----------
+    wake : callable
+        Wakes the thread that calls `heed`; called from the signal handler.
+    wait : bool
+        Whether the first signal waits for the next `heed`, so that no answer is half processed.
+        A second Ctrl-C does not wait; batch systems repeat theirs, which changes nothing.
+    held : bool
+        Whether signals are only noted: the run is ending anyway, and writes what it leaves.
+    """
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], object] = lambda: None
+        self.wait = self.held = self._came = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        ours = (signal.SIG_DFL, signal.default_int_handler)
+        for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
+            before = signal.getsignal(number)  # None: not set from Python, so not to be restored
+            if before in ours or (number == signal.SIGTERM and before is not None):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: Any) -> None:
+        # Noted in any case: Python ignores what is raised during garbage collection.
+        first, self._came = not self._came, True
+        if number not in (signal.SIGINT, signal.SIGTERM):
+            _leave_terminal()
+        if self.held:
+            return
+        if first and self.wait:
+            self.wake()
+        elif first or number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    def heed(self) -> None:
+        """Raise `KeyboardInterrupt` if a signal came."""
+        if self._came:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *exc: Any) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before.clear()
+        self.wait = self.held = self._came = False
+
+
+def _leave_terminal() -> None:
+    """Send output to a terminal nowhere: each write to one that is gone fails."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        if os.isatty(stream):
+            os.dup2(null, stream)
+    os.close(null)

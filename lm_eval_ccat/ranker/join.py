@@ -1,0 +1,245 @@
+"""The running test of a bank's join: whether it says anything about the documents that are asked.
+
+A bank that was joined to the wrong items (another order of the documents, say) converges as well as
+a right one, and ranks noise. The test needs no hashes: by what the bank expects of models that
+are as able as these, items are easy or hard, and the scores seen must show it. Over the ``n``
+distinct items seen, ``r`` is the rank correlation of an item's expected score with its mean score,
+both beyond each model's level.
+Fisher's ``z = atanh(r) sqrt(n - 3)`` has mean 0 for a bank that says nothing, and ``e = atanh(c p)
+sqrt(n - 3)`` for one that says what it claims: ``p`` is the correlation that its expectations and
+their noise promise, ``c`` allows for models unlike those that calibrated it. The bank is set aside
+once the scores are so much likelier without it,
+
+    e^2 / 2 - z e > log(odds),
+
+and trusted, with no further test, once they are as much likelier with it. A likelihood ratio may be
+looked at after every answer: a bank that keeps its promise is set aside in at most one ranking of
+``odds``, whatever the number of looks. One model alone may be the odd one, so it only gets a
+finding; two or more set a bank aside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from ..bank import ItemBank
+from ..methods.curves import Curves, fit_abilities
+from ..methods.method import method_of
+from ..methods.policy import Mask
+from ..metrics.scale import Floats
+from ..shown import first_of
+from .contents import Contents, Task
+
+#: The correlation that is asked of a bank, as a share of the one that it promises.
+PROMISE = 0.7
+#: How much likelier the scores must be without the bank before it is set aside.
+ODDS = 100.0
+#: Items before the first test, and after which a bank is neither trusted nor set aside.
+FEWEST, MOST = 20, 400
+_STEP = 5  # distinct items between two tests
+_NARROW = 1e-9  # a spread that says nothing
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+class Join(NamedTuple):
+    """What scores say about a bank.
+
+    Attributes
+    ----------
+    n, models : int
+        Numbers of items and of models.
+    correlation : float
+        Rank correlation of mean scores with expected ones.
+    promised : float
+        The correlation that the bank promises.
+    """
+
+    n: int
+    models: int
+    correlation: float
+    promised: float
+
+    @property
+    def evidence(self) -> float:
+        """Logarithm of how much likelier the scores are if the bank says nothing."""
+        if self.n <= 3:
+            return 0.0
+        z, e = (
+            math.atanh(min(max(r, -0.99), 0.99)) * math.sqrt(self.n - 3)
+            for r in (self.correlation, PROMISE * self.promised)
+        )
+        return e * e / 2.0 - z * e
+
+    def __str__(self) -> str:
+        return (
+            f"over {self.n} items scores correlate with what it expects at {self.correlation:.2f}, "
+            f"where it promises {self.promised:.2f}"
+        )
+
+
+def join_of(curves: Curves, scores: Floats) -> Join:
+    """Compare scores with what a bank expects of models that are as able as these.
+
+    Parameters
+    ----------
+    curves : Curves
+        The bank's item curves.
+    scores : ndarray of shape (n_models, n_items)
+        On [0, 1]; NaN where missing.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat.methods.curves import STRAIGHT
+    >>> ease = np.column_stack([np.linspace(-2.0, 2.0, 40), np.ones(40)])
+    >>> curves = Curves(ease, np.full(40, 0.1), STRAIGHT, centre=0.0)
+    >>> scores = curves.expected(np.array([-0.5, 0.5]))
+    >>> right, wrong = map(join_of, [curves] * 2, (scores, scores[:, ::-1]))
+    >>> round(right.correlation, 2), right.evidence < 0.0 < wrong.evidence
+    (1.0, True)
+    """
+    known = np.isfinite(scores)
+    models, items = known.any(axis=1), known.any(axis=0)
+    known, scores = known[np.ix_(models, items)], scores[np.ix_(models, items)]
+    n = int(items.sum())
+    if n <= 3:
+        return Join(n, len(known), 0.0, 0.0)
+    here = replace(curves, coefficients=curves.coefficients[items], noise=curves.noise[items])
+    mu = here.expected(fit_abilities(here, scores))
+    answers = known.sum(axis=0)
+    ease, rest = (_by_item(values, known) for values in (mu, scores))
+    if min(np.ptp(ease), np.ptp(rest)) < _NARROW:
+        return Join(n, len(known), 0.0, 0.0)
+    correlation = float(np.corrcoef(_ranks(ease), _ranks(rest))[0, 1])
+    noise = np.where(known, here.noise * mu * (1.0 - mu), 0.0).sum(axis=0) / answers**2
+    spread = float(ease.var())
+    return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return the rank of each value; equal ones share theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - 0.5 * counts)[place])
+
+
+def _by_item(values: Floats, known: Mask) -> Floats:
+    """Return the mean of each item beyond the levels of the models that have it."""
+    level = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1)
+    beyond = np.where(known, values - level[:, None], 0.0)
+    return np.asarray(beyond.sum(axis=0) / known.sum(axis=0))
+
+
+class _Tested:
+    """One task's bank under test, by its leading outcome."""
+
+    def __init__(self, task: Task) -> None:
+        self._state = task.leader
+        bank = self._state.outcome.bank
+        self.name = task.name or bank.task or "the task"
+        method = method_of(bank)
+        self.open, self._method, self._bank = method.has_curves, method, bank
+        self._due = FEWEST
+
+    def wrong(self) -> Join | None:
+        """Return why the bank is to be set aside now, or None; take a test if one is due."""
+        n = len(set().union(*self._state.scores))
+        if n < self._due:
+            return None
+        self._due = n + _STEP
+        scores = np.full((len(self._state.scores), self._bank.n_items), np.nan)
+        for row, of_model in zip(scores, self._state.scores):
+            row[list(of_model)] = list(of_model.values())
+        join = join_of(self._method.curves(self._bank), scores)
+        self.open = join.evidence > -math.log(ODDS) and n < MOST
+        return join if join.evidence > math.log(ODDS) else None
+
+
+class JoinTests:
+    """Tests the banks of a ranking while it runs, and knows how it would have begun without them.
+
+    Banks of several methods cannot be mixed, so with one that proves wrong all leave.
+
+    Parameters
+    ----------
+    contents : Contents
+    beginning : mapping
+        Arguments of the ranker, without options of the method.
+
+    Attributes
+    ----------
+    findings : list of str
+        Why banks were set aside; each completes a sentence that begins with a model's name.
+    """
+
+    def __init__(self, contents: Contents, beginning: Mapping[str, Any]) -> None:
+        self._beginning = beginning
+        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._tested = [bank for bank in map(_Tested, contents.tasks) if bank.open]
+        self.findings: list[str] = []
+
+    def note(self, ranker: Any, call: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Record a call on the ranker; if a bank proves wrong by it, begin again without banks."""
+        if not self._tested:
+            return
+        self._calls.append((call, args, named))
+        if call != "tell":
+            return
+        wrong = {bank.name: join for bank in self._tested if (join := bank.wrong())}
+        self._tested = [] if wrong else [bank for bank in self._tested if bank.open]
+        if wrong:
+            names, why = first_of(list(wrong), 3), next(iter(wrong.values()))
+            if why.models > 1:
+                vars(ranker).update(vars(self._begun_again(type(ranker))))
+                aside = f"is ranked without the bank of {names}, which says nothing about its"
+                ranker.join.findings.append(f"{aside} documents: {why}")
+            else:
+                odd = f"and the bank of {names} do not fit, or it is joined to other documents"
+                self.findings.append(f"{odd}: {why}")
+        if not self._tested:
+            self._calls.clear()
+
+    def _begun_again(self, ranker: Callable[..., Any]) -> Any:
+        """Return a ranker that began without banks and got the same calls.
+
+        What a wrong bank drew says nothing about the draws of a ranking without it: these items
+        count as chosen, and enter pairs where the common sequence reaches them.
+        """
+        other = ranker(**{**self._beginning, "bank": _blank(self._beginning["bank"])})
+        for call, args, named in self._calls:
+            getattr(other, call)(*args, **named)
+        return other
+
+
+def remembered(call: Call) -> Call:
+    """Make a ranker's method note each call that succeeds, for `JoinTests`."""
+
+    @wraps(call)
+    def noted(ranker: Any, *args: Any, **named: Any) -> Any:
+        answer = call(ranker, *args, **named)
+        ranker.join.note(ranker, call.__name__, args, named)
+        return answer
+
+    return cast(Call, noted)
+
+
+def _blank(banks: Any) -> Any:
+    """Return blank banks of the same items, in the form in which a ranker takes them."""
+    if isinstance(banks, Mapping):
+        return {name: _blank(bank) for name, bank in banks.items()}
+    if not isinstance(banks, ItemBank):
+        return [replace(outcome, bank=_blank(outcome.bank)) for outcome in banks]
+    return ItemBank.blank(
+        banks.doc_ids,
+        task=banks.task,
+        metric=banks.metric,
+        filter=banks.filter,
+        scale=banks.scale,
+        doc_hashes=banks.doc_hashes,
+        settings=banks.settings,
+    )

@@ -1,0 +1,73 @@
+"""What to type after a run: the one command that follows from its result."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from ..content import RankingContent
+from ..money import dollars
+from ..shown import first_of, visible_line
+
+_AGAIN = "the same command with --resume"
+
+
+def following(content: RankingContent, run_dir: Path | None) -> str:
+    """Return the sentence that names the next command; empty if nothing is kept to go on from.
+
+    Parameters
+    ----------
+    content : mapping
+        As ``result.json`` has it.
+    run_dir : Path or None
+
+    Examples
+    --------
+    >>> following({"models": {}, "open_pairs": []}, Path("x.run"))
+    'Next: lm-eval-ccat report x.run'
+    """
+    if run_dir is None:
+        return ""
+    if aside := [name for name, one in content["models"].items() if one.get("set_aside")]:
+        names = visible_line(first_of(aside, 4))
+        return (
+            f"Next: correct what set {names} aside and type {_AGAIN} (and --retry if its entry was "
+            "right); all answers are kept."
+        )
+    if content.get("interrupted"):
+        return f"Next: {_AGAIN}; all answers are kept."
+    return to_decide(content) or f"Next: lm-eval-ccat report {shlex.quote(str(run_dir))}"
+
+
+def to_decide(content: RankingContent) -> str:
+    """Return how to decide the cheapest open pair, by the limit that stopped the run; else "".
+
+    Examples
+    --------
+    >>> pair = {"a": "x", "b": "y", "items": {"x": 900, "y": 800}, "cost": 0.0}
+    >>> models = {"x": {"n_items": 200}, "y": {"n_items": 200}}
+    >>> to_decide({"open_pairs": [pair], "models": models, "items_of_benchmark": 1000,
+    ...            "stopped_because": "the limit of 200 items per model is reached"})
+    'To decide x and y: the same command with --resume --max_items 1000'
+    """
+    pairs, every = content.get("open_pairs"), content.get("items_of_benchmark", 0)
+    if not pairs or not content.get("finished", True):
+        return ""
+    first, stopped = pairs[0], content.get("stopped_because") or ""
+    models, more = content["models"], first["items"]
+    names = visible_line(f"{first['a']} and {first['b']}")
+    if "items per model" in stopped:
+        most = min(max(models[name]["n_items"] + n for name, n in more.items()), every)
+        return f"To decide {names}: {_AGAIN} --max_items {most}"
+    if "budget" in stopped and "seconds" not in stopped:
+        spent = content.get("cost", 0.0)
+        if content.get("cost_unit") == "usd":
+            amount = f"--budget_usd {_rounded_up(spent + first['cost'], 2)}"
+            return f"To decide {names}: {_AGAIN} {amount} ({dollars(first['cost'])} more)"
+        return f"To decide {names}: {_AGAIN} --budget_items {round(spent + sum(more.values()))}"
+    return ""
+
+
+def _rounded_up(amount: float, digits: int) -> str:
+    step = 10.0**-digits
+    return f"{step * -(-amount // step):.{digits}f}"

@@ -1,0 +1,250 @@
+"""Prompts as identity: a short mark of each item's prompt, a digest of all, and what differs.
+
+A score means what its prompt asked. A mark is the first eight hex digits of the SHA-256 of the text
+as sent; of chat messages as canonical JSON, before any template, so that models with templates of
+their own have equal marks. A harness log of a model behind a chat template holds only what the
+template wrote. Its mark begins with ``~`` and three digits of the template's hash, and can be
+compared with marks of the same template alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..shown import short, visible_line
+
+#: Mark of each item's prompt by doc_id; None where it is not known.
+Marks = Mapping[Any, str | None]
+#: The two prompts of an item as texts, each None where it is not at hand.
+Texts = tuple[str | None, str | None]
+
+#: Hex digits of a mark, beside those of a template.
+DIGITS = 8
+_OF_TEMPLATE = 3
+#: First character of the mark of a text that a chat template wrote.
+WRITTEN = "~"
+_SHOWN = 24  # characters of a prompt on either side of the first difference
+
+
+@dataclass(frozen=True, eq=False)
+class Prompts:
+    """Marks of the prompts of several rows of scores, each asked in its own way.
+
+    Attributes
+    ----------
+    marks : tuple of str
+        The distinct marks.
+    codes : ndarray of int, shape (n_rows, n_items)
+        Position of each mark in `marks`; -1 where it is not known.
+
+    Examples
+    --------
+    >>> prompts = Prompts(("70b499c5", "0a1b2c3d"), np.array([[0, -1], [0, 1], [1, 1]]))
+    >>> prompts.of_row(0), prompts.common
+    (('70b499c5', None), ('70b499c5', '0a1b2c3d'))
+    """
+
+    marks: tuple[str, ...]
+    codes: NDArray[np.int32]
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[str | None]]) -> Prompts | None:
+        """Return the prompts of rows of marks; None if no mark is known."""
+        number: dict[str | None, int] = {None: -1}
+        codes = [[number.setdefault(mark, len(number) - 1) for mark in row] for row in rows]
+        del number[None]
+        return cls(tuple(map(str, number)), np.array(codes, dtype=np.int32)) if number else None
+
+    def of_row(self, row: int) -> tuple[str | None, ...]:
+        """Return the mark of each item's prompt in one row."""
+        return self._named(self.codes[row])
+
+    @property
+    def common(self) -> tuple[str | None, ...]:
+        """The mark that most rows have of each item; of equally common ones the first."""
+        return self._named(self._common)
+
+    @property
+    def unlike(self) -> NDArray[np.bool_]:
+        """Whether each row was asked another prompt than most for some item."""
+        templates = np.unique([mark[:-DIGITS] for mark in self.marks], return_inverse=True)[1]
+        common = self._common
+        both = (self.codes >= 0) & (common >= 0) & (self.codes != common)
+        comparable = templates[self.codes] == templates[common]
+        return np.asarray((both & comparable).any(axis=1))
+
+    @cached_property
+    def _common(self) -> NDArray[np.int_]:
+        n_marks, known = len(self.marks), self.codes >= 0
+        cells = np.nonzero(known)[1] * n_marks + self.codes[known]
+        cells, counts = np.unique(cells, return_counts=True)
+        items, marks = np.divmod(cells, n_marks)
+        order = np.lexsort((marks, -counts, items))
+        items, first = np.unique(items[order], return_index=True)
+        common = np.full(self.codes.shape[1], -1)
+        common[items] = marks[order][first]
+        return common
+
+    def take(self, rows: Any = slice(None), items: Any = slice(None)) -> Prompts:
+        """Return the prompts of some rows and items, by their positions."""
+        return Prompts(self.marks, self.codes[rows][:, items])
+
+    def _named(self, codes: NDArray[Any]) -> tuple[str | None, ...]:
+        return tuple(None if code < 0 else self.marks[code] for code in codes.tolist())
+
+
+def canonical(prompt: Any) -> str:
+    """Return a prompt as text: chat messages as canonical JSON, anything else as it is.
+
+    Examples
+    --------
+    >>> canonical('[{"role": "user", "content": "2 + 2?", "type": "text"}]')
+    '[{"content":"2 + 2?","role":"user"}]'
+    >>> canonical("2 + 2?")
+    '2 + 2?'
+    """
+    messages = messages_of(prompt)
+    if messages is None:
+        return str(prompt)
+    plain = [{k: v for k, v in one.items() if (k, v) != ("type", "text")} for one in messages]
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def messages_of(prompt: Any) -> list[dict[str, Any]] | None:
+    """Return the chat messages that a prompt states, as objects or as JSON; None for a text."""
+    if isinstance(prompt, (list, tuple)) and len(prompt) == 1 and isinstance(prompt[0], str):
+        [prompt] = prompt  # as the harness logs messages for a server
+    if isinstance(prompt, str):
+        if not prompt.startswith("[{"):
+            return None
+        try:
+            prompt = json.loads(prompt)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(prompt, (list, tuple)) or not prompt:
+        return None
+    each = all(isinstance(one, dict) and {"role", "content"} <= one.keys() for one in prompt)
+    return list(prompt) if each else None
+
+
+def mark_of(prompt: Any) -> str:
+    """Return the mark of a prompt: of a text as sent, or of chat messages.
+
+    Examples
+    --------
+    >>> mark_of("2 + 2?")
+    '70b499c5'
+    >>> chat = [{"role": "user", "content": "2 + 2?"}]
+    >>> mark_of(chat) == mark_of(json.dumps(chat)) != mark_of("2 + 2?")
+    True
+    """
+    text = canonical(prompt)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
+def written_mark(prompt_hash: str, template: str) -> str:
+    """Return the mark of a text that a chat template wrote.
+
+    Parameters
+    ----------
+    prompt_hash, template : str
+        SHA-256 of the text and of the template, in hex.
+
+    Examples
+    --------
+    >>> written_mark("0123456789", "abcdef")
+    '~abc01234567'
+    """
+    return f"{WRITTEN}{template[:_OF_TEMPLATE]}{prompt_hash[:DIGITS]}"
+
+
+def digest_of(marks: Sequence[str | None]) -> str | None:
+    """Return a digest of the marks of all items in their order; None if none is known.
+
+    Examples
+    --------
+    >>> digest_of(["70b499c5", None]), digest_of([None, None])
+    ('63d1cdccea8c', None)
+    """
+    if not any(marks):
+        return None
+    return hashlib.sha256("\n".join(mark or "" for mark in marks).encode()).hexdigest()[:12]
+
+
+def differing(theirs: Marks, ours: Marks) -> tuple[list[Any], int]:
+    """Return the doc_ids whose marks differ, and how many marks can be compared.
+
+    Examples
+    --------
+    >>> differing({1: "aa", 2: "bb", 3: None}, {1: "aa", 2: "cc", 3: "dd"})
+    ([2], 2)
+    """
+    pairs = {d: (mark, ours[d]) for d, mark in theirs.items() if mark and ours.get(d)}
+    # Marks of texts that different templates wrote differ without saying anything.
+    alike = {d: (a, b) for d, (a, b) in pairs.items() if b and a[:-DIGITS] == b[:-DIGITS]}
+    return [d for d, (a, b) in alike.items() if a != b], len(alike)
+
+
+def compare_prompts(
+    theirs: Marks,
+    ours: Marks,
+    names: tuple[str, str] = ("the bank", "the run"),
+    texts: Callable[[Any], Texts] = lambda doc_id: (None, None),
+) -> tuple[str, str]:
+    """Return why prompts are not the same, and what is not known of them; "" for neither.
+
+    Parameters
+    ----------
+    theirs, ours : mapping of doc_id to (str or None)
+        Marks of the prompts; items that only one side has are not compared.
+    names : (str, str)
+        Whose marks they are.
+    texts : callable, optional
+        Returns the two prompts of a doc_id, where they are at hand.
+
+    Examples
+    --------
+    >>> compare_prompts({7: "0a1b2c3d"}, {7: "4e5f6a7b"}, texts=lambda doc_id: ("Q: 2", "Q: 3"))[0]
+    "the prompt of document 7 is 0a1b2c3d in the bank and 4e5f6a7b in the run, from character 4
+    on '2' and '3'"
+    >>> compare_prompts({}, {7: "4e5f6a7b"})[1]
+    'prompts unknown: the bank does not state them, so it is not verified that they are the same'
+    """
+    changed, compared = differing(theirs, ours)
+    if changed:
+        doc_id = changed[0]
+        sides = zip((theirs, ours), names)
+        marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
+        more = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
+        place = _first_place(*texts(doc_id))
+        return f"the prompt of document {doc_id!r} is {marks}{place}{more}", ""
+    items = len(theirs.keys() & ours.keys()) or len(ours)
+    if not compared:
+        sides = zip((theirs, ours), names)
+        silent = [name for marks, name in sides if not any(marks.values())]
+        why = f"{names[0]} knows them only as another chat template wrote them"
+        why = f"{silent[0]} does not state them" if silent else why
+        return "", f"prompts unknown: {why}, so it is not verified that they are the same"
+    if compared < items:
+        unknown = f"{items - compared} of {items} prompts are unknown"
+        return "", f"{unknown}, so it is not verified that they are the same"
+    return "", ""
+
+
+def _first_place(theirs: str | None, ours: str | None) -> str:
+    """Say from which character on two prompts differ; "" if one of them is not at hand."""
+    if theirs is None or ours is None or theirs == ours:
+        return ""
+    place = next(
+        (n for n, (a, b) in enumerate(zip(theirs, ours)) if a != b), min(len(theirs), len(ours))
+    )
+    rest = [visible_line(short(repr(text[place:]), _SHOWN)) for text in (theirs, ours)]
+    return f", from character {place + 1} on {' and '.join(rest)}"

@@ -1,0 +1,85 @@
+"""benchmarks/paths.py: a rule read off a path stops where a ranking by that rule stops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import paths, worlds
+from benchmarks.remade import made
+from lm_eval_ccat import ItemBank, Ranker, calibrate
+
+LONGEST = 40
+TABLE = made(16, 120)
+PAIRS = ((0, 15), (2, 13), (7, 8))
+
+
+def bank_of(method: str) -> ItemBank:
+    held = [TABLE.models[j] for pair in PAIRS for j in pair]
+    blank = ItemBank.blank(range(TABLE.n_items), task="made", metric="bleu")
+    return blank if method == "sample" else calibrate(TABLE.without(held), method)
+
+
+def scores_of(pair: tuple[int, int]) -> np.ndarray:
+    return np.asarray(TABLE.select([TABLE.models[j] for j in pair]).scores)
+
+
+def stopped(bank: ItemBank, scores: np.ndarray, seed: int, horizon: int) -> tuple[int, int]:
+    """Items of the model that has more, and the sign, where a ranking of two in turn decides."""
+    ranker = Ranker(bank, ["a", "b"], max_items=horizon, seed=seed)
+    for ask in range(2 * horizon):
+        for model, item in ranker.ask(1, model="ab"[ask % 2]):
+            ranker.tell(model, item, float(scores[ask % 2, item]))
+        if sign := int(ranker.verdicts.sign[0, 1]):
+            return ask // 2 + 1, sign
+    return horizon, 0
+
+
+@pytest.mark.parametrize("method", ["default"])
+@pytest.mark.parametrize("horizon", [25, LONGEST])
+def test_the_rankers_rule_stops_a_path_where_the_ranker_stops(method: str, horizon: int) -> None:
+    bank, decided = bank_of(method), 0
+    for seed, pair in enumerate(PAIRS):
+        scores = scores_of(pair)
+        looks = worlds.played({"made": bank}, {"made": scores}, seed, LONGEST)
+        truth = scores.mean(axis=1)
+        path = worlds.Path("made", "made", 0, False, TABLE.n_items, truth, looks)
+        found = paths.stop(paths.ranker, path, horizon)
+        items, sign = stopped(bank, scores, seed, horizon)
+        assert (found.items, found.decided) == (items, sign != 0)
+        assert found.wrong == (sign * np.subtract(*truth) < 0.0)
+        decided += found.decided
+    assert 0 < decided < len(PAIRS)
+
+
+def test_paths_are_kept_and_read_as_they_were_played(tmp_path, monkeypatch) -> None:
+    scores = worlds.Scores(list(TABLE.models), np.asarray(TABLE.scores))
+    monkeypatch.setattr(worlds, "scores_of", lambda _: scores)
+    monkeypatch.setattr(worlds, "LONGEST", 12)
+    monkeypatch.setitem(worlds.WORLDS, "random", worlds.World(worlds._any, ("made of models",)))
+    paths.make(tmp_path, ["random"], range(1), ["sample"])
+    [file] = tmp_path.iterdir()
+    written = file.stat().st_mtime_ns
+    paths.make(tmp_path, ["random"], range(1), ["sample"])
+    assert file.stat().st_mtime_ns == written
+    kept = list(paths.kept(tmp_path, ["random"], "sample"))
+    played = list(worlds.paths_of("random", "made of models", 0, "sample"))
+    assert len(kept) == len(played) == worlds.NEW
+    for read, path in zip(kept, played):
+        assert (read.equal, read.n_items) == (path.equal, path.n_items)
+        assert (read.looks == path.looks).all() and (read.truth == path.truth).all()
+        assert not path.equal or abs(float(np.subtract(*path.truth))) < 1e-3
+    said = paths.table(kept, {"ranker": paths.ranker, "one": paths.one}, [12])
+    assert said.count("of 3") == 4 and "random" in said
+
+
+def test_a_hash_names_what_makes_paths(tmp_path, monkeypatch) -> None:
+    file = tmp_path / "worlds.py"
+    file.write_text("def f():\n    return 1\n")
+    monkeypatch.setattr(paths, "MAKERS", (str(file),))
+    monkeypatch.setattr(paths, "data_files", lambda: [])
+    before = paths.maker()
+    file.write_text('def f():\n    """Why."""\n    return 1  # so\n')
+    assert paths.maker() == before
+    file.write_text("def f():\n    return 2\n")
+    assert paths.maker() != before

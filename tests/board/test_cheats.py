@@ -1,0 +1,77 @@
+"""What an operator is told to look at: models that answer alike, and items that were known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds.bench import TASK
+from worlds.boards import draw
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.board import suspicions
+from lm_eval_ccat.board.cheats import alike, equal_chance, known_items
+
+RNG = np.random.default_rng(3)
+SKILLS = np.linspace(-2.0, 2.0, 40)
+CHANCE = draw(SKILLS, 300, seed=2, noise=0.3)
+SCORES = (RNG.random(CHANCE.shape) < CHANCE).astype(float)
+KNOWN, NEW = SCORES[::2], SCORES[1::2]
+
+
+@pytest.fixture(scope="module")
+def bank():
+    return calibrate(ScoreTable.from_arrays(KNOWN, [f"k{n}" for n in range(20)], task="t"))
+
+
+def part(scores, items):
+    out = np.full(len(scores), np.nan)
+    out[items] = scores[items]
+    return out
+
+
+def test_a_copy_is_named_and_models_that_are_alike_are_not(bank):
+    known = {f"k{n}": {"t": scores} for n, scores in enumerate(KNOWN)}
+    items = RNG.permutation(300)[:100]
+    said = alike({"t": bank}, {"t": part(KNOWN[12], items)}, known)
+    assert "all of its 100 scores equal those of k12" in said and "may be the same model" in said
+    close = KNOWN[12].copy()
+    close[items[:1]] = 1.0 - close[items[:1]]  # of 100 answers one differs
+    assert alike({"t": bank}, {"t": part(close, items)}, known) == ""
+    for scores in NEW:
+        assert alike({"t": bank}, {"t": part(scores, items)}, known) == ""
+    # A few equal answers to easy items are no evidence.
+    easy = np.argsort(-KNOWN.mean(axis=0))[:10]
+    assert equal_chance(bank, part(KNOWN[15], easy), KNOWN[15]) > 1e-4
+
+
+def test_who_knows_the_items_that_are_shown_most_is_named_and_nobody_else(bank):
+    times = np.zeros(300)
+    for _ in range(30):
+        times[RNG.permutation(150)[:60]] += 1.0
+    chances = []
+    for scores in NEW:
+        items = np.concatenate([RNG.permutation(150)[:50], 150 + RNG.permutation(150)[:50]])
+        chances.append(known_items(bank, part(scores, items), times, KNOWN)[1])
+        cheat = part(np.where(times > 0, 1.0, scores), items)
+        gain, chance = known_items(bank, cheat, times, KNOWN)
+        if scores.mean() < 0.5:  # who is right anyway gains nothing
+            assert gain > 0.2 and chance < 1e-3
+    assert min(chances) > 1e-3
+    assert known_items(bank, part(NEW[0], items[:10]), times, KNOWN) == (0.0, 1.0)
+
+
+def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
+    table = ScoreTable.read(world.scores(tmp_path / "m.parquet", ["m04"]))
+    replace(table, row_model=("copy/of-m04",)).write(tmp_path / "copy.parquet")
+    half = np.arange(0, 120, 2)
+    some = replace(table.take(half), row_model=("part/of-m04",), task=TASK)
+    some.write(tmp_path / "part.parquet")
+    said = ccat("board", "add", board.path, tmp_path / "copy.parquet").err
+    assert "copy/of-m04: all of its 120 scores equal those of m04" in said
+    said = ccat("board", "place", board.path, tmp_path / "part.parquet").err
+    assert "part/of-m04: all of its 60 scores equal those of" in said and "m04" in said
+    checked = ccat("board", "check", board.path).err
+    assert checked.count("scores equal those of") == 3
+    assert set(suspicions(board)) == {"m04", "copy/of-m04", "part/of-m04"}

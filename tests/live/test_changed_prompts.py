@@ -1,0 +1,100 @@
+"""Another prompt than the bank's is refused by name, or accepted, and every surface says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from worlds.bench import PROMPT, TASK
+
+from lm_eval_ccat import ItemBank, adaptive_evaluate, rank
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import BankMismatchError, CcatError
+from lm_eval_ccat.journal import read_journal
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.runs.book import ACCEPTED
+from lm_eval_ccat.scores.prompts import mark_of
+
+TWO = ["m01", "m11"]
+
+
+@pytest.fixture
+def bank(bench):
+    """The bank of method `default`, whose models were asked as the task asks, or otherwise."""
+
+    def write(prompt=PROMPT):
+        bank = ItemBank.load(bench.folder / "default.bank.json")
+        marks = tuple(mark_of(prompt.format(id=doc_id)) for doc_id in bank.doc_ids)
+        replace(bank, prompts=marks).save(bench.folder / "prompted.bank.json")
+        return "prompted.bank.json"
+
+    return write
+
+
+def test_the_bank_s_own_prompts_pass_in_silence_and_a_run_keeps_theirs(bench, server, bank, capsys):
+    config = bench.config(server.url, TWO, bank=bank(), max_items=12)
+    rank(config, run_dir=bench.run())
+    assert "rompts" not in capsys.readouterr().err
+    header = read_journal(bench.run() / "journal.jsonl")[0].header
+    marks = ItemBank.load(bench.folder / "prompted.bank.json").prompts
+    assert tuple(header["task"]["prompts"][TASK]) == marks
+    assert len(json.dumps(header["task"]["prompts"][TASK])) <= 15 * len(marks)
+
+
+def test_another_prompt_is_refused_naming_one_document_and_both_hashes(bench, server, bank):
+    settings = {"bank": bank("Say {id}."), "max_items": 12}
+    with pytest.raises(BankMismatchError) as refused:
+        rank(bench.config(server.url, TWO, **settings))
+    for words in (
+        f"the prompt of document 0 is {mark_of('Say 0.')} in the bank",
+        f"and {mark_of(PROMPT.format(id=0))} in the run",
+        "120 of 120 prompts differ",
+        "--accept_change prompts",
+    ):
+        assert words in str(refused.value)
+    for kind in ("scoring", "server", "cut"):
+        with pytest.raises(BankMismatchError):
+            rank(bench.config(server.url, TWO, **settings), accept_change=kind)
+    with pytest.raises(CcatError, match="the prompt of document 0"):
+        arguments = {"model": "m11", "base_url": server.url, "tokenizer_backend": "none"}
+        adaptive_evaluate(
+            "local-completions", arguments, [TASK], bank=str(bench.folder / settings["bank"]),
+            max_items=12, include_path=str(bench.folder / "tasks"),
+        )  # fmt: skip
+
+
+def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, server, bank, capsys):
+    config = bench.config(server.url, TWO, bank=bank("Say {id}."), max_items=12)
+    assert main(["rank", str(config), "--accept_change", "prompts"]) in (0, 3)
+    said = "accepted: the prompt of document 0 is"
+    shown = capsys.readouterr()
+    assert said in shown.err and said in " ".join(shown.out.split())
+    run, page = bench.run(), bench.folder / "page.html"
+    assert any(said in text for text in json.loads((run / "result.json").read_text())["warnings"])
+    assert main(["report", str(run), "-o", str(page)]) == 0
+    assert said in page.read_text()
+    _, records = read_journal(run / "journal.jsonl")
+    [note] = [record for record in records if record.get("event") == ACCEPTED]
+    assert note["kind"] == "prompts" and said in note["what"][0]
+    own = model_of(ItemBank.load(bench.folder / "prompted.bank.json")).departures
+    used = model_of(ItemBank.load(run / "bank.json")).departures
+    assert (used.single >= own.single).all() and used.single.sum() > own.single.sum()
+
+
+def test_a_bank_without_prompts_is_said_to_have_none(bench, server, capsys):
+    rank(bench.config(server.url, TWO, max_items=12))
+    assert "prompts unknown: the bank does not state them" in capsys.readouterr().err
+    rank(bench.config(server.url, TWO, bank="", max_items=12))
+    assert "prompts unknown" not in capsys.readouterr().err
+
+
+def test_a_growing_bank_keeps_the_prompts_and_takes_no_answers_to_others(bench, server):
+    grown = bench.folder / "grown.bank.json"
+    settings = {"bank": "", "max_items": 12, "save_bank": str(grown)}
+    rank(bench.config(server.url, TWO, **settings))
+    marks = ItemBank.load(grown).marks
+    assert marks[3] == mark_of(PROMPT.format(id=3)) and None not in marks.values()
+    bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
+    with pytest.raises(CcatError, match=r"the prompt of document 0 is .* name another file"):
+        rank(bench.config(server.url, TWO, **settings))

@@ -1,0 +1,139 @@
+"""Real input end to end: the harness's own task files, real documents, published answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from worlds import mmlu_pro
+from worlds.server import CompletionsServer
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.harness import open_session
+from lm_eval_ccat.harness.internals import PlaceholderLM
+
+CATEGORY = "history"
+TASK = mmlu_pro.task_of(CATEGORY)
+METRIC = ["--metric", "exact_match"]
+
+
+@pytest.fixture(scope="module")
+def data(shared: Path) -> Path:
+    return shared / "data"
+
+
+@pytest.fixture(scope="module")
+def world(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder that holds the data set under its name."""
+    folder = tmp_path_factory.mktemp("mmlu_pro")
+    mmlu_pro.write_data(folder, data, (CATEGORY,))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world)
+
+
+@pytest.fixture(scope="module")
+def server(data: Path) -> Iterator[CompletionsServer]:
+    outputs = {model: mmlu_pro.Answers(data, model) for model in mmlu_pro.MODELS}
+    with CompletionsServer(outputs) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def truth(data: Path) -> dict[str, float]:
+    """The published score of every model on the category."""
+    published = mmlu_pro.scores(data)
+    asked = [row["question_id"] for row in mmlu_pro.documents(data) if row["category"] == CATEGORY]
+    return {m: sum(published[m, q] for q in asked) / len(asked) for m in mmlu_pro.MODELS}
+
+
+def flags(server: CompletionsServer, *models: str) -> list[str]:
+    words = []
+    for model in models:
+        args = f"model={model},base_url={server.url},tokenizer_backend=none"
+        words += ["--model", "local-completions", "--model_args", args]
+    return words
+
+
+def test_the_harness_reads_the_published_answers_as_their_publishers_did(data):
+    """It gives their scores, but for answers that name no letter: those had a random one."""
+    session = open_session(TASK, PlaceholderLM())
+    [pipeline] = session.task._filters
+    documents, published = mmlu_pro.documents(data), mmlu_pro.scores(data)
+    [until] = session.task.config.generation_kwargs["until"]
+    for model in mmlu_pro.MODELS:
+        texts = mmlu_pro.texts(data)[model]
+        answers = [[texts[row["question_id"]].split(until)[0]] for row in documents]
+        for one in pipeline.filters:
+            answers = one().apply(answers, documents)
+        scores = [
+            session.task.process_results(row, [answer])["exact_match"]
+            for row, answer in zip(documents, answers)
+        ]
+        theirs = [published[model, row["question_id"]] for row in documents]
+        for answer, score, other in zip(answers, scores, theirs):
+            assert score == other or answer == "[invalid]"
+        # 65 answers of Meta-Llama-3_1-8B were right by that random letter: .0054 of its score.
+        assert 0.0 <= (sum(theirs) - sum(scores)) / len(documents) < 0.0055, model
+
+
+def test_a_public_bank_fits_the_documents_and_ranks_models(server, truth, ccat, tmp_path):
+    models = ["Qwen1.5-72B-Chat", "Mistral-7B-v0.1", "Phi-3-mini-4k-instruct"]
+    words = ["rank", "--task", TASK, "--bank", "public", *flags(server, *models)]
+    said = ccat(*words, "--max_items", 120, "--run_dir", tmp_path / "run", code=(0, 3))
+    content = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert "published elsewhere" in said.err
+    decided = [pair for pair in content["pairwise"] if pair["decision"] == "decided"]
+    assert decided
+    assert all((truth[pair["a"]] > truth[pair["b"]]) == (pair["p"] > 0.5) for pair in decided)
+    for model, row in content["models"].items():
+        low, high = row["interval"]
+        assert low <= truth[model] <= high
+
+
+def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_path):
+    model = "mathstral-7B"
+    words = ["run", *flags(server, model), "--tasks", TASK, "--adaptive", "--bank", "mmlu_pro"]
+    ccat(*words, "--max_items", 60, "--output_path", tmp_path / "out", "--log_samples")
+    [results] = (tmp_path / "out").rglob("results_*.json")
+    content = json.loads(results.read_text())
+    block = content["results"][TASK]
+    error = block["exact_match_stderr,custom-extract"]
+    assert abs(block["exact_match,custom-extract"] - truth[model]) < 4.0 * error
+    assert content["n-samples"][TASK] == {"original": 381, "effective": 60}
+    better, worse = "Qwen1.5-72B-Chat", "Mistral-7B-v0.1"
+    for name in (better, worse):
+        words = ["run", *flags(server, name), "--tasks", TASK, "--limit", 120]
+        ccat(*words, "--log_samples", "--output_path", tmp_path / name)
+    ccat("compare", tmp_path / worse, tmp_path / better, "--task", TASK, *METRIC)
+    ccat("compare", tmp_path / better, tmp_path / worse, "--task", TASK, *METRIC, code=5)
+
+
+def test_a_bank_of_published_scores_names_documents_as_the_harness_does(data, ccat, tmp_path):
+    session = open_session(TASK, PlaceholderLM())
+    documents = [row for row in mmlu_pro.documents(data) if row["category"] == CATEGORY]
+    hashes = dict(zip(session.doc_ids, session.doc_hashes))
+    published = mmlu_pro.scores(data)
+    rows = [
+        {"model": model, "task": TASK, "doc_id": doc_id, "doc_hash": hashes[doc_id],
+         "metric": "exact_match", "score": score}
+        for doc_id, document in enumerate(documents)
+        for model in sorted({name for name, _ in published})
+        if (score := published.get((model, document["question_id"]))) is not None
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "published.parquet")
+    ccat("calibrate", tmp_path / "published.parquet", *METRIC, "-o", tmp_path / "h.bank.json")
+    bank = ItemBank.load(tmp_path / "h.bank.json")
+    assert bank.doc_hashes == session.doc_hashes
+    ccat("bank", "check", tmp_path / "h.bank.json", "--documents_of", TASK)
+    public = SuiteBank.load("public", [TASK])[TASK]["exact_match"]
+    compared = public.compare(session.doc_ids, session.doc_hashes)
+    assert len(compared.same) == public.n_items and not compared.changed

@@ -1,0 +1,92 @@
+"""What a newcomer need not know: templates of chat servers, folders of tasks; early checks."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from worlds.bench import TASK, content_of
+
+from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
+from lm_eval_ccat.errors import CcatError
+
+CHAT = "local-chat-completions"
+
+
+def test_a_type_that_takes_only_messages_implies_the_template(bench, server, tmp_path, ccat):
+    config = bench.config(
+        server.url, ["m03", "m09"], bank=None, max_items=10, entry={"model": CHAT}
+    )
+    ccat("rank", config, code=(0, 3))
+    alone = bench.adaptive(server, "m09", "--max_items", 10, "--output_path", tmp_path / "logs")
+    ccat(*[CHAT if word == "local-completions" else word for word in alone])
+    live = [word for word in alone if word not in ("run", "--adaptive")][:4]
+    live[1] = CHAT
+    for name in ("m03", "m09"):
+        full = bench.adaptive(server, name, "--output_path", tmp_path / name, "--log_samples")
+        full.remove("--adaptive")
+        ccat(*[CHAT if word == "local-completions" else word for word in full])
+    asked = len(server.bodies)
+    ccat(
+        "compare", tmp_path / "m03", "--task", TASK, "--include_path", tmp_path / "tasks", *live,
+        "--models", "m03,m09", "--max_items", 20, code=(0, 3),
+    )  # fmt: skip
+    assert len(server.bodies) > asked
+    assert all("messages" in body and "prompt" not in body for body in server.bodies)
+
+
+def test_a_model_of_another_type_beside_it_gets_its_plain_prompt(bench, server, ccat):
+    of = {"m03": {"model": CHAT}}
+    ccat(
+        "rank",
+        bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, of=of),
+        code=(0, 3),
+    )
+    for body in server.bodies:
+        assert ("messages" in body) == (body["model"] == "m03")
+
+
+def test_a_task_beside_the_configuration_needs_no_folder(bench, server, ccat, tmp_path):
+    for file in (bench.folder / "tasks").iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path)
+    config = bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, harness={})
+    ccat("rank", config, code=(0, 3))
+    assert content_of(config)["items_administered"] >= 20
+
+
+@pytest.mark.parametrize("how", ["rank", "run", "python"])
+@pytest.mark.parametrize("what", ["bank", "metric"])
+def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path, how, what):
+    scores = np.random.default_rng(0).random((6, 90))
+    table = ScoreTable.from_arrays(scores, list("abcdef"), range(100, 190), metric="share")
+    calibrate(table, "paper").save(tmp_path / "wrong.json")
+    wrong = {"bank": str(tmp_path / "wrong.json")} if what == "bank" else {"metrics": ["bleu"]}
+    remedy = "calibrate a bank on this" if what == "bank" else "only share"
+    flag = "--bank" if what == "bank" else "--metric"
+    typed = [flag, *(wrong.get("metrics") or [wrong["bank"]])] if how != "python" else []
+    weights, tasks = f"pretrained={tmp_path / 'no-weights'}", str(bench.folder / "tasks")
+    if how == "python":
+        with pytest.raises(CcatError, match=remedy):
+            adaptive_evaluate("hf", weights, [TASK], include_path=tasks, **wrong)
+        return
+    words = ["--model", "hf", "--model_args", weights, "--include_path", tasks, *typed]
+    more = ["--tasks", TASK, "--adaptive"] if how == "run" else ["--task", TASK]
+    assert remedy in ccat(how, *words, *more, code=(1, 2)).err
+
+
+def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):
+    def mood(model, prompt, before):
+        return ("say", 404, '{"error": "no m99"}') if model == "m99" else None
+
+    server.mood, args = mood, {"base_url": server.url, "tokenizer_backend": "none"}
+    of = {"m09": {"model_args": {"model": "m99", **args}}}
+    config = bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, of=of)
+    assert "Next: correct what set m09 aside" in ccat("rank", config, code=4).out
+    bench.config(server.url, ["m03", "m09"], bank=None, max_items=10)
+    ccat("rank", config, "--resume", code=(0, 3))
+    assert content_of(config)["models"]["m09"]["n_items"] == 10
+    # One that has answered stays what it was; the refusal says how to take its answers along.
+    bench.config(server.url, ["m03", "m09"], bank=None, max_items=10, model_args={"model": "m07"})
+    assert "--run_dir NEW --prior" in ccat("rank", config, "--resume", code=1).err

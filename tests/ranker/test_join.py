@@ -1,0 +1,107 @@
+"""The running test of a bank's join: a bank that says nothing about its documents is set aside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds.boards import draw
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+
+SCORES = draw(np.linspace(-1.5, 1.5, 14), 300, seed=4)
+TESTED = {f"m{n}": SCORES[n] for n in (2, 6, 11)}
+
+
+def bank_of(method="default"):
+    rest = [n for n in range(14) if f"m{n}" not in TESTED]
+    table = ScoreTable.from_arrays(SCORES[rest], [f"m{n}" for n in rest], task="t")
+    return calibrate(table, method)
+
+
+def shuffled(bank, seed=0):
+    """The bank, its parameters joined to other items."""
+    order = np.random.default_rng(seed).permutation(bank.n_items)
+    moved = {
+        name: values[order] if len(values) == bank.n_items else values
+        for name, values in bank.parameters.items()
+    }
+    return replace(bank, parameters=moved, kept=bank.kept[order], doc_hashes=None)
+
+
+def drive(ranker, most=120):
+    calls = []
+    while not ranker.done and len(calls) < 3 * most:
+        for model, item in ranker.ask(2):
+            ranker.tell(model, item, TESTED[model][item])
+            calls.append((model, item))
+    return calls
+
+
+def test_a_shuffled_bank_is_set_aside_by_name_and_a_right_one_never():
+    right = bank_of()
+    options = {"models": list(TESTED), "confidence": 0.999, "max_items": 120}
+    ranker = Ranker(right, **options)
+    drive(ranker)
+    assert not ranker.join.findings and ranker.bank is right
+    ranker = Ranker(shuffled(right), **options)
+    asked = drive(ranker)
+    [finding] = ranker.join.findings
+    assert "without the bank of t, which says nothing about its documents" in finding
+    assert ranker.bank.method == "sample"
+    result = ranker.result()
+    assert all(finding in rows for rows in result.findings.values())
+    assert result.order == ["m11", "m6", "m2"]
+    items = {(model, item) for model, items in result.items.items() for item in items}
+    assert items == set(asked), "no answer is lost"
+
+
+def test_one_model_alone_may_be_the_odd_one():
+    ranker = Ranker(shuffled(bank_of()), ["m6"], max_items=120)
+    drive(ranker)
+    [finding] = ranker.result().findings["m6"][:1]
+    assert "do not fit, or it is joined to other documents" in finding
+    assert ranker.bank.method == "default"
+
+
+def test_a_journal_of_the_calls_rebuilds_a_ranking_that_set_its_bank_aside():
+    bank = shuffled(bank_of())
+    ranker = Ranker(bank, list(TESTED), max_items=60, confidence=0.999)
+    other = Ranker(bank, list(TESTED), max_items=60, confidence=0.999)
+    while not ranker.done:
+        pairs = ranker.ask(3)
+        other.impose([(m, item, ranker.probability(m, item)) for m, item in pairs])
+        for model, item in pairs:
+            for twin in (ranker, other):
+                twin.tell(model, item, TESTED[model][item])
+    assert ranker.join.findings == other.join.findings != []
+    assert ranker.result().estimates == other.result().estimates
+    assert ranker.probability(*pairs[-1]) == other.probability(*pairs[-1])
+
+
+def test_failures_money_and_models_that_join_survive_the_bank():
+    ranker = Ranker(shuffled(bank_of()), {"m2": 1.0, "m6": 2.0}, confidence=0.999, budget=900.0)
+    ranker.change(add={"m11": 0.5})
+    ranker.lose(3.0)
+    [(model, item)] = ranker.ask(1)
+    ranker.fail(model, item, "refused", cost=0.25)
+    spent = 0.25
+    prices = {"m2": 1.0, "m6": 2.0, "m11": 0.5}
+    while not ranker.join.findings:
+        for name, at in ranker.ask(2):
+            ranker.tell(name, at, TESTED[name][at])
+            spent += prices[name]
+    assert ranker.spent == pytest.approx(spent) and ranker.budget == 897.0
+    assert ranker.result().failed[model] == {item: "refused"}
+
+
+def test_scores_that_do_not_vary_and_a_blank_bank_prove_nothing():
+    ranker = Ranker(bank_of(), ["a", "b"], max_items=60, confidence=0.999)
+    for model, item in ((m, i) for i in range(60) for m in ("a", "b")):
+        if ranker.bank.kept[ranker.bank.index[item]]:
+            ranker.tell(model, item, 0.5)
+    assert not ranker.join.findings
+    blank = Ranker(ItemBank.blank(range(300)), list(TESTED), max_items=60, confidence=0.999)
+    drive(blank, 60)
+    assert not blank.join.findings

@@ -1,0 +1,164 @@
+"""Real files with random damage: read in part, or refused by name with a remedy; never a crash."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from scores.test_harness_logs import rows_of, sample_row, write_old_run, write_run
+
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.board import add, check, init, publish
+from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.scores.table import reader_of
+from lm_eval_ccat.testing.methods import example_table
+
+DATA = Path(__file__).parent / "readers" / "data"
+#: Values that a stranger's file may hold where something else is expected.
+ODD = (None, True, -1, 0, 1e308, "", "x" * 300, "\u202e", [], [[]], {}, {"a": {"b": 1}}, "NaN")
+MUTATIONS = 2_000
+
+
+def harness(folder):
+    for n, model in enumerate(("a", "b", "c")):
+        scores = [(k * (n + 1)) % 2 for k in range(12)]
+        write_run(folder, model, rows_of(scores, "acc"), compress=model == "c")
+    pairs = [sample_row(k, {"bleu": [f"a b c {k}", f"a b d {k}"]}) for k in range(6)]
+    write_run(folder, "p", pairs, task="pairs")
+
+
+def old_harness(folder):
+    write_old_run(folder / "run", "org/a", [1.0, 0.0, 1.0])
+
+
+def unpacked(name):
+    def write(folder):
+        with zipfile.ZipFile(DATA / f"{name}.zip") as archive:
+            archive.extractall(folder)
+
+    return write
+
+
+def inspect(folder):
+    for file in DATA.glob("*.eval"):
+        shutil.copy(file, folder)
+    header = {"version": 2, "status": "success", "eval": {"model": "m", "task": "t"}}
+    samples = [{"id": n, "epoch": 1, "scores": {"s": {"value": "C"}}} for n in range(5)]
+    (folder / "x.json").write_text(json.dumps({**header, "samples": samples}))
+
+
+def tables(folder):
+    example_table().write(folder / "a.csv")
+    example_table().write(folder / "b.parquet")
+
+
+def read_scores(folder):
+    for outcome in reader_of(folder).outcomes(folder)[:4]:
+        ScoreTable.read(folder, metric=outcome.metric, task=outcome.task, filter=outcome.filter)
+
+
+def bank(folder):
+    calibrate(example_table(), "paper").save(folder / "b.bank.json")
+    SuiteBank({"t": calibrate(example_table(), "paper")}).save(folder / "suite")
+
+
+def read_bank(folder):
+    ItemBank.load(folder / "b.bank.json")
+    SuiteBank.load(folder / "suite")
+
+
+def board(folder):
+    table = example_table()
+    table.write(folder / "t.csv")
+    made = init(folder / "board", folder / "t.csv")
+    (made.path / "models.csv").write_text("model,size,link\nm00,7B,https://example.org\n")
+    shutil.rmtree(folder / "board" / ".lock", ignore_errors=True)
+
+
+def read_board(folder):
+    check(folder / "board")
+    publish(folder / "board", folder / "site")
+    add(folder / "board", folder / "t.csv")
+
+
+KINDS = {
+    "harness": (harness, read_scores),
+    "harness before 0.4.3": (old_harness, read_scores),
+    "inspect": (inspect, read_scores),
+    "helm": (unpacked("helm"), read_scores),
+    "lighteval": (unpacked("lighteval"), read_scores),
+    "every_eval_ever": (unpacked("every_eval_ever"), read_scores),
+    "tables": (tables, read_scores),
+    "bank": (bank, read_bank),
+    "board": (board, read_board),
+}
+
+
+def changed(value, chance):
+    """A JSON value in which one place holds something odd, lacks, or stands twice."""
+    if isinstance(value, dict) and value and chance.random() < 0.9:
+        key = chance.choice(list(value))
+        kind = chance.random()
+        if kind < 0.15:
+            return {name: of for name, of in value.items() if name != key}
+        if kind < 0.25:
+            return {(f"{name}x" if name == key else name): of for name, of in value.items()}
+        return {**value, key: changed(value[key], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.9:
+        at = chance.randrange(len(value))
+        if chance.random() < 0.2:
+            return value[:at] + value[at : at + 1] + value[at:]
+        return [*value[:at], changed(value[at], chance), *value[at + 1 :]]
+    return chance.choice(ODD)
+
+
+def damaged(content: bytes, name: str, chance) -> bytes:
+    """A file's content with one thing changed: a value of its JSON, some bytes, or its end."""
+    kind = chance.random()
+    lines = content.split(b"\n")
+    if kind < 0.6 and name.endswith((".json", ".jsonl")):
+        whole = name.endswith(".json") or len(lines) < 3
+        at = None if whole else chance.randrange(len(lines) - 1)
+        try:
+            value = changed(json.loads(content if at is None else lines[at]), chance)
+        except ValueError:
+            value = None
+        text = json.dumps(value).encode("utf-8", "surrogatepass")
+        return text if at is None else b"\n".join([*lines[:at], text, *lines[at + 1 :]])
+    if kind < 0.8:
+        at = chance.randrange(len(content) + 1)
+        junk = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 9)))
+        return content[:at] + junk + content[at + chance.randrange(9) :]
+    if kind < 0.9 and len(lines) > 2:
+        at = chance.randrange(len(lines))
+        return b"\n".join([*lines[:at], lines[at], *lines[at:]])
+    return content[: chance.randrange(len(content) + 1)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_read_in_part_or_refused_by_its_name(kind, tmp_path):
+    write, read = KINDS[kind]
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    write(whole)
+    files = sorted(path for path in whole.rglob("*") if path.is_file() and path.stat().st_size)
+    place = tmp_path / "damaged"
+    for seed in range(MUTATIONS // len(KINDS) + 1):
+        chance = random.Random(f"{kind} {seed}")
+        shutil.copytree(whole, place)
+        file = chance.choice(files)
+        target = place / file.relative_to(whole)
+        target.write_bytes(damaged(file.read_bytes(), file.name, chance))
+        try:
+            read(place)
+        except CcatError as error:
+            text = str(error)
+            assert text and text.count("\n") <= 3 and "Traceback" not in text, (kind, seed)
+        except Exception as error:
+            raise AssertionError(f"{kind}, mutation {seed} of {file.name}") from error
+        shutil.rmtree(place)
