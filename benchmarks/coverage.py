@@ -1,7 +1,7 @@
 """How many of the harness's task files have a metric that can be used adaptively, and why not.
 
     python benchmarks/coverage.py            # prints the table
-    python benchmarks/coverage.py --write    # and puts it into docs/coverage.md
+    python benchmarks/coverage.py --write    # and puts it into docs/evidence/coverage.md
 
 A static check: what `lm-eval-ccat check` says of the YAML of every task of the installed harness,
 without loading a data set. Tasks that set their metrics in code are counted apart.
@@ -20,8 +20,8 @@ from typing import Any
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.check import TaskCheck, check_config
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-MEASURED = DOCS / "measured" / "coverage.json"
+EVIDENCE = Path(__file__).resolve().parents[1] / "docs" / "evidence"
+MEASURED = EVIDENCE / "measured" / "coverage.json"
 
 #: What a reason begins with after the metric's and the task's name: the row it is counted in.
 WHY = (
@@ -120,7 +120,7 @@ Why some are refused:
   estimate one, but log-likelihoods are unbounded: its error holds only after many documents.
 - *Aggregated by a function of the task's own*: the function may be anything. If it is the mean of
   one number per document, state the metric's range in the task's `metadata.ccat_scales` (see
-  [metrics of your own](howto/metrics.md)). Most of these functions compute F1 of spans over the
+  [metrics of your own](../howto/metrics.md)). Most of these functions compute F1 of spans over the
   corpus, ratios over some of the documents (BBQ, RULER's lengths) or consistency between prompts.
 """
 
@@ -130,7 +130,7 @@ def main() -> None:
     text = page(found)
     if "--write" in sys.argv[1:]:
         MEASURED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (DOCS / "coverage.md").write_text(text, encoding="utf-8")
+        (EVIDENCE / "coverage.md").write_text(text, encoding="utf-8")
     print(text)
 
 

@@ -3,8 +3,9 @@
     python benchmarks/remade.py           makes them, and says what differs from remade.json
     python benchmarks/remade.py --write   keeps them
 
-They go through what makes docs/experiments.md (the table "main") and the first table of
-docs/limits.md. Figures of real scores take hours; these take a minute, and CI compares them.
+They go through what makes docs/evidence/experiments.md (the table "main") and the first table of
+docs/evidence/tables.md. Figures of real scores take hours; these take a minute, and CI compares
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Write what was measured: JSON, CSV, Markdown and plots, and docs/experiments.md, from one document.
+"""Write what was measured: JSON, CSV, Markdown and plots, and docs/evidence/experiments.md, from one document.
 
     python benchmarks/paper/run --docs [OUT [COMMIT of the code that measured]]
     python benchmarks/paper/run --beside OUT METHOD COMMIT
 
-With OUT, its `experiments.json` and plots are copied into docs/ first. With --beside, the rows of
+With OUT, its `experiments.json` and plots are copied into docs/evidence first. With --beside, the rows of
 one method of another run, of fewer seeds, are put under those of `paper`, labelled with its seeds.
 The tables are taken as they are; what is added is where the scores come from, and why they are not
 the paper's figures.
@@ -33,15 +33,15 @@ from .tables import Measured, Table, all_tables, printed
 DIGITS = 6  # significant, in JSON
 CONFIGS = 68  # that calibrate in the paper: 17 models at four temperatures
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PLOTS = DOCS / "experiments"
-MEASURED = DOCS / "measured" / "experiments.json"
+EVIDENCE = Path(__file__).resolve().parents[2] / "docs" / "evidence"
+PLOTS = EVIDENCE / "experiments"
+MEASURED = EVIDENCE / "measured" / "experiments.json"
 
 HEAD = """\
 # The paper's experiments on published scores
 
 Made by one command, `sh benchmarks/paper/published.sh DATA`, with `benchmarks/paper/run`.
-Every figure on this page is in `docs/measured/experiments.json`, which that command writes, or in
+Every figure on this page is in `docs/evidence/measured/experiments.json`, which that command writes, or in
 `benchmarks/paper/paper.json`, which holds what the paper prints. Each table has the rows
 that the paper prints first, then ours.
 
@@ -395,7 +395,7 @@ def page(document: Mapping[str, Any], plots: set[str]) -> str:
 
 
 def write_docs(argv: Sequence[str]) -> None:
-    """What ``--docs`` and ``--beside`` do with docs/experiments.md and what it is made from."""
+    """What ``--docs`` and ``--beside`` do with docs/evidence/experiments.md and what it is made from."""
     kind, *rest = argv
     if kind == "--beside":
         out, method = rest
@@ -414,5 +414,5 @@ def write_docs(argv: Sequence[str]) -> None:
             shutil.copy(plot, PLOTS / plot.name)
     document = json.loads(MEASURED.read_text(encoding="utf-8"))
     plots = {p.stem for p in PLOTS.glob("*.png")}
-    (DOCS / "experiments.md").write_text(page(document, plots), encoding="utf-8")
-    print(DOCS / "experiments.md")
+    (EVIDENCE / "experiments.md").write_text(page(document, plots), encoding="utf-8")
+    print(EVIDENCE / "experiments.md")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The paper's experiments on published scores, and the page docs/experiments.md made from them.
+# The paper's experiments on published scores, and the page docs/evidence/experiments.md made from them.
 # Usage: sh benchmarks/paper/published.sh DATA [OUT], where DATA holds scores/.
 # It takes about half an hour of processor time for `paper`, and several times that for `default`,
 # which is therefore run with fewer seeds: SEEDS, BESIDE_SEEDS and ONLY run a part of it.

@@ -1,6 +1,7 @@
-"""The chart of compared.md: order and decided pairs over the items per model, by method.
+"""The chart of methods: order and decided pairs over the items per model, by method.
 
-Drawn from ``docs/measured/quality.json`` by ``measured.py``, which writes ``docs/evidence.svg``.
+Drawn from ``measured/quality.json`` in docs/evidence by ``measured.py``, which writes
+``methods.svg`` there.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Keeps the figures of first use, and writes them into the page of the method `sample`.
+"""Keeps the figures of first use, and writes them into the page of what was measured of `sample`.
 
     python benchmarks/sample.py --sections first --seeds 2 --out found.json
     python docs/.hooks/first_use.py found.json "THE COMMAND AS RUN"
 
-keeps the sections that were run in docs/measured/sample.json, with the hash of the sources; what
-was not run stays as it was.
+keeps the sections that were run in docs/evidence/measured/sample.json, with the hash of the
+sources; what was not run stays as it was.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ROOT / "docs" / "measured" / "sample.json"
-PAGE = ROOT / "docs" / "sample.md"
+MEASURED = ROOT / "docs" / "evidence" / "measured" / "sample.json"
+PAGE = ROOT / "docs" / "evidence" / "sample.md"
 _PLACE = re.compile(r"<!-- sample: (\w+) -->\n.*?<!-- end of sample -->", re.S)
 _NAMES = {
     "sample": "`sample`",

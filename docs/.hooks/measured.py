@@ -1,11 +1,11 @@
-"""Keeps measured figures, and writes them into the pages that show them.
+"""Keeps measured figures, and writes them into the page that shows them.
 
     python benchmarks/ranking_quality.py --sections fixed --kinds random --out found.json
     python docs/.hooks/measured.py found.json "THE COMMAND AS RUN" [PART]
 
-keeps the figures of the sections and folds that were run in docs/measured, with the hash of the
-sources that made them, and writes the tables and the chart. What was not run stays as it was.
-PART is another name for them. `--fill` alone writes the pages anew.
+keeps the figures of the sections and folds that were run in docs/evidence/measured, with the hash
+of the sources that made them, and writes the tables and the chart. What was not run stays as it
+was. PART is another name for them. `--fill` alone writes the page anew.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
-MEASURED = ROOT / "docs" / "measured" / "quality.json"
-PAGES = (ROOT / "docs" / "limits.md", ROOT / "docs" / "compared.md")
-CHART = ROOT / "docs" / "evidence.svg"
+MEASURED = ROOT / "docs" / "evidence" / "measured" / "quality.json"
+PAGE = ROOT / "docs" / "evidence" / "tables.md"
+CHART = ROOT / "docs" / "evidence" / "methods.svg"
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
     "default": "**default**",
@@ -40,7 +40,7 @@ def filled(page: str) -> str:
 
 
 def quality(part: str) -> str:
-    """The table of compared.md, "short", or one of `benchmarks/rivals.py --out`."""
+    """The table of methods, "short", or one of `benchmarks/rivals.py --out`."""
     if part == "short":
         return _short(json.loads(MEASURED.read_text(encoding="utf-8")))
     found = json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8"))
@@ -160,7 +160,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def keep(path: Path, command: str, instead: str | None = None) -> None:
-    """Keep the figures of a run of the benchmark for the pages, as the part `instead` if given."""
+    """Keep the figures of a run of the benchmark for the page, as the part `instead` if given."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from quality_tables import difference, outside, pooled
     from sources import sources
@@ -197,14 +197,13 @@ def keep(path: Path, command: str, instead: str | None = None) -> None:
 
 
 def write() -> None:
-    """The tables of the pages, and the chart, as the figures have them."""
-    for page in PAGES:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    """The tables of the page, and the chart, as the figures have them."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     CHART.write_text(drawn(), encoding="utf-8")
 
 
 def drawn() -> str:
-    """The chart of compared.md as the figures have it."""
+    """The chart of methods as the figures have it."""
     sys.path.insert(0, str(Path(__file__).parent))
     from evidence import chart
 

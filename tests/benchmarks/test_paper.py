@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper import measure, plots
-from benchmarks.paper.page import DOCS, MEASURED, PLOTS, beside, dump, page
+from benchmarks.paper.page import EVIDENCE, MEASURED, PLOTS, beside, dump, page
 from benchmarks.paper.tables import NO_SCORES, PRINTED, pair_of, printed
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
@@ -155,12 +155,12 @@ def test_names_of_our_tasks_are_known():
 
 
 def test_the_page_shows_what_was_measured():
-    """docs/experiments.md is made from docs/measured/experiments.json, figure by figure."""
+    """docs/evidence/experiments.md is made from measured/experiments.json, figure by figure."""
     text = MEASURED.read_text(encoding="utf-8")
     document = json.loads(text)
     assert dump(document) == text
     plots = {p.stem for p in PLOTS.glob("*.png")}
-    shown = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    shown = (EVIDENCE / "experiments.md").read_text(encoding="utf-8")
     assert shown == page(document, plots), "run `python benchmarks/paper/run --docs`"
 
 

@@ -42,4 +42,4 @@ def test_a_page_says_that_the_code_has_changed_since():
     assert said(page.format(now)) == page.format(now)
     since = said(page.format("0" * 12))
     assert since == page.format("0" * 12 + " (the code has changed since)")
-    assert "changed since" in said((ROOT / "docs/limits.md").read_text())
+    assert "changed since" in said((ROOT / "docs/evidence/tables.md").read_text())

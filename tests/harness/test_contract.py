@@ -300,6 +300,6 @@ def test_a_name_that_moved_is_found_under_either_name():
 
 def test_the_proposal_to_the_harness_states_how_much_is_used():
     attributes, stock = (sum(len(v.split()) for v in of.values()) for of in (ATTRIBUTES, STOCK))
-    stated = " ".join((ROOT.parent / "docs/upstream.md").read_text().split())
+    stated = " ".join((ROOT.parent / "docs/evidence/upstream.md").read_text().split())
     assert f"lists {attributes} attributes and methods, {stock} more" in stated
     assert f"and {len(PATCHED)} places" in stated

@@ -222,7 +222,7 @@ def test_the_page_shows_what_the_script_counted_and_reasons_are_told_apart():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     counted = json.loads(script.MEASURED.read_text(encoding="utf-8"))
-    page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "coverage.md").read_text(encoding="utf-8")
     assert page == script.page(counted), "run benchmarks/coverage.py --write"
     assert sum(counted["tasks"].values()) > 10_000
     assert not any(counts.get("other") for counts in counted["metrics"].values())
