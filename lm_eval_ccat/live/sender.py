@@ -349,6 +349,7 @@ class Sender:
         records: list[Record] = []
         failed: list[tuple[Channel, Sending, Exception]] = []
         counted: list[tuple[Channel, list[Answer]]] = []
+        fatal: BaseException | None = None
         now = 0.0
         for channel, sending, result in self._arrivals(timeout):
             now = clock()
@@ -356,13 +357,17 @@ class Sender:
             channel.model.scoring.difference_update(ask.item for ask in sending.asks)
             if isinstance(result, BaseException):
                 if isinstance(result, NoScoresError) or not isinstance(result, Exception):
-                    raise result
-                failed.append((channel, sending, result))
+                    fatal = fatal or result
+                else:
+                    failed.append((channel, sending, result))
                 continue
             channel.answered(sending, now)
             new = {(r["model"], r["item"]) for r in records if "item" in r}
             records += channel.records(sending, result, new)
             counted.append((channel, result))
+        if fatal is not None:  # what arrived together with it is paid, and kept
+            self.line.arrive(records)
+            raise fatal
         if more and not failed:  # asks already made need not wait for the processing
             for name in dict.fromkeys(one.name for one, _ in counted if one.model.remote):
                 self.feed(self.channels[name])

@@ -366,7 +366,9 @@ class Verdicts:
         if np.isfinite(df):
             noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
         noise = np.concatenate([noise, -noise])
-        rank = _ranks(b.location[o] + noise)
+        # Models known to be equal take turns at being the better one.
+        turns = np.random.default_rng(_SEED + 2)
+        rank = _ranks(b.location[o] + noise, turns)
         if r is not None:
             # Only the best of exact references can be among the best k.
             keep, n = np.arange(len(r.names)), _DRAWS // 8
@@ -376,9 +378,10 @@ class Verdicts:
             theirs = r.location[keep] + error * np.sqrt(r.variance[keep])
             # Beside known means a model has the variance that these imply, as in its pairs.
             beside = b.beside_known(o, noise[:n])
-            among = _ranks(np.concatenate([beside, theirs], axis=1))
-            among[:, :m] += rank[:n] - _ranks(beside)
-            rank, names = among, names + [r.names[k] for k in keep]
+            among = _ranks(np.concatenate([beside, theirs], axis=1), turns)
+            among[:, :m] += rank[:n] - _ranks(beside, turns)
+            # The two variances may give two models of a draw one rank: exactly k are the best k.
+            rank, names = _ranks(-among.astype(np.float64), turns), names + [r.names[k] for k in keep]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
     @property
@@ -438,9 +441,10 @@ class Verdicts:
         return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))
 
 
-def _ranks(scores: Floats) -> Ints:
-    """Return the rank of each score within its row; 1 is the highest."""
-    return 1 + np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+def _ranks(scores: Floats, rng: np.random.Generator) -> Ints:
+    """Return the rank of each score within its row; 1 is the highest, and chance breaks ties."""
+    scores = scores + ROUNDING * rng.random(scores.shape)
+    return 1 + np.argsort(np.argsort(-scores, axis=1), axis=1)
 
 
 def outside(scores: Floats, arms: Floats) -> tuple[Ints, Ints]:

@@ -83,6 +83,20 @@ def test_chances_agree_with_the_integral_over_independent_normals():
 # -- one verdict ---------------------------------------------------------------------------------
 
 
+def test_models_known_to_be_equal_share_the_chance_to_be_the_best():
+    equal = Belief.independent([0.5, 0.5, 0.5, 0.2], [0.0] * 4, n=[50] * 4, n_items=50)
+    chances = Verdicts(equal, Looks(once=True), "abcd").p_top((1, 2))
+    assert chances[1] == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3, "d": 0.0}, abs=0.03)
+    assert sum(chances[2].values()) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_exactly_k_models_are_the_best_k_beside_known_ones_too(seed):
+    belief = some(seed, 4, references=True, spread=0.4)
+    chances = Verdicts(belief, Looks(once=True), "abcd").p_top((1, 2, 3))
+    assert [sum(of.values()) for of in chances.values()] == pytest.approx([1.0, 2.0, 3.0])
+
+
 @CASES
 @given(
     seed=st.integers(0, 10**6),
