@@ -381,7 +381,8 @@ class Verdicts:
             among = _ranks(np.concatenate([beside, theirs], axis=1), turns)
             among[:, :m] += rank[:n] - _ranks(beside, turns)
             # The two variances may give two models of a draw one rank: exactly k are the best k.
-            rank, names = _ranks(-among.astype(np.float64), turns), names + [r.names[k] for k in keep]
+            rank = _ranks(-among.astype(np.float64), turns)
+            names = names + [r.names[k] for k in keep]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
     @property
