@@ -118,3 +118,42 @@ def test_a_name_says_what_a_thing_is():
                     named.add(f"{room}: {type(node).__name__} {name}")
     # A method's event, and a key of the bank's file.
     assert named == {"methods: FunctionDef told", "ranker: FunctionDef told", "bank: Name made"}
+
+
+#: Pronouns, particles and participles: they tell a reader in the middle of a file nothing.
+VAGUE = frozenset(
+    "of one at each both more here kept rest now then every some about by had other others whole "
+    "near far most least few wanted chosen shown seen stated found told made own said given there "
+    "room".split()
+)
+#: Such bindings per hundred functions. The figure may only fall.
+VAGUE_PER_HUNDRED = 52
+
+
+def bindings(tree: ast.AST):
+    """Each name that is assigned in a module: variables, arguments and attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(name, ast.Store()) | ast.Attribute(_, name, ast.Store()) | ast.arg(name):
+                yield name, node.lineno
+
+
+def test_bindings_are_nouns_of_the_domain():
+    functions, vague = 0, []
+    for _, path in modules():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions += sum(
+            isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(tree)
+        )
+        vague += [
+            f"{path.relative_to(ROOT)}:{line} {name}"
+            for name, line in bindings(tree)
+            if name.strip("_") in VAGUE
+        ]
+    assert 100 * len(vague) <= VAGUE_PER_HUNDRED * functions, "\n".join(vague)
+
+
+def test_the_count_of_vague_bindings_sees_each_kind_of_binding():
+    source = "def f(at, *, near=0):\n    [one for one in at]\n    self._seen = other = at\n"
+    names = {name for name, _ in bindings(ast.parse(source))}
+    assert names == {"at", "near", "one", "_seen", "other"}

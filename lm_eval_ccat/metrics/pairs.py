@@ -62,8 +62,8 @@ def parts_of(name: str) -> tuple[str, str | None]:
     >>> parts_of("bleu@zh"), parts_of("chrf"), parts_of("pass@1")
     (('bleu', 'zh'), ('chrf', None), ('pass@1', None))
     """
-    base, at, tokenizer = name.rpartition("@")
-    if at and base in (*PAIR_METRICS, *ROUGE_METRICS):
+    base, separator, tokenizer = name.rpartition("@")
+    if separator and base in (*PAIR_METRICS, *ROUGE_METRICS):
         return base, tokenizer
     return name, None
 
@@ -157,13 +157,13 @@ def word_f1(prediction: str, references: Sequence[str]) -> float:
     >>> word_f1("the Red house", ["A red, red house."])
     0.8
     """
-    answered = Counter(_words(prediction))
+    answer_words = Counter(_words(prediction))
     best = 0.0
     for reference in references:
-        wanted = Counter(_words(reference))
-        same = (answered & wanted).total()
+        reference_words = Counter(_words(reference))
+        same = (answer_words & reference_words).total()
         if same:
-            best = max(best, 2.0 * same / (answered.total() + wanted.total()))
+            best = max(best, 2.0 * same / (answer_words.total() + reference_words.total()))
     return best
 
 
@@ -201,7 +201,7 @@ def order_pair(
         The value is not such a pair.
     """
     where = in_task(metric, task)
-    shown = short(repr(value), 80)
+    value_text = short(repr(value), 80)
     remedy = "a process_results that returns a score per document and its range"
     if isinstance(value, (bool, int, float)) or not hasattr(value, "__len__"):
         raise MetricError(
@@ -213,8 +213,8 @@ def order_pair(
     texts = (isinstance(h, (list, tuple)) and all(isinstance(t, str) for t in h) for h in halves)
     if len(halves) != 2 or not all(texts):
         raise MetricError(
-            f"{where} came as {shown}, not as a (reference, prediction) pair of texts; give the "
-            f"task {remedy}"
+            f"{where} came as {value_text}, not as a (reference, prediction) pair of texts; "
+            f"give the task {remedy}"
         )
     first, second = map(list, halves)
     reverse = any(fnmatchcase(task, pattern) for pattern in REVERSED)
@@ -228,7 +228,7 @@ def order_pair(
         reverse = len(second) > 1
     references, predictions = (second, first) if reverse else (first, second)
     if len(predictions) != 1 or not references:
-        raise MetricError(f"{where}: {shown} does not hold one prediction and its references")
+        raise MetricError(f"{where}: {value_text} does not hold one prediction and its references")
     return predictions[0], references
 
 
@@ -304,9 +304,9 @@ def rouge(
     texts = [references] if isinstance(references, str) else list(references or ())
     wrong = [text for text in texts if not isinstance(text, str)]
     if wrong or not texts:
-        shown = repr(wrong[0]) if wrong else "none"
+        offender = repr(wrong[0]) if wrong else "none"
         raise MetricError(
-            f"metric rouge needs reference texts, found {shown}; check doc_to_target of the task"
+            f"metric rouge needs reference texts, found {offender}; check doc_to_target of the task"
         )
     score = _rouge_scorer(tuple(kinds), use_stemmer, tokenizer).score_multi
     return {kind: float(value.fmeasure) for kind, value in score(texts, prediction).items()}
@@ -342,12 +342,12 @@ def script_of(texts: Iterable[str]) -> str | None:
     >>> script_of(["今天天气很好。"]), script_of(["こんにちは世界"]), script_of(["hello, 世界"])
     ('Chinese', 'Japanese', None)
     """
-    whole = "".join(texts)
+    text = "".join(texts)
     count = {
-        language: sum(any(low <= ord(c) <= high for low, high in blocks) for c in whole)
+        language: sum(any(low <= ord(letter) <= high for low, high in blocks) for letter in text)
         for language, blocks in _BLOCKS.items()
     }
-    letters = sum(c.isalnum() for c in whole)
+    letters = sum(character.isalnum() for character in text)
     total = max(letters, sum(count.values()), 1)
     if count["Japanese"] > _KANA * total:
         count["Japanese"] += count["Chinese"]

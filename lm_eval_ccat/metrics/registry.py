@@ -93,14 +93,14 @@ def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
         aggregation = "custom"
     metadata = config.get("metadata")
     scales = metadata.get("ccat_scales") if isinstance(metadata, Mapping) else None
-    stated = entry if named else {}
+    declaration = entry if named else {}
     if isinstance(scales, Mapping):
-        stated = scales.get(metric, stated)
+        declaration = scales.get(metric, declaration)
     higher = higher if isinstance(higher, bool) else None
     return _Declared(
         aggregation,
         higher,
-        _scale_of(stated, higher, metric),
+        _scale_of(declaration, higher, metric),
         entry.get("hf_evaluate") is True,
         metric_name(entry["metric"]) if "metric" in entry else "",
         bool(config.get("process_results")),
@@ -112,18 +112,18 @@ def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     return [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
 
 
-def _scale_of(stated: Any, higher: bool | None, metric: str) -> Scale | None:
-    ends = stated.get("range") if isinstance(stated, Mapping) else stated
-    match stated:
+def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | None:
+    ends = declaration.get("range") if isinstance(declaration, Mapping) else declaration
+    match declaration:
         case {"cap": cap} if cap is not None:
             return Scale(cap=cap)
         case Mapping() if ends is None:
             return None
         case Mapping() if isinstance(ends, (list, tuple)) and len(ends) == 2:
-            if stated.get("lower_is_better") is not None:
-                higher = not stated["lower_is_better"]
-            elif isinstance(stated.get("higher_is_better"), bool):
-                higher = stated["higher_is_better"]
+            if declaration.get("lower_is_better") is not None:
+                higher = not declaration["lower_is_better"]
+            elif isinstance(declaration.get("higher_is_better"), bool):
+                higher = declaration["higher_is_better"]
             return Scale(ends[0], ends[1], higher is None or higher)
     raise ScaleError(
         f"the range of metric {metric} (metadata.ccat_scales.{metric}, or beside it in "
@@ -325,14 +325,14 @@ def find_metric(
     if otherwise is not None and not (range or declared.scale or known):
         if averaged and refusal(base) is None:
             return Metric(name, otherwise)
-    stated = _stated_scale(known, range, lower_is_better, declared)
+    stated_scale = _stated_scale(known, range, lower_is_better, declared)
     # Tasks may report a number under the name of a corpus metric.
     pairs = None
     if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
-        pairs = Metric(name, stated or PAIR_SCALES[base], SENTENCE, pairs=True)
-    elif stated is None and _reports_rouge_pairs(base, task, declared):
+        pairs = Metric(name, stated_scale or PAIR_SCALES[base], SENTENCE, pairs=True)
+    elif stated_scale is None and _reports_rouge_pairs(base, task, declared):
         pairs = Metric(name, Scale(), "mean_", pairs=True)
-    elif stated is None and reports_word_f1(base, task):
+    elif stated_scale is None and reports_word_f1(base, task):
         pairs = Metric(name, Scale(), pairs=True)
     # lm-eval scores several targets one by one and reports whether any score is not zero
     # (ConfigurableTask.process_results), which is right for 0/1 metrics.
@@ -350,10 +350,10 @@ def find_metric(
             f"{where} cannot be computed: the task reports {base} as a number, tokenized in its "
             f"own way; leave @{tokenizer} out, or score its logs by `lm-eval-ccat score {name}`"
         )
-    if why := _why_not(base, name, declared, stated):
+    if why := _why_not(base, name, declared, stated_scale):
         raise MetricError(f"{where} cannot be used adaptively: {why}")
-    scale = stated or lookup(base, task)
-    if stated is None:
+    scale = stated_scale or lookup(base, task)
+    if stated_scale is None:
         if declared.hf_evaluate:
             scale = HF_SCALES.get((declared.source, base), scale)
         scale = _directed(scale, declared.higher_is_better)
@@ -410,8 +410,8 @@ def _number(value: Any, where: str) -> float:
     remedy = "give the task a process_results that returns one number per document"
     if value is None:
         remedy = "the task gives no score for it; choose another metric"
-    shown = short(repr(value))
-    raise MetricError(f"{where} came as {shown}, not as one number per document; {remedy}")
+    value_text = short(repr(value))
+    raise MetricError(f"{where} came as {value_text}, not as one number per document; {remedy}")
 
 
 def _reports_rouge_pairs(name: str, task: str, declared: _Declared) -> bool:
@@ -429,8 +429,8 @@ def _stated_scale(
     higher = None if lower_is_better is None else not lower_is_better
     if range is not None:
         of_table = None if known is None else known.higher_is_better
-        stated = [h for h in (higher, declared.higher_is_better, of_table) if h is not None]
-        return Scale(*range, *stated[:1])
+        directions = [h for h in (higher, declared.higher_is_better, of_table) if h is not None]
+        return Scale(*range, *directions[:1])
     if declared.scale is not None or (known is not None and higher is not None):
         return _directed(declared.scale or known, higher)
     return Scale(cap=1.0) if lower_is_better else None
@@ -450,24 +450,24 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     if not names:
         known = [m for entry in ENTRIES for m in entry.metrics if "*" not in m]
         return did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
-    near = did_you_mean(name, names, listing=False)
-    return f"the task lists no metric {name}, only {', '.join(names)}{near}".removesuffix("?")
+    suggestion = did_you_mean(name, names, listing=False)
+    return f"the task lists no metric {name}, only {', '.join(names)}{suggestion}".removesuffix("?")
 
 
-def _why_not(base: str, name: str, declared: _Declared, stated: Scale | None) -> str:
+def _why_not(base: str, name: str, declared: _Declared, stated_scale: Scale | None) -> str:
     """Return why a reported number is not averaged over documents; empty if it is."""
-    reason = refusal(base) if stated is None else None
+    reason = refusal(base) if stated_scale is None else None
     # The harness reports (gold, prediction) pairs of class labels for f1 of multiple_choice tasks.
     classes = declared.output_type == "multiple_choice" and not declared.own_results
     if reason is None and base == "f1" and (declared.aggregation == "f1" or classes):
         reason = CORPUS, USE_MEAN
     if reason is not None:
         return "; ".join(reason)
-    if stated is not None or declared.aggregation in (None, *MEANS):
+    if stated_scale is not None or declared.aggregation in (None, *MEANS):
         return ""
-    by = "a function of its own" if declared.aggregation == "custom" else declared.aggregation
+    custom = declared.aggregation == "custom"
     return (
-        f"the task aggregates it by {by}, "
+        f"the task aggregates it by {'a function of its own' if custom else declared.aggregation}, "
         "not by the mean over documents; if it does report one number per document and their mean "
         f"is what you want, {_DECLARE.format(name=name)}"
     )

@@ -123,8 +123,8 @@ class Scale:
         sacrebleu gives 100.00000000000004 for a perfect sentence. With a cap there is no highest.
         """
         slack = TOLERANCE * self.span
-        most = float(np.finfo(np.float64).max) if self.cap is not None else self.high + slack
-        return self.low - slack, most
+        highest = float(np.finfo(np.float64).max) if self.cap is not None else self.high + slack
+        return self.low - slack, highest
 
     def holds(self, raw: ArrayLike) -> bool:
         """Return whether every raw score lies on the scale, as missing ones (NaN) do.
@@ -147,10 +147,10 @@ class Scale:
         raw = np.asarray(raw, dtype=np.float64)
         low, high = self.bounds
         bad = (raw < low) | (raw > high)
-        shown = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
+        examples = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
         raise ScaleError(
             f"{int(bad.sum())} of {raw.size} scores lie outside the scale "
-            f"{self.describe()}: {shown}"
+            f"{self.describe()}: {examples}"
         )
 
     def restore(self, score: ArrayLike) -> Floats:
