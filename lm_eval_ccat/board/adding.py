@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..bank import SuiteBank, is_suite
+from ..bank import ItemBank, SuiteBank, is_suite
 from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
 from ..scores import ScoreTable
+from ..scores.prompts import compare_prompts
 from ..scores.table import reader_of
+from ..shown import some
 from ..upkeep.build import build
 from ..upkeep.tables import scores_for
 from .folder import (
@@ -67,9 +69,9 @@ class Added:
 def add(board: Board | str | Path, source: str | Path) -> Added:
     """Add models with full results.
 
-    The scores are kept in the board's folder, so that each row can be verified. Results on another
-    number of documents, or on another version of the task, are added but shown apart. Results that
-    are already in the ledger are not added again.
+    The scores are kept in the board's folder, so that each row can be verified. A model whose
+    documents or prompts are not the board's is left out. Results on another version of the task are
+    added but shown apart. Results that are already in the ledger are not added again.
 
     Parameters
     ----------
@@ -152,18 +154,50 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
     }
 
 
+def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> str:
+    """Return why a model's documents or prompts are not those of a board's bank; "" if they are.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    task : str
+    asked : ScoreTable
+        The items that the model has scores on.
+    model : str
+
+    Examples
+    --------
+    >>> bank = ItemBank.blank([0, 1], task="t", doc_hashes=["a", "b"])
+    >>> other = ScoreTable.from_arrays([[1.0, 0.0]], ["m"], [1, 2], doc_hashes=["b", "c"])
+    >>> of_others(bank, "t", other, "m")
+    "1 of its 2 documents of t are not the board's (doc_id 2): run the board's documents"
+    """
+    compared = bank.compare(asked.doc_ids, asked.doc_hashes)
+    other = sorted([*compared.new, *compared.changed], key=asked.doc_ids.index)
+    if other:
+        return (
+            f"{len(other)} of its {asked.n_items} documents of {task} are not the board's "
+            f"(doc_id {some(other, 3)}): run the board's documents"
+        )
+    difference, _ = compare_prompts(bank.marks, asked.prompts_of(model), ("the bank", "its logs"))
+    return difference and f"{task}: {difference}"
+
+
 def _scores(
     board: Board, tables: dict[str, ScoreTable], added: Added
 ) -> dict[str, dict[str, TaskScore]]:
     """Keep each model's score on each task; leave out models that lack documents."""
     rows = {task: dict(zip(table.models, table.model_scores())) for task, table in tables.items()}
-    for task, of_task in rows.items():
-        wanted = set(board.banks[task].doc_ids)
-        for model, row in of_task.items():
-            ids = {d for d, score in zip(tables[task].doc_ids, row) if np.isfinite(score)}
-            if ids < wanted:
+    for task, table in tables.items():
+        bank = board.banks[task]
+        for model, row in rows[task].items():
+            asked = table.take(np.flatnonzero(np.isfinite(row)))
+            lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
+            if reason := of_others(bank, task, asked, model):
+                added.left_out[model] = reason
+            elif lacking:
                 added.left_out[model] = (
-                    f"it has {len(ids)} of {len(wanted)} documents of {task}; "
+                    f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
                     "`board place` estimates the rest"
                 )
     by_model: dict[str, dict[str, TaskScore]] = {}
@@ -172,7 +206,6 @@ def _scores(
         if not complete:
             continue
         bank, version = board.banks[task], table.settings.get("task_version")
-        changed = len(bank.compare(table.doc_ids, table.doc_hashes).changed)
         file, sha256 = _keep(board, task, table.select(complete))
         for model in complete:
             seen = rows[task][model][np.isfinite(rows[task][model])]
@@ -185,7 +218,6 @@ def _scores(
                 evidence=file,
                 sha256=sha256,
                 version=None if version is None else str(version),
-                changed=changed,
             )
     return by_model
 

@@ -16,11 +16,12 @@ from ..cluster import in_processes
 from ..errors import CcatError, RunError, UsageError
 from ..journal import read_journal
 from ..live.verify import CLOSE
+from ..methods.belief import BENCHMARK
 from ..metrics.scale import Floats, Scale
 from ..ranker import Ranking
 from ..runs.directory import book_of
 from ..scores import ScoreTable
-from .folder import Board, average, metric_of, offered
+from .folder import CONFIDENCE, Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
@@ -231,7 +232,10 @@ def tasks_of(header: Mapping[str, Any]) -> dict[str, str]:
 def figures_of(
     board: Board, journal: Path, hashes: Mapping[str, str], reserve: Sequence[int] | None
 ) -> tuple[dict[str, BoardRow], dict[str, str]]:
-    """Rebuild a ranking from its journal and the board's banks.
+    """Rebuild a ranking from its journal and the board's banks, at the board's confidence.
+
+    The answers and how their items were chosen are the run's; confidence, question and looks are
+    the board's, as a run at 51% would get narrower intervals than the rows beside it.
 
     Parameters
     ----------
@@ -264,6 +268,8 @@ def figures_of(
     by_task: Any = {t: dict.fromkeys(of, banks[t]) for t, of in (outcomes or {}).items()}
     if outcomes is None:
         [by_task] = banks.values()
+    of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
+    file.header = {**header, "ranker": {**header["ranker"], **of_board, "looks": "every"}}
     ranking = book_of(by_task, file, records).ranker.result()
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}

@@ -40,8 +40,6 @@ class TaskScore:
         hash.
     bank : str or None
         SHA-256 of the bank behind an estimate.
-    changed : int
-        Number of documents whose hash differs from that in the board's bank.
     sample : list of float, or None
         What the items drawn at random say alone: estimate, standard error, number. Nobody can
         prepare for these.
@@ -57,7 +55,6 @@ class TaskScore:
     sha256: str = ""
     version: str | None = None
     bank: str | None = None
-    changed: int = 0
     sample: list[float] | None = None
 
 

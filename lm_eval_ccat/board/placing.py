@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -18,11 +18,12 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
 from ..journal import JOURNAL, Record
+from ..live.fields import YAML, defines_task
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
-from .adding import IN_LEDGER, Added, tables_of
+from .adding import IN_LEDGER, Added, of_others, tables_of
 from .checking import figures_of, tasks_of
-from .folder import RUNS, Board, offered, standing
+from .folder import CONFIDENCE, RUNS, Board, offered, standing
 from .ledger import sha256_of
 
 
@@ -40,9 +41,9 @@ def place(
     board : Board or path
     source : mapping or path
         One of three: a configuration as for `rank`, whose models are asked (the board sets tasks,
-        banks, ``max_items`` and ``exposure``; an interrupted run is continued); the directory of a
-        run that `rank` or `run` made with the board's banks; or logs of models that were run on
-        some of the documents.
+        banks, confidence, ``max_items`` and ``exposure``; ``task:`` may name the YAML files of its
+        tasks; an interrupted run is continued); the directory of a run that `rank` or `run` made
+        with the board's banks; or logs of models that were run on some of the documents.
     name : str, optional
         The model's name on the board, if the source holds one model.
     observer : Observer, optional
@@ -55,7 +56,8 @@ def place(
     Raises
     ------
     UsageError
-        If the run is of none of the board's tasks, or `name` is given for several models.
+        If the run is of none of the board's tasks, `name` is given for several models, or a model
+        of a configuration stands on the board (asked again and again, the luckiest row would stay).
     CcatError
         If the run cannot be read, or a model cannot be used.
 
@@ -87,7 +89,13 @@ def _live(
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
     from ..live.ranking import rank
+    from ..live.spec import Spec
 
+    spec = Spec.read(config)
+    names = [model.name for model in spec.models]
+    for model in [name] if name and len(names) == 1 else names:
+        if reason := _stands(board, model):
+            raise UsageError(reason)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     work = board.path / RUNS / stem
     resume = (work / JOURNAL).is_file()
@@ -98,7 +106,8 @@ def _live(
         seed, reserve = header["ranker"]["seed"], _reserve(board, tasks_of(header), reserve)
     banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
     options: dict[str, Any] = {
-        "tasks": list(banks),
+        "tasks": _as_stated(list(banks), spec.tasks),
+        "confidence": CONFIDENCE,
         "bank": banks if len(banks) > 1 else next(iter(banks.values())),
         "max_items": board.rules.max_items,
         "exposure": 1 if board.draws_at_random else board.rules.exposure,
@@ -108,13 +117,34 @@ def _live(
         options["weights"] = board.rules.weights
     if (known := _known(board, work)) is not None:
         options["known"] = str(known)
-    result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
+    result = rank(spec, run_dir=work, resume=resume, observer=observer, **options)
     if result.interrupted:
         raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
     added = _of_run(board, work, name)
     shutil.rmtree(work)
     (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
     return added
+
+
+def _stands(board: Board, model: str) -> str:
+    """Return why a model cannot be placed; "" unless a comparable row of it stands already."""
+    for place in standing(board).placed:
+        if place.row.model == model:
+            return (
+                f"{model} stands on the board since {place.row.date}: another configuration of it "
+                "needs a name of its own (`name:` of the model, or --name)"
+            )
+    return ""
+
+
+def _as_stated(tasks: Sequence[str], stated: Sequence[str]) -> list[str]:
+    """Return a board's tasks, each as the YAML file that a configuration names for it, if any."""
+    files = [Path(file) for file in stated if file.endswith(YAML)]
+    paths = {t: str(f) for t in tasks for f in files if f.is_file() and defines_task(f, t)}
+    for file in files:
+        if str(file) not in paths.values():
+            raise UsageError(f"`task:` {file} defines no task of the board ({', '.join(tasks)})")
+    return [paths.get(task, task) for task in tasks]
 
 
 def _known(board: Board, work: Path) -> Path | None:
@@ -164,6 +194,9 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
             if any(r.model == shown and evidence in r.evidence for r in before):
                 added.left_out[shown] = f"this run of it stands {IN_LEDGER}"
                 continue
+            if reason := _stands(board, shown):
+                added.left_out[shown] = reason
+                continue
             tasks = {
                 t: replace(one, evidence=evidence, sha256=sha256) for t, one in row.tasks.items()
             }
@@ -211,6 +244,15 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     ]
     if not models:
         raise UsageError(f"{source}: no model has results on all tasks of the board")
+    others = Added()
+    for task, table in tables.items():
+        for model, row in zip(table.models, table.model_scores()):
+            asked = table.take(np.flatnonzero(np.isfinite(row)))
+            if reason := of_others(board.banks[task], task, asked, model):
+                others.left_out[model] = reason
+    models = [model for model in models if model not in others.left_out]
+    if not models:
+        return others
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
     weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
     identity = {
@@ -237,7 +279,8 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
             for model in models:
                 run.journal.append(_answers(board.banks[task], task, model, table))
         run.journal.close()
-        return _of_run(board, run.path, name)
+        added = _of_run(board, run.path, name)
+    return replace(added, left_out={**others.left_out, **added.left_out})
 
 
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:

@@ -21,6 +21,7 @@ from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.ranker.verdicts import outside
+from lm_eval_ccat.scores.prompts import Prompts
 from lm_eval_ccat.upkeep.update import update
 
 
@@ -157,7 +158,6 @@ def test_a_row_of_an_older_version_is_shown_and_not_refused(board, ccat):
     [
         ({}, ""),
         ({"documents": 200}, f"200 documents of {TASK}, not 120"),
-        ({"changed": 3}, f"3 documents of {TASK} differ"),
         ({"version": "1.0"}, f"version 1.0 of {TASK}, not 2.0"),
         ({"metric": "bleu,none"}, f"bleu,none of {TASK}, not share,none"),
         ({"bank": "0" * 64}, f"a bank of {TASK} from which the board's does not descend"),
@@ -176,26 +176,51 @@ def test_only_results_of_the_same_benchmark_are_compared(board, change, reason):
 
 def test_full_results_count_before_an_estimate(world, board, tmp_path):
     full = world.scores(tmp_path / "full.parquet", ["m07", "m09"])
-    table, wider = ScoreTable.read(full), tmp_path / "wider.parquet"
-    raw = np.hstack([table.raw, table.raw[:, :80]])
-    ScoreTable.from_arrays(raw, table.models, metric="share", task=TASK).write(wider)
 
     def now(model):
         return [one.row for one in standing(board).placed if one.row.model == model]
 
-    # Results of more documents stand apart, and the estimate keeps its place.
-    assert len(add(board, wider).rows) == 2
-    reason = f"200 documents of {TASK}, not 120"
-    assert {row.model: why for row, why in standing(board).apart} == {"m07": reason, "m09": reason}
-    assert [(row.kind, row.documents) for row in now("m07")] == [("estimate", 120)]
     # Those of the same documents take its place; it stays in the history.
     assert [row.model for row in add(board, full).rows] == ["m07", "m09"]
     better = replace(now("m07")[0], kind="estimate", score=1.0, low=0.9, high=1.0)
     board.ledger.append([better])
     history = [row.kind for row in standing(board).history["m07"]]
-    assert history == ["estimate", "full", "full", "estimate"]
+    assert history == ["estimate", "full", "estimate"]
     assert [row.kind for row in now("m07")] == ["full"]
-    assert add(board, full).rows == [] and len(board.ledger.rows()) == 13
+    assert add(board, full).rows == [] and len(board.ledger.rows()) == 11
+
+
+@pytest.mark.parametrize("change", ["more", "ids", "hashes", "prompts"])
+def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_path, change, ccat):
+    """As many documents are no proof that they are the board's."""
+    table = ScoreTable.read(world.scores(tmp_path / "full.parquet", ["m07", "m09"]))
+    hashes = tuple(f"{n:064x}" for n in range(120))
+    marks = Prompts.of_rows([["0a1b2c3d"] * 120] * 2)
+    table = replace(table, doc_hashes=hashes, prompts=marks)
+    bank = replace(board.banks[TASK], doc_hashes=hashes, prompts=("0a1b2c3d",) * 120)
+    SuiteBank({TASK: bank}).save(board.path / "suite")
+    if change == "more":
+        raw = np.hstack([table.raw, table.raw[:, :1]])
+        table = ScoreTable.from_arrays(raw, table.models, metric="share", task=TASK)
+        said = f"1 of its 121 documents of {TASK} are not the board's (doc_id 120)"
+    elif change == "ids":
+        table = replace(table, doc_ids=tuple(range(1, 121)), doc_hashes=(*hashes[1:], "f" * 64))
+        said = "documents of loopback_task are not the board's (doc_id 120)"
+    elif change == "hashes":
+        table = replace(table, doc_hashes=("f" * 64, *hashes[1:]))
+        said = "1 of its 120 documents of loopback_task are not the board's (doc_id 0)"
+    else:
+        table = replace(table, prompts=Prompts.of_rows([["4e5f6a7b"] * 120] * 2))
+        said = "prompt of document 0 is 0a1b2c3d in the bank and 4e5f6a7b in its logs"
+    table.write(tmp_path / "other.parquet")
+    for action in ("add", "place"):  # of answers to other documents no estimate is made either
+        err = ccat("board", action, board.path, tmp_path / "other.parquet", code=4).err
+        assert err.count(said) == 2 and "m07: left out" in err
+    assert len(Board(board.path).ledger.rows()) == 8
+    if change != "more":
+        same = replace(table, doc_ids=tuple(range(120)), doc_hashes=hashes, prompts=marks)
+        same.write(tmp_path / "same.parquet")
+        assert len(add(board.path, tmp_path / "same.parquet").rows) == 2
 
 
 def test_ranks_count_the_longer_arm_of_an_interval(board):
@@ -231,6 +256,49 @@ def test_a_stranger_s_run_counts_by_its_bank(world, board, tmp_path):
     [(apart, reason)] = standing(board).apart
     assert apart == other and "from which the board's does not descend" in reason
     assert all_sound(board)
+
+
+def test_a_run_at_another_confidence_gets_the_board_s_intervals(world, board, tmp_path):
+    rows = {}
+    for confidence, looks in ((0.95, "every"), (0.51, "one")):
+        options = {"budget": {"items": 40}, "stop": "limits", "seed": 5}
+        folder = tmp_path / looks
+        config = world.config(
+            ["m05"], bank=str(board.path / "suite"), confidence=confidence, looks=looks, **options
+        )
+        rank(config, run_dir=folder)
+        [rows[looks]] = place(board, folder, name=looks).rows
+    low, high = ((row.tasks[TASK].low, row.tasks[TASK].high) for row in rows.values())
+    assert low == pytest.approx(high) and rows["one"].confidence == 0.95
+    assert rows["one"].score == pytest.approx(rows["every"].score)
+    assert all_sound(board)
+
+
+def test_a_model_is_placed_once(world, board, tmp_path):
+    """Else whoever asks again and again keeps the luckiest row."""
+    asked = [world.server.requests(model) for model in ("m00", "m03", "m07")]
+    for config in (world.config(["m03", "m07"]), world.config(["m00"])):
+        with pytest.raises(UsageError, match=r"m0[70] stands on the board since .* --name"):
+            place(board, config)
+    assert asked == [world.server.requests(model) for model in ("m00", "m03", "m07")]
+    options = {"budget": {"items": 80}, "stop": "limits"}
+    config = world.config(["m07", "m09"], bank=str(board.path / "suite"), **options)
+    rank(config, run_dir=tmp_path / "own")
+    added = place(board, tmp_path / "own")
+    assert [row.model for row in added.rows] == ["m09"] and added.partial
+    assert added.left_out["m07"].startswith("m07 stands on the board since ")
+    # A configuration of its own has a name of its own.
+    [row] = place(board, world.config(["m07"], confidence=0.6), name="m07@hot").rows
+    assert row.model == "m07@hot" and row.confidence == 0.95
+
+
+def test_a_task_may_be_named_by_its_file(world, board):
+    here = {"harness": {}, "of": {"m03": {"name": "by-file"}}}
+    [row] = place(board, world.config(["m03"], task=f"tasks/{TASK}.yaml", **here)).rows
+    assert row.model == "by-file" and list(row.tasks) == [TASK]
+    (world.bench.folder / "other.yaml").write_text("task: something_else\n")
+    with pytest.raises(UsageError, match=rf"other.yaml defines no task of the board \({TASK}\)"):
+        place(board, world.config(["m05"], task="other.yaml"))
 
 
 def test_an_interrupted_place_goes_on(world, board, monkeypatch):
