@@ -33,6 +33,55 @@ class Bug:
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "a model that is asked for by name gets one item more than its limit",
+        "lm_eval_ccat/ranker/turns",
+        "wanted = account.n < self.cap and self.wanted()[j]",
+        "wanted = account.n <= self.cap and self.wanted()[j]",
+        ("tests/ranker/test_turns.py",),
+    ),
+    Bug(
+        "a model is set aside at exactly the allowed share of failures",
+        "lm_eval_ccat/live/channel",
+        "failed > self.rule.share * tried",
+        "failed >= self.rule.share * tried",
+        ("tests/live/test_channel.py",),
+    ),
+    Bug(
+        "the oldest ask is given back when the budget shrinks",
+        "lm_eval_ccat/live/line",
+        "sorted(unsent, key=lambda one: -one.number)",
+        "sorted(unsent, key=lambda one: one.number)",
+        ("tests/live/test_line.py",),
+    ),
+    Bug(
+        "the part that is held back changes with every model",
+        "lm_eval_ccat/board/folder",
+        "placed // self.rules.rotate_after % parts",
+        "placed % parts",
+        ("tests/board/test_board.py",),
+    ),
+    Bug(
+        "an item that is given back keeps its weight as a draw",
+        "lm_eval_ccat/methods/default/member",
+        "self._draws[:, item] = 0.0",
+        "pass",
+        ("tests/methods/default/test_draws.py",),
+    ),
+    Bug(
+        "the error of a mean over tasks has w in place of w squared",
+        "lm_eval_ccat/live/earlier",
+        "share**2 * error**2",
+        "share * error**2",
+        ("tests/live/test_earlier.py",),
+    ),
+    Bug(
+        "a saved bank has its items sorted and its scores in the order asked",
+        "lm_eval_ccat/live/keep",
+        "items, scores, p = items[order], scores[order],",
+        "items, scores, p = items[order], scores,",
+        ("tests/live/test_save_bank.py",),
+    ),
+    Bug(
         "a comparison is not worse although one of its outcomes is",
         "lm_eval_ccat/live",
         "for bad in (WORSE, NOT_KNOWN):",

@@ -6,6 +6,8 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from worlds.boards import draw
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
-from lm_eval_ccat.board.folder import not_comparable, offered
+from lm_eval_ccat.board.folder import Rules, not_comparable, offered
 from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
@@ -459,3 +461,10 @@ def test_ranks_are_those_of_every_pair_compared():
         for score, arm, *counts in zip(scores, arms, *outside(scores, arms)):
             gap, apart = scores - score, np.hypot(arms, arm)
             assert counts == [(gap > apart).sum(), (-gap > apart).sum()]
+
+
+@pytest.mark.parametrize(("placed", "part"), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (6, 0)])
+def test_the_part_that_is_held_back_changes_after_so_many_models(placed, part):
+    board: Any = SimpleNamespace(rules=Rules(reserve=2, rotate_after=3), draws_at_random=False)
+    rows: Any = [SimpleNamespace(estimated=True)] * placed + [SimpleNamespace(estimated=False)] * 4
+    assert Board.turn(board, rows) == [part, 2]

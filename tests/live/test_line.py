@@ -197,3 +197,14 @@ def test_a_model_that_lives_elsewhere_has_no_session_here():
     came: queue.SimpleQueue[Any] = queue.SimpleQueue()
     Far(ModelSpec("a", "hf"), Spec(), {"t": {}}, print).start([("t", 7)], came.put)
     assert came.get(timeout=10.0) == [Answer(item=("t", 7), score=0.5)]
+
+
+def test_a_budget_that_shrinks_gives_back_the_youngest_asks():
+    book = Book(Ranker(BANK, {"a": 1.0, "b": 1.0}, warmup=3, budget=12.0), Journal())
+    book.read()
+    line = Line(book, {"a": 4, "b": 4}, warmup=3)
+    line.start()
+    numbers = sorted(ask.number for ask in book.unanswered)
+    line.lost(model="a", item=book.unanswered[0].item, why="cut", usd=None, cost=8.5)
+    left = sorted(ask.number for ask in book.unanswered)
+    assert 0 < len(left) < len(numbers) and left == numbers[: len(left)]

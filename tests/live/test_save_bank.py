@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
 
@@ -39,3 +41,15 @@ def test_a_file_of_another_benchmark_is_refused_before_any_request(bench, server
     err = ccat("rank", config, "--save_bank", tmp_path / "other.json", code=2).err
     assert "holds no bank of share on the items of this run" in err
     assert not server.asked
+
+
+def test_a_model_that_answered_every_item_is_saved_with_the_score_of_each(bench, server, tmp_path):
+    kept = tmp_path / "kept.bank.json"
+    more = ["--save_bank", str(kept)]
+    bench.ranked(server, ["m05", "m07"], bank=None, stop="limits", more=more)
+    bank, table = ItemBank.load(kept), bench.table
+    [saved] = [o for o in bank.observations if o.model == "m05"]
+    truth = dict(zip(table.doc_ids, table.scores[table.models.index("m05")]))
+    assert len(saved.items) == bank.n_items == bench.n_docs, "it answered all"
+    for item, score in zip(saved.items, saved.scores):
+        assert score == pytest.approx(truth[bank.doc_ids[item]], abs=1e-6)

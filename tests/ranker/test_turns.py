@@ -97,3 +97,14 @@ def test_decided_is_said_while_items_are_in_flight():
     for pair in endless.ask(12):
         endless.tell(*pair, told(*pair))
     assert endless.done and not endless.decided
+
+
+@pytest.mark.parametrize("method", ["default", "sample", "paper"])
+def test_a_model_that_is_asked_for_by_name_stops_at_its_limit_too(method):
+    ranker = Ranker(bank_of(method), {"a": 1.0, "b": 1.0}, max_items=12, warmup=5, stop="limits")
+    answers = Counter[str]()
+    while asks := [*ranker.ask(5, model="a"), *ranker.ask(2, model="b")]:
+        for model, item in asks:
+            ranker.tell(model, item, TELL(model, item))
+            answers[model] += 1
+    assert answers == {"a": 12, "b": 12}

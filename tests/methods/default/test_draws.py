@@ -131,3 +131,23 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
     assert joint.carry == pytest.approx((gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2))
+
+
+def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later():
+    scores = [0.3, 0.8, 0.1, 0.9, 0.5, 0.6, 0.2]
+
+    def departure(given_back: bool) -> tuple[list[int], float]:
+        field = Field(model_of(tiny()), 1)
+        for item in (0, 1, 2):
+            field.place(0, item, 1.0 / (7 - item))
+            field.learn(0, [item], [scores[item]])
+        if given_back:
+            field.place(0, 4, 0.25)
+            field.members[0].unplace(4)
+        field.place(0, 4, None)
+        field.learn(0, [4], [scores[4]])
+        member = field.members[0]
+        member.refresh()
+        return member.drawn.tolist(), member.rbar
+
+    assert departure(True) == departure(False) and departure(True)[0] == [0, 1, 2]
