@@ -34,7 +34,7 @@ def in_processes(
     pieces: Sequence[Piece],
     shared: Any = None,
     processes: int | None = None,
-    near: bool = False,
+    local: bool = False,
 ) -> Iterator[Result]:
     """Yield ``work(piece, shared)`` for every piece, in the order of the pieces.
 
@@ -53,7 +53,7 @@ def in_processes(
     processes : int, optional
         Number of processes; by default one per core that this process may use. With 1, the work
         runs in this process.
-    near : bool, optional
+    local : bool, optional
         Keep the work on this machine, whatever is `executing`, because it reads local files.
 
     Examples
@@ -61,7 +61,7 @@ def in_processes(
     >>> list(in_processes(pow, [1, 2, 3], shared=2, processes=1))
     [1, 4, 9]
     """
-    if _ON_RAY.get() and len(pieces) > 1 and not (near or _inside_worker):
+    if _ON_RAY.get() and len(pieces) > 1 and not (local or _inside_worker):
         yield from _as_ray_tasks(work, pieces, shared)
         return
     count = min(_usable_cores() if processes is None else processes, len(pieces))
@@ -103,8 +103,8 @@ def _in_order(
         while waiting:
             yield result(waiting.popleft())
     finally:
-        for one in waiting:
-            cancel(one)
+        for submitted in waiting:
+            cancel(submitted)
 
 
 def _usable_cores() -> int:
@@ -203,9 +203,9 @@ def _as_ray_tasks(
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     ahead = _AHEAD * max(1, int(resources.get("CPU", 1)))
 
-    def result(one: Any) -> Any:
+    def result(submitted: Any) -> Any:
         try:
-            return ray.get(one)
+            return ray.get(submitted)
         except ray.exceptions.RayTaskError as error:
             raise cause_of(error) from None
         except ray.exceptions.RayError as error:

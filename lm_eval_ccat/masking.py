@@ -107,9 +107,9 @@ def _mask_logs() -> None:
         return
 
     def record(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        one = factory(*args, **kwargs)
-        one.msg, one.args = mask_values(one.msg), mask_values(one.args)
-        return one
+        log_record = factory(*args, **kwargs)
+        log_record.msg, log_record.args = mask_values(log_record.msg), mask_values(log_record.args)
+        return log_record
 
     record.masks = True  # type: ignore[attr-defined]
     logging.setLogRecordFactory(record)

@@ -28,11 +28,11 @@ class Tokens:
     output: float
     source: str
 
-    def __add__(self, other: Tokens) -> Tokens:
+    def __add__(self, addend: Tokens) -> Tokens:
         # The sum is only as reliable as its less reliable part.
         rank = ("usage", "tokenizer", "estimate")
-        worse = max(self.source, other.source, key=rank.index)
-        return Tokens(self.input + other.input, self.output + other.output, worse)
+        worse = max(self.source, addend.source, key=rank.index)
+        return Tokens(self.input + addend.input, self.output + addend.output, worse)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def dollars(amount: float) -> str:
 def sum_of(rows: Iterable[Mapping[str, float]]) -> dict[str, float] | None:
     """Add up rows of money column by column; None if there are no rows."""
     paid = list(rows)
-    return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
+    return {name: sum(row[name] for row in paid) for name in COLUMNS} if paid else None
 
 
 def spent_in_words(content: RankingContent) -> list[str]:

@@ -67,7 +67,7 @@ class Kind:
         ``(value, place) -> value``, checked; raises a UsageError that names the place.
     schema : dict
         JSON schema of the values allowed in a file.
-    shown : str
+    metavar : str
         Placeholder for the value in the help of its flag.
     typed : callable
         Converts the text of a flag to a value for `read`.
@@ -81,7 +81,7 @@ class Kind:
 
     read: Callable[[Any, OptionPlace], Any]
     schema: Schema
-    shown: str = "TEXT"
+    metavar: str = "TEXT"
     typed: Callable[[str], Any] = str
     many: bool = False
     switch: bool = False
@@ -149,10 +149,10 @@ def option(
         Name of the flag if it differs from the option's; by command if the commands differ.
     """
     named = {c: flag if isinstance(flag, str) else flag.get(c, "") for c in flags.split()}
-    about = {"option": Option(kind, help, named, live, ranker)}
+    metadata = {"option": Option(kind, help, named, live, ranker)}
     if isinstance(default, type):
-        return field(default_factory=default, metadata=about)
-    return field(default=default, metadata=about)
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def options_of(cls: Any) -> dict[str, Option]:
@@ -188,10 +188,10 @@ def schema_of(cls: Any) -> Schema:
     """Return the JSON schema of a dataclass's options."""
     known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if "option" in f.metadata}
     properties = {}
-    for name, one in known.items():
-        about: Option = one.metadata["option"]
-        default = {} if one.default in (MISSING, None, "", ()) else {"default": one.default}
-        properties[name] = {**about.kind.schema, "description": about.help, **default}
+    for name, member in known.items():
+        described: Option = member.metadata["option"]
+        default = {} if member.default in (MISSING, None, "", ()) else {"default": member.default}
+        properties[name] = {**described.kind.schema, "description": described.help, **default}
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
@@ -205,8 +205,8 @@ def _size(value: Any, sizes: dict[int, float]) -> float:
         return 1
     if id(value) not in sizes:
         sizes[id(value)] = math.inf  # until it is known: an alias may be part of what it names
-        each = value.values() if isinstance(value, dict) else value
-        sizes[id(value)] = 1 + sum(_size(one, sizes) for one in each)
+        values = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(_size(element, sizes) for element in values)
     return sizes[id(value)]
 
 
@@ -249,7 +249,11 @@ def yaml_of(file: Path, what: str, keys: str) -> Values:
 
 
 def number(
-    low: float = -math.inf, high: float = math.inf, *, open_ends: bool = False, whole: bool = False
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_ends: bool = False,
+    integral: bool = False,
 ) -> Kind:
     """Kind of a finite number from `low` to `high`; with `open_ends`, strictly between them."""
     bounds = []
@@ -257,21 +261,21 @@ def number(
         bounds.append(f"above {low:g}" if open_ends else f"of at least {low:g}")
     if math.isfinite(high):
         bounds.append(f"below {high:g}" if open_ends else f"at most {high:g}")
-    must = f"a {'whole ' if whole else ''}number {' and '.join(bounds)}".rstrip()
+    must = f"a {'whole ' if integral else ''}number {' and '.join(bounds)}".rstrip()
 
     def read(value: Any, place: OptionPlace) -> Any:
         value = number_of(value) if isinstance(value, str) else value  # YAML reads 1e-3 as a text
-        proper = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+        proper = isinstance(value, Integral if integral else Real) and not isinstance(value, bool)
         if not proper or not math.isfinite(value):
             raise place.refuse(must, value)
         if not (low < value < high if open_ends else low <= value <= high):
             raise place.refuse(must, value)
-        return int(value) if whole else float(value)
+        return int(value) if integral else float(value)
 
     ends = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
     limits = {k: v for k, v in zip(ends, (low, high)) if math.isfinite(v)}
-    schema = {"type": "integer" if whole else "number", **limits}
-    return Kind(read, schema, "N" if whole else "X", number_of)
+    schema = {"type": "integer" if integral else "number", **limits}
+    return Kind(read, schema, "N" if integral else "X", number_of)
 
 
 def number_of(text: str) -> Any:
@@ -290,7 +294,7 @@ def number_of(text: str) -> Any:
 
 def whole(low: int = 0) -> Kind:
     """Kind of a whole number of at least `low`."""
-    return number(low, whole=True)
+    return number(low, integral=True)
 
 
 def choice(*words: str) -> Kind:
@@ -306,15 +310,15 @@ def choice(*words: str) -> Kind:
 
 def choices(*words: str) -> Kind:
     """Kind of several of `words`, in a list or separated by commas."""
-    one = choice(*words)
+    kind = choice(*words)
 
     def read(value: Any, place: OptionPlace) -> tuple[str, ...]:
         texts = value.split(",") if isinstance(value, str) else listed(value)
-        chosen = (one.read(t.strip() if isinstance(t, str) else t, place) for t in texts)
-        return tuple(dict.fromkeys(chosen))
+        chosen_words = (kind.read(t.strip() if isinstance(t, str) else t, place) for t in texts)
+        return tuple(dict.fromkeys(chosen_words))
 
-    each = {"type": "array", "items": one.schema}
-    return Kind(read, {"anyOf": [one.schema, each]}, ",".join(words).upper())
+    array = {"type": "array", "items": kind.schema}
+    return Kind(read, {"anyOf": [kind.schema, array]}, ",".join(words).upper())
 
 
 def nested(cls: Any) -> Kind:
@@ -326,15 +330,17 @@ def nested(cls: Any) -> Kind:
     return Kind(read, schema_of(cls))
 
 
-def mapping(of: Kind | None = None) -> Kind:
-    """Kind of a mapping with texts as keys; all its values are of the kind `of`, if stated."""
+def mapping(values: Kind | None = None) -> Kind:
+    """Kind of a mapping with texts as keys; all its values are of the kind `values`, if stated."""
 
     def read(value: Any, place: OptionPlace) -> Values:
         if not isinstance(value, Mapping):
             raise place.refuse("a mapping", value)
-        return {str(k): of.read(v, place.at(k)) if of else v for k, v in value.items()}
+        return {str(k): values.read(v, place.at(k)) if values else v for k, v in value.items()}
 
-    return Kind(read, {"type": "object", **({"additionalProperties": of.schema} if of else {})})
+    return Kind(
+        read, {"type": "object", **({"additionalProperties": values.schema} if values else {})}
+    )
 
 
 def listed(value: Any) -> list[Any]:
@@ -359,8 +365,8 @@ ABOVE_0, AT_LEAST_0 = number(0.0, open_ends=True), number(0.0)
 CONFIDENCE = number(0.5, 1.0, open_ends=True)
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
 TEXT = Kind(_text, {"type": ["string", "number"]})
-FILE, FOLDER = replace(TEXT, shown="FILE"), replace(TEXT, shown="DIR")
+FILE, FOLDER = replace(TEXT, metavar="FILE"), replace(TEXT, shown="DIR")
 TEXTS = Kind(
-    lambda value, place: tuple(TEXT.read(one, place) for one in listed(value)),
+    lambda value, place: tuple(TEXT.read(text, place) for text in listed(value)),
     {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
 )

@@ -75,8 +75,8 @@ class Plugins(Generic[T]):
     def names(self) -> tuple[str, ...]:
         """Return all names: the package's own, then the others in alphabetical order."""
         ours = self._builtin()
-        others = {*self._registered, *_installed(group=self.group).names}
-        return *ours, *sorted(others - ours.keys())
+        theirs = {*self._registered, *_installed(group=self.group).names}
+        return *ours, *sorted(theirs - ours.keys())
 
     def __iter__(self) -> Iterator[T]:
         """Yield the package's own objects, then the others; only then look for installed ones."""
@@ -176,8 +176,8 @@ def near_path(path: str | Path) -> str:
         parent = Path(*parts[:n])
         if not (parent / parts[n]).exists() and parent.is_dir():
             close = get_close_matches(parts[n], [file.name for file in parent.iterdir()], n=1)
-            near = parent.joinpath(*close, *parts[n + 1 :])
-            return f"; did you mean {near}?" if close and near.exists() else ""
+            nearest = parent.joinpath(*close, *parts[n + 1 :])
+            return f"; did you mean {nearest}?" if close and nearest.exists() else ""
     return ""
 
 

@@ -41,28 +41,28 @@ _KIND = 4  # words by which the kind of a warning is known
 _OF_AN_ORDER = re.compile(r"[<>{}~=,\u201c\u201d\"]|^\s|\s$|^$")
 
 
-def some(values: Sequence[Any], most: int = 5) -> str:
+def some(values: Sequence[Any], limit: int = 5) -> str:
     """Join the first few values of a list.
 
     Examples
     --------
-    >>> some([1, 2, 3], most=2)
+    >>> some([1, 2, 3], limit=2)
     '1, 2, ...'
     """
-    shown = ", ".join(map(str, values[:most]))
-    return shown if len(values) <= most else f"{shown}, ..."
+    text = ", ".join(map(str, values[:limit]))
+    return text if len(values) <= limit else f"{text}, ..."
 
 
-def first_of(values: Sequence[Any], most: int) -> str:
+def first_of(values: Sequence[Any], limit: int) -> str:
     """Join the first few values of a list, and say how many more there are.
 
     Examples
     --------
-    >>> first_of(["a", "b", "c"], most=1)
+    >>> first_of(["a", "b", "c"], limit=1)
     'a and 2 more'
     """
-    more = len(values) - most
-    return ", ".join(map(str, values[:most])) + (f" and {more} more" if more > 0 else "")
+    left_out = len(values) - limit
+    return ", ".join(map(str, values[:limit])) + (f" and {left_out} more" if left_out > 0 else "")
 
 
 def plural(count: int, what: str) -> str:
@@ -106,8 +106,8 @@ def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
             kinds.setdefault(tuple(words[:_KIND]), {}).setdefault(name, text)
     lines = []
     for text_of in kinds.values():
-        [(name, text), *others] = text_of.items()
-        if others:
+        [(name, text), *further] = text_of.items()
+        if further:
             text = re.sub(r" \(doc_id [^()]*\)", "", text)
             name = f"{len(text_of)} of {len(warnings)} ({first_of(list(text_of), 3)}), the first"
         lines.append(text if len(warnings) == 1 else f"{name}: {text}")
@@ -166,7 +166,7 @@ def visible_values(value: Any, names: Collection[str] = ()) -> Any:
     if isinstance(value, Mapping):
         return {visible_values(k, names): visible_values(v, names) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [visible_values(one, names) for one in value]
+        return [visible_values(item, names) for item in value]
     return value
 
 
@@ -206,10 +206,10 @@ def in_markdown(text: str) -> str:
     >>> print(in_markdown("1. item"), in_markdown("- item"), in_markdown("-0.5"))
     1\. item \- item -0.5
     """
-    shown = "".join(f"\\{c}" if c in "\\|*_`<>[]~&#" else c for c in visible_line(text))
-    shown = re.sub(r"^(\s*\d*)([-+=.)])(?=[-+=\s]|$)", r"\1\\\2", shown)  # lists, rules
-    shown = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", shown)  # bare addresses become links
-    return shown.replace("@", "@&#8203;")  # a backslash does not stop a mention
+    escaped = "".join(f"\\{c}" if c in "\\|*_`<>[]~&#" else c for c in visible_line(text))
+    escaped = re.sub(r"^(\s*\d*)([-+=.)])(?=[-+=\s]|$)", r"\1\\\2", escaped)  # lists, rules
+    escaped = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", escaped)  # bare addresses become links
+    return escaped.replace("@", "@&#8203;")  # a backslash does not stop a mention
 
 
 # -- output of commands --------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_pieces_go_to_the_cluster_unless_they_are_near_and_another_executor_is_r
     monkeypatch.setattr(cluster, "connect", lambda address: None)
     with executing("ray"):
         assert list(in_processes(pow, [2, 3], 2)) == [("elsewhere", 4), ("elsewhere", 9)]
-        assert list(in_processes(pow, [2, 3], 2, processes=1, near=True)) == [4, 9]
+        assert list(in_processes(pow, [2, 3], 2, processes=1, local=True)) == [4, 9]
     assert list(in_processes(pow, [2, 3], 2, processes=1)) == [4, 9]
     with pytest.raises(UsageError, match="neither 'local', 'ray' nor"), executing("moon"):
         pass

@@ -27,7 +27,7 @@ from ..files import replace_text, writing
 from ..metrics.registry import known_scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
-from ..scores.reading import Wanted
+from ..scores.reading import Query
 from ..shown import plural, to_draw, visible_json
 from ..upkeep import tables
 
@@ -335,14 +335,14 @@ READING: Options = {
 }
 
 
-def reading_of(args: argparse.Namespace) -> Wanted:
+def reading_of(args: argparse.Namespace) -> Query:
     """Return the filter and scale that the flags of `READING` state."""
     if not args.range:
-        return Wanted(filter=args.filter)
+        return Query(filter=args.filter)
     low, high = sorted(args.range)
     # A falling range sets the direction; a rising one leaves it to what is known of the metric.
     falls = True if args.range[0] == high else None
-    return Wanted(filter=args.filter, range=(low, high), lower_is_better=falls)
+    return Query(filter=args.filter, range=(low, high), lower_is_better=falls)
 
 
 def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool) -> None:

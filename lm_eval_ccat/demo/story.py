@@ -100,8 +100,8 @@ def demo(
     say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
     bank = dated(calibrate(ScoreTable.read(logs, metric="rougeL", task=TASK_NAME)))
     bank.save(bank_file)
-    kept = int(bank.kept.sum())
-    say(f"Bank {bank_file}: {kept} of {bank.n_items} items, method {bank.method}.")
+    n_kept = int(bank.kept.sum())
+    say(f"Bank {bank_file}: {n_kept} of {bank.n_items} items, method {bank.method}.")
     config = folder / "rank.yaml"
     models = "\n".join(MODEL.format(name, MODEL_TYPE) for name in RANKED)
     replace_text(config, CONFIG.format(task=TASK_NAME, bank=bank_file.name, models=models))

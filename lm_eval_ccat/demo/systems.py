@@ -63,8 +63,8 @@ def _docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, kinds) and (text := ast.get_docstring(node, clean=False)):
             name = module if isinstance(node, ast.Module) else f"{module}.{node.name}"
             yield name, inspect.cleandoc(text)
-        for of in ("body", "handlers", "orelse", "finalbody", "cases"):  # no expression has one
-            nodes += getattr(node, of, ())
+        for field in ("body", "handlers", "orelse", "finalbody", "cases"):  # no expression has one
+            nodes += getattr(node, field, ())
 
 
 def collect(folder: Path | None = None, limit: int = DOCUMENTS) -> list[Document]:
@@ -84,15 +84,15 @@ def collect(folder: Path | None = None, limit: int = DOCUMENTS) -> list[Document
     """
     root = folder or Path(sysconfig.get_paths()["stdlib"])
     documents: list[Document] = []
-    seen: set[str] = set()
+    collected: set[str] = set()
     for path in sorted(_sources(root)):
         parts = path.relative_to(root).with_suffix("").parts
         for name, text in _docstrings(path, ".".join(parts)):
             summary, _, body = text.partition("\n")
             summary, body = summary.strip(), " ".join(body.split())
             fits = len(summary.split()) in SUMMARY_WORDS and len(body.split()) in BODY_WORDS
-            if fits and not seen & {summary, body}:
-                seen |= {summary, body}
+            if fits and not collected & {summary, body}:
+                collected |= {summary, body}
                 documents.append(Document(name, body, summary))
     step = max(1.0, len(documents) / limit)
     return [documents[int(i * step)] for i in range(min(limit, len(documents)))]
@@ -223,9 +223,9 @@ def _overlap(a: set[str], b: set[str]) -> float:
 def verb_first(body: str) -> str:
     """The first sentence that begins like a description: "Return ...", "Create ..."."""
     pattern = r"^(returns?|creates?|calls?|sets?|gets?|reads?|writes?|checks?|this|the|an?)\b"
-    for one in sentences(body):
-        if re.match(pattern, one.lower()):
-            return cut(one, 12)
+    for sentence in sentences(body):
+        if re.match(pattern, sentence.lower()):
+            return cut(sentence, 12)
     return cut(first_sentence(body), 12)
 
 
@@ -236,8 +236,8 @@ def keywords(count: int) -> Callable[[str], str]:
 
 def compressed(body: str) -> str:
     """The first sentence without its small words."""
-    kept = [w for w in first_sentence(body).split() if w.lower().strip(".,") not in STOP_WORDS]
-    return " ".join(kept[:10])
+    words = [w for w in first_sentence(body).split() if w.lower().strip(".,") not in STOP_WORDS]
+    return " ".join(words[:10])
 
 
 def backwards(body: str) -> str:

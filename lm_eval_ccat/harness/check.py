@@ -184,7 +184,7 @@ def check_config(
     config = {**config, "output_type": output_type}
     if not config.get("metric_list"):
         registry = internals.resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY")
-        config["metric_list"] = [{"metric": one} for one in registry.get(output_type, [])]
+        config["metric_list"] = [{"metric": stock} for stock in registry.get(output_type, [])]
     names = _reported_names(config, [metric_name(e.get("metric")) for e in config["metric_list"]])
     filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
     graded = not set(names) <= {"exact_match", "acc"}
@@ -196,7 +196,7 @@ def check_config(
     return _checked(TaskCheck(name, None, (), "", tuple(notes)), config, names, filters, metric)
 
 
-def _check_loaded(task: Any, wanted: str | None) -> TaskCheck:
+def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
     config = metric_config(task)
     names = _reported_names(config, list(map(metric_name, internals.metric_names(task))))
     check = _checked(
@@ -204,13 +204,14 @@ def _check_loaded(task: Any, wanted: str | None) -> TaskCheck:
         config,
         names,
         internals.filter_names(task),
-        wanted,
+        requested,
         task,
     )
     if internals.output_type(task) != "generate_until":
         return check
     return replace(
-        check, notes=tuple(n for one in check.metrics if (n := script_note(task, one.metric)))
+        check,
+        notes=tuple(note for m in check.metrics if (note := script_note(task, m.metric))),
     )
 
 
@@ -219,18 +220,20 @@ def _checked(
     config: Mapping[str, Any],
     names: Sequence[str],
     filters: Sequence[str],
-    wanted: str | None,
+    requested: str | None,
     loaded: Any = None,
 ) -> TaskCheck:
-    """Check the metrics that a task reports, or only the one wanted."""
+    """Check the metrics that a task reports, or only the requested one."""
     task, checks = check.task, []
     several, missing = False, set()
     if loaded is not None:
         several = internals.has_several_targets(loaded)
         functions = {} if internals.scores_by_itself(loaded) else internals.metric_functions(loaded)
-        missing = {metric_name(one) for one, function in functions.items() if function is None}
+        missing = {metric_name(metric) for metric in functions if functions[metric] is None}
     # The wanted metric may be named with its tokenizer.
-    fitting = [wanted or name for name in names if wanted is None or name == parts_of(wanted)[0]]
+    fitting = [
+        requested or name for name in names if requested is None or name == parts_of(requested)[0]
+    ]
     for name in fitting:
         try:
             if name in missing:
@@ -249,10 +252,10 @@ def _checked(
             MetricCheck(name, filter, True, metric.scale, metric.key(filter), estimand)
             for filter in filters
         ]
-    if wanted is not None and not checks:
-        why = f"the task has no metric {wanted}; it has {', '.join(names)}"
-        why += did_you_mean(wanted, names, listing=False)
-        checks = [MetricCheck(wanted, filter, False, reason=why) for filter in filters]
+    if requested is not None and not checks:
+        why = f"the task has no metric {requested}; it has {', '.join(names)}"
+        why += did_you_mean(requested, names, listing=False)
+        checks = [MetricCheck(requested, filter, False, reason=why) for filter in filters]
     why = ""
     if config.get("output_type") == "loglikelihood_rolling":
         why = (
@@ -360,26 +363,28 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
 
 def _written(variants: Variants, manager: Any, name: str) -> list[str]:
     """Write the variant of a name, or those of a tag's tasks; return the variants' names."""
-    one = internals.listed(manager, name)
-    name = str(one.config.get(one.kind, name))
-    if one.kind == "tag":
-        return [n for member in one.members for n in _written(variants, manager, member)]
-    if one.kind == "group":
-        kept = {k: v for k, v in one.config.items() if k not in ("group", "task", "include", "tag")}
-        members = [n for member in one.members for n in _member(variants, manager, name, member)]
-        content = {"group": name + SUFFIX, **kept, "task": members}
+    entry = internals.listed(manager, name)
+    name = str(entry.config.get(entry.kind, name))
+    if entry.kind == "tag":
+        return [n for member in entry.members for n in _written(variants, manager, member)]
+    if entry.kind == "group":
+        settings = {
+            k: v for k, v in entry.config.items() if k not in ("group", "task", "include", "tag")
+        }
+        members = [n for member in entry.members for n in _member(variants, manager, name, member)]
+        content = {"group": name + SUFFIX, **settings, "task": members}
         text = yaml.safe_dump(content, sort_keys=False)
     else:
-        kind = str(one.config.get("class", ""))
+        kind = str(entry.config.get("class", ""))
         if kind.endswith("AdaptiveTask"):
             return [name]
         reason = "its settings are code, which a variant cannot inherit" if kind else ""
-        if one.config.get("output_type") == "loglikelihood_rolling":
+        if entry.config.get("output_type") == "loglikelihood_rolling":
             reason = "a perplexity weighs documents by their length and has no score per document"
-        if reason or one.file is None:
+        if reason or entry.file is None:
             variants.in_full[name] = reason or "it has no file"
             return [name]
-        folder, file = variants.folder, json.dumps(str(one.file.resolve()), ensure_ascii=False)
+        folder, file = variants.folder, json.dumps(str(entry.file.resolve()), ensure_ascii=False)
         text = _TASK.format(name=name, file=file, folder=folder, kind=_CLASS, suffix=SUFFIX)
     variants.files[name] = variants.folder / f"{name.replace('/', '_')}{SUFFIX}.yaml"
     with writing(variants.files[name], HarnessError):

@@ -15,8 +15,8 @@ import sys
 
 def main(name: str, batch_size: str, gpus: str) -> None:
     # Python first looks next to this script, where comet.py would hide COMET's package.
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
+    own_folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != own_folder]
     # Libraries may print to standard output, so the answers get a separate channel.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)

@@ -113,7 +113,7 @@ def describe(run: TaskRun) -> dict[str, object]:
         by_draws = ranking.content_of(ranking.row(name))
     return {
         **_estimated(run),
-        **({"outcomes": [_estimated(one) for one in (run, *run.further)]} if run.further else {}),
+        **({"outcomes": list(map(_estimated, (run, *run.further)))} if run.further else {}),
         "confidence": ranking.confidence,
         "items": n,
         "items_total": len(run.session.doc_ids),
@@ -192,19 +192,19 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     """Describe in words what was estimated, how precisely, and from how many documents."""
     if "scores" in block:
         scores = ", ".join(
-            f"{key} = {one['estimate']:.4g} ± {one['standard_error']:.2g}"
-            for key, one in block["scores"].items()
+            f"{key} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g}"
+            for key, estimate in block["scores"].items()
         )
-        shown = f"{scores}, " if scores else ""
+        scores_text = f"{scores}, " if scores else ""
         return (
-            f"{task}: {shown}{block['items']} of {block['items_total']} documents of "
+            f"{task}: {scores_text}{block['items']} of {block['items_total']} documents of "
             f"{len(block['tasks'])} tasks\n  {block['estimand']}"
         )
     estimates = [] if block["items"] else ["no estimate"]
-    for one in (block.get("outcomes") or [block]) if block["items"] else ():
-        low, high = one["interval"]
+    for estimate in (block.get("outcomes") or [block]) if block["items"] else ():
+        low, high = estimate["interval"]
         estimates.append(
-            f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
+            f"{estimate['key']} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g} "
             f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
         )
     lines = [held(block.get("looks"), block["confidence"]), block["estimand"], block["signature"]]
@@ -221,7 +221,8 @@ def left_out(run: TaskRun) -> list[str]:
     """Return the keys of the task's other metrics, which have no estimate."""
     reported = {pair: None for answer in run.administered.values() for pair in answer.values}
     keys = [f"{metric},{flt}" for metric, flt in reported]
-    return [key for key in keys if key not in {one.key for one in (run, *run.further)}]
+    estimated = {outcome_run.key for outcome_run in (run, *run.further)}
+    return [key for key in keys if key not in estimated]
 
 
 def correct_task(everything: Any, name: str, run: TaskRun) -> None:
@@ -235,11 +236,13 @@ def correct_task(everything: Any, name: str, run: TaskRun) -> None:
         # Only this value tells loggers of plain numbers that the others are estimates.
         values[f"adaptive_items,{run.outcome.filter}"] = n
     directions = dict(everything.higher_is_better[name])
-    for one in (run, *run.further) if run.administered else ():
-        if not run.complete or one.key not in values:
-            label = one.outcome.metric.label
-            values[one.key], values[f"{label}_stderr,{one.outcome.filter}"] = one.estimate
-            directions.setdefault(label, one.outcome.scale.higher_is_better)
+    for outcome_run in (run, *run.further) if run.administered else ():
+        if not run.complete or outcome_run.key not in values:
+            label = outcome_run.outcome.metric.label
+            values[outcome_run.key], values[f"{label}_stderr,{outcome_run.outcome.filter}"] = (
+                outcome_run.estimate
+            )
+            directions.setdefault(label, outcome_run.outcome.scale.higher_is_better)
     everything.higher_is_better[name] = directions
 
 
@@ -309,13 +312,13 @@ def correct_group(
     }
 
 
-def shared_error(one: TaskRun, other: TaskRun, group: str, key: str) -> float:
+def shared_error(first: TaskRun, second: TaskRun, group: str, key: str) -> float:
     """Return the covariance of two tasks' errors in a group, on the metric's own scale."""
-    of_group = one.covariances.get(group, one.covariances.get("", {}))
-    covariance = of_group.get(other.session.name, 0.0)
-    if not covariance or not one.key == other.key == key:
+    of_group = first.covariances.get(group, first.covariances.get("", {}))
+    covariance = of_group.get(second.session.name, 0.0)
+    if not covariance or not first.key == second.key == key:
         return 0.0
-    spans = (run.outcome.scale.restore_error(1.0) for run in (one, other))
+    spans = (run.outcome.scale.restore_error(1.0) for run in (first, second))
     return float(covariance * math.prod(map(float, spans)))
 
 

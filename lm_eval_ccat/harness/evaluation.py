@@ -67,8 +67,8 @@ def assemble(
     collect = internals.resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
     everything = collect(accumulated, dict(groups), bootstrap_iters)
     for part, key in _PARTS.items():
-        whole = {**(ordinary or {}).get(key, {}), **getattr(everything, part)}
-        setattr(everything, part, {name: whole[name] for name in order if name in whole})
+        merged = {**(ordinary or {}).get(key, {}), **getattr(everything, part)}
+        setattr(everything, part, {name: merged[name] for name in order if name in merged})
     partial = {name: run for name, run in runs.items() if not run.complete}
     for name, run in runs.items():
         correct_task(everything, name, run)
@@ -96,7 +96,11 @@ def _answers_of(run: TaskRun) -> dict[str, object]:
     for pipeline in internals.pipelines(session.task):
         filter = pipeline.name
         reduced = {
-            answer.doc_id: {metric: v for (metric, of), v in answer.values.items() if of == filter}
+            answer.doc_id: {
+                metric: value
+                for (metric, filter_name), value in answer.values.items()
+                if filter_name == filter
+            }
             for answer in answers
             if run.complete
         }
@@ -277,11 +281,13 @@ class Evaluation:
         runs : mapping of str to TaskRun
             Runs of all tasks that were opened.
         """
-        rest = {name: task for name, task in self.tasks.items() if name not in self.sessions}
+        ordinary_tasks = {
+            name: task for name, task in self.tasks.items() if name not in self.sessions
+        }
         ordinary = None
-        if rest:
-            others = {"task_dict": {"tasks": rest, "groups": {}}}
-            ordinary = self.stock(**{**self.arguments, **others})
+        if ordinary_tasks:
+            replacements = {"task_dict": {"tasks": ordinary_tasks, "groups": {}}}
+            ordinary = self.stock(**{**self.arguments, **replacements})
         return assemble(
             self.lm,
             self.tasks,

@@ -79,9 +79,9 @@ def open_sessions(
             manager = internals.task_manager(names, include_path, metadata)
             tasks, groups = internals.load_tasks(manager, names)
         except (KeyError, ValueError, OSError) as error:
-            shown = ", ".join(map(repr, names))
+            listing = ", ".join(map(repr, names))
             answer = " ".join(str(error.args[0] if error.args else error).split())
-            raise HarnessError(f"cannot load task {shown}: {answer}") from error
+            raise HarnessError(f"cannot load task {listing}: {answer}") from error
     else:
         tasks = {internals.task_name(task): task for task in names}
     if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
@@ -151,8 +151,8 @@ def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
     shipped = shipped_tasks()
     if shipped is None:
         return list(folders)
-    others = [folder for folder in folders if Path(folder).resolve() != shipped.resolve()]
-    return [str(shipped), *others]
+    user_folders = [folder for folder in folders if Path(folder).resolve() != shipped.resolve()]
+    return [str(shipped), *user_folders]
 
 
 def task_file(name: str, include_path: Any = None) -> tuple[dict[str, object], Path]:

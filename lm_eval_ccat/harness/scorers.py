@@ -50,8 +50,8 @@ def scorer_of(metric: str) -> dict[str, object] | None:
 
 def scorers(metrics: Iterable[str]) -> dict[str, dict[str, object]]:
     """Return the scorers of those metrics that have one."""
-    each = {metric: scorer_of(metric) for metric in metrics}
-    return {metric: scorer for metric, scorer in each.items() if scorer is not None}
+    by_metric = {metric: scorer_of(metric) for metric in metrics}
+    return {metric: scorer for metric, scorer in by_metric.items() if scorer is not None}
 
 
 def record_scorers() -> None:

@@ -99,8 +99,8 @@ class Served:
     def to_dict(self) -> dict[str, object]:
         """Return the fields worth keeping as JSON values, without those the server left out."""
         # vars, not asdict, which would copy the request's settings item by item for each answer.
-        kept = {k: v for k, v in vars(self).items() if k != "usage" and v}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
+        values = {k: v for k, v in vars(self).items() if k != "usage" and v}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def pause_of(headers: Mapping[str, str]) -> float | None:
@@ -128,9 +128,9 @@ def pause_of(headers: Mapping[str, str]) -> float | None:
     exact = seconds_to_wait(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000.0
-    stated = seconds_to_wait(headers.get("retry-after"))
-    if stated is not None:
-        return stated
+    seconds = seconds_to_wait(headers.get("retry-after"))
+    if seconds is not None:
+        return seconds
     resets = []
     for name, value in headers.items():
         if "ratelimit" in name and "remaining" in name and _number(value) == 0.0:
@@ -157,19 +157,19 @@ def seconds_to_wait(header: str | None) -> float | None:
         return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
-            then = read(text.replace("Z", "+00:00") if read is datetime.fromisoformat else text)
+            moment = read(text.replace("Z", "+00:00") if read is datetime.fromisoformat else text)
         except (ValueError, TypeError):
             continue
-        then = then if then.tzinfo else then.replace(tzinfo=timezone.utc)
-        return max(0.0, (then - datetime.now(timezone.utc)).total_seconds())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
     return None
 
 
-def _usage(stated: Any) -> tuple[Tokens | None, str]:
-    if not isinstance(stated, dict):
+def _usage(usage: Any) -> tuple[Tokens | None, str]:
+    if not isinstance(usage, dict):
         return None, ""
-    read = stated.get("prompt_tokens", stated.get("input_tokens"))
-    written = stated.get("completion_tokens", stated.get("output_tokens"))
+    read = usage.get("prompt_tokens", usage.get("input_tokens"))
+    written = usage.get("completion_tokens", usage.get("output_tokens"))
     if read is None or written is None:
         return None, ""
     for count in (read, written):
@@ -178,8 +178,8 @@ def _usage(stated: Any) -> tuple[Tokens | None, str]:
     return Tokens(read, written, "usage"), ""
 
 
-def _dollars(stated: Any) -> float | None:
-    usd = stated.get("cost") if isinstance(stated, dict) else None
+def _dollars(usage: Any) -> float | None:
+    usd = usage.get("cost") if isinstance(usage, dict) else None
     sensible = isinstance(usd, (int, float)) and not isinstance(usd, bool) and 0 <= usd < math.inf
     return float(usd) if sensible and usd is not None else None
 

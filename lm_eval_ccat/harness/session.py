@@ -146,10 +146,10 @@ class TaskSession:
         """
         refuse_unsupported(self.task, lm)
         announce(lm)
-        other = copy.copy(self)
-        other.lm, other.count_tokens = lm, count_tokens
-        other._bind()
-        return other
+        session = copy.copy(self)
+        session.lm, session.count_tokens = lm, count_tokens
+        session._bind()
+        return session
 
     # -- the task and its documents -----------------------------------------------------------
 
@@ -264,8 +264,8 @@ class TaskSession:
             return
         if self._batch is None:
             ids = self.doc_ids
-            some = ids[:: -(-len(ids) // _LOOKED_AT)]
-            prompts = [prompt for doc_id in some for prompt in self.prompts(doc_id)]
+            sample = ids[:: -(-len(ids) // _LOOKED_AT)]
+            prompts = [prompt for doc_id in sample for prompt in self.prompts(doc_id)]
             settings = self.config.get("generation_kwargs") or {}
             answer = int(settings.get("max_gen_toks") or _ANSWER) if self._generates else 1
             longest = max((len(model.tok_encode(prompt)) for prompt in prompts), default=1)
@@ -312,7 +312,7 @@ class TaskSession:
             self.settle_batch()
             internals.hear_answers(self.lm)
         lm = self.lm if lm is None else lm
-        cached = [all(internals.in_cache(lm, one) for one in group) for group in groups]
+        cached = [all(internals.in_cache(lm, request) for request in group) for group in groups]
         started = time.perf_counter()
         with noting() as call:
             internals.send(lm, requests)
@@ -345,7 +345,7 @@ class TaskSession:
         """
         try:
             groups, requests = self._unasked(doc_ids)
-            repeated = [one for one in requests for _ in range(one.repeats)]
+            repeated = [request for request in requests for _ in range(request.repeats)]
             calls = server_calls(self.lm, repeated)
             started = time.perf_counter()
             if len(calls) == 1:
@@ -368,7 +368,7 @@ class TaskSession:
     def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
         """Copy documents' requests: several models share them, and one model may ask one twice."""
         groups = [
-            [replace(one, resps=[], filtered_resps={}) for one in self._instances[doc_id]]
+            [replace(instance, resps=[], filtered_resps={}) for instance in self._instances[doc_id]]
             for doc_id in doc_ids
         ]
         return groups, [instance for group in groups for instance in group]
@@ -385,7 +385,7 @@ class TaskSession:
         """Score documents whose requests have been answered, by the response cache or the model."""
         requests = [instance for group in groups for instance in group]
         asked = [group for group, known in zip(groups, cached) if not known]
-        share = seconds / max(1, sum(one.repeats for group in asked for one in group))
+        share = seconds / max(1, sum(instance.repeats for group in asked for instance in group))
         withheld = any(s.null and "content_filter" in s.finish for s in served)
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
@@ -399,7 +399,7 @@ class TaskSession:
                         row, metrics = self._scored(doc_id, group, pipeline)
                         samples[pipeline.name] = row
                         values.update({(name, pipeline.name): v for name, v in metrics.items()})
-                answers = tuple(text for one in group for text in internals.answers(one))
+                answers = tuple(text for instance in group for text in internals.answers(instance))
                 if withheld and not all(answers):
                     values = {}
                     notes.unscored.insert(0, "the server's filter withheld the answer")
@@ -411,7 +411,7 @@ class TaskSession:
                         tuple(map(internals.prompt, group)),
                         answers,
                         count,
-                        0.0 if known else share * sum(one.repeats for one in group),
+                        0.0 if known else share * sum(instance.repeats for instance in group),
                         tuple(dict.fromkeys(notes.unscored)),
                         tuple(served),
                         notes.judge_usd,
@@ -473,23 +473,25 @@ class TaskSession:
         for group in groups:
             read: float = 0
             written: float = 0
-            for one in group:
-                if one.request_type == "generate_until":
-                    read += one.repeats * count(internals.prompt(one))
-                    written += sum(map(count, internals.answers(one)))
+            for instance in group:
+                if instance.request_type == "generate_until":
+                    read += instance.repeats * count(internals.prompt(instance))
+                    written += sum(map(count, internals.answers(instance)))
                 else:  # a likelihood reads the continuation and writes nothing
-                    read += one.repeats * count(internals.prompt(one) + str(one.args[1]))
+                    read += instance.repeats * count(
+                        internals.prompt(instance) + str(instance.args[1])
+                    )
             texts.append(Tokens(read, written, source))
-        bills = [one.usage for one in served if one.usage is not None]
+        bills = [call.usage for call in served if call.usage is not None]
         if not bills or len(bills) < len(served):  # some requests were not billed
             return texts
         bill = sum(bills[1:], bills[0])
         # The server bills the call; a document's share follows the length of its texts.
-        whole = sum(texts[1:], texts[0])
+        total = sum(texts[1:], texts[0])
         return [
             Tokens(
-                bill.input * (t.input / whole.input if whole.input else 1 / len(texts)),
-                bill.output * (t.output / whole.output if whole.output else 1 / len(texts)),
+                bill.input * (t.input / total.input if total.input else 1 / len(texts)),
+                bill.output * (t.output / total.output if total.output else 1 / len(texts)),
                 "usage",
             )
             for t in texts

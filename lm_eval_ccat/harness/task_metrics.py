@@ -78,9 +78,9 @@ def blank_outcome(
         raise UsageError(
             f"task {name} has no filter {filter!r}; it has: {', '.join(session.filters)}"
         )
-    for one in [metric] if metric is not None else internals.metric_names(session.task):
+    for candidate in [metric] if metric is not None else internals.metric_names(session.task):
         try:
-            usable = metric_of_task(session.task, one)
+            usable = metric_of_task(session.task, candidate)
         except MetricError as error:
             if metric is not None:
                 raise
@@ -205,10 +205,10 @@ def metric_of_task(
     reported = internals.reported_metrics(task)
     base, _ = parts_of(name)
     if reported is not None and base not in reported:
-        near = did_you_mean(base, reported, listing=False)
+        hint = did_you_mean(base, reported, listing=False)
         raise MetricError(
             f"task {internals.task_name(task)} does not report metric {base}; it reports "
-            f"{', '.join(reported)}{near} (calibrate a bank for one of these, or add {base} to "
+            f"{', '.join(reported)}{hint} (calibrate a bank for one of these, or add {base} to "
             "the task's metric_list)"
         )
     return find_metric(

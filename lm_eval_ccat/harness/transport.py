@@ -358,9 +358,9 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     final = [name for name in named if name in _FINAL]
     code = str((final or [name for name in named if isinstance(name, str)] or [""])[0])
     kind, trouble = "answer", ""
-    stated = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
+    http_status = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
     if status >= 300:
-        kind, trouble, stated = "status", f"HTTP {status}", status
+        kind, trouble, http_status = "status", f"HTTP {status}", status
     elif answer is None:
         trouble = "the server's answer is not JSON"
     elif error and not answer.get("choices"):
@@ -370,7 +370,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     if trouble:
         words = _words(answer, body)
         why = f"{trouble}: {words or 'no words'}"
-        raise ServerError(kind, why, status=stated, words=words, headers=headers, code=code)
+        raise ServerError(kind, why, status=http_status, words=words, headers=headers, code=code)
     return answer
 
 
@@ -398,9 +398,11 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
         return url, dict(headers)
     user, password = unquote(parts.username), unquote(parts.password or "")
     code = base64.b64encode(f"{user}:{password}".encode()).decode()
-    kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+    other_headers = {
+        name: value for name, value in headers.items() if name.lower() != "authorization"
+    }
     host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=host).geturl(), {**kept, "Authorization": f"Basic {code}"}
+    return parts._replace(netloc=host).geturl(), {**other_headers, "Authorization": f"Basic {code}"}
 
 
 _THREAD = "ccat-transport"
@@ -426,8 +428,8 @@ def begin(work: Coroutine[Any, Any, object]) -> None:
     def begin_all() -> None:
         with _LOCK:
             handed = _HANDED.pop(process, [])
-        for one in handed:
-            loop.create_task(one)
+        for coroutine in handed:
+            loop.create_task(coroutine)
 
     with _LOCK:
         waiting = _HANDED.setdefault(process, [])
@@ -522,5 +524,5 @@ def _payload(
     """Return the body of a request: to generate with settings, or for the prompt's likelihood."""
     # The harness adds the end-of-text string only if requests are sent one at a time.
     end = {"eos": lm.eos_string} if lm._concurrent <= 1 else {}
-    about = {"generate": settings is not None, "gen_kwargs": settings, "seed": lm._seed, **end}
-    return dict(lm._create_payload(lm.create_message(messages), **about))
+    options = {"generate": settings is not None, "gen_kwargs": settings, "seed": lm._seed, **end}
+    return dict(lm._create_payload(lm.create_message(messages), **options))

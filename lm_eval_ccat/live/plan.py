@@ -33,7 +33,7 @@ from ..ranker.turns import first_items
 from ..runs.book import PROMPTS
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
-from ..scores.reading import Wanted
+from ..scores.reading import Query
 from ..simulation.audit import WEIGHTED_MEAN
 from ..upkeep.borrow import borrow_from
 from ..upkeep.update import of_others
@@ -373,7 +373,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
             "`lm-eval-ccat calibrate --borrow`"
         )
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
-    wanted = Wanted(name or None, tasks[0], filtered or None)
+    wanted = Query(name or None, tasks[0], filtered or None)
     full = donors.full and ScoreTable.read(donors.full, wanted.metric, wanted.task, wanted.filter)
     _, bank = borrow_from(donors.paths, full or None, wanted)
     # Drop the date: a run is identified by its bank, so equal scores must give equal banks.

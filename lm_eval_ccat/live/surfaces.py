@@ -142,7 +142,7 @@ def add_flags(parser: Any, command: str, about: Mapping[str, str] | None = None)
         Help of options that mean something else to this command.
     """
     for name, part, flags, kind, help in _flags(command):
-        how: dict[str, Any] = {"metavar": kind.shown, "type": kind.typed}
+        how: dict[str, Any] = {"metavar": kind.metavar, "type": kind.typed}
         if kind.switch:
             how = {"action": "store_const", "const": True}
         elif kind.many:

@@ -25,7 +25,7 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
     stated = {k: v for k, v in options.items() if v is not None}
     method.check_options(stated, method.policy_options)
     parameters = inspect.signature(method.policy).parameters
-    kinds = {bool: SWITCH, int: number(whole=True), float: number()}
+    kinds = {bool: SWITCH, int: number(integral=True), float: number()}
     for name, value in stated.items():
         if kind := kinds.get(type(parameters[name].default)):
             kind.check(value, name)

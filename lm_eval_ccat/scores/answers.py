@@ -14,7 +14,7 @@ from .grid import ScoreGrid
 from .readers import journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
 from .readers.samples import File, filter_of, rows_of
-from .reading import Wanted, one_of
+from .reading import Query, one_of
 from .table import ScoreTable
 
 
@@ -97,7 +97,7 @@ class Answers:
         )
         return grid.finish(
             Path(self.task),
-            Wanted(scale=scale),
+            Query(scale=scale),
             metric,
             task=self.task,
             filter=self.filter,
@@ -126,7 +126,9 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     warnings += left_out
     answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
     # For the same (model, config, document) the latest run counts.
-    for run, (model, config) in sorted(zip(usable, labels_of(usable)), key=lambda of: of[0].date):
+    for run, (model, config) in sorted(
+        zip(usable, labels_of(usable)), key=lambda pair: pair[0].date
+    ):
         skipped = Counter[str]()
         file, earlier = File(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
@@ -151,8 +153,8 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     if not answers:
         raise ScoreTableError(f"{path}: no answers in the logs")
     name = one_of(Path(path), "filter", filter, (key[3] for key in answers))
-    chosen = tuple(answer for key, answer in answers.items() if key[3] == name)
-    return Answers(chosen, usable[0].task, name, shared_settings(usable), tuple(warnings))
+    filter_answers = tuple(answer for key, answer in answers.items() if key[3] == name)
+    return Answers(filter_answers, usable[0].task, name, shared_settings(usable), tuple(warnings))
 
 
 @dataclass(frozen=True)
@@ -241,8 +243,8 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
                 damaged += 1
             case {"resps": [_, *_] as responses, "prompt_hash": str(prompt), "doc_id": int(doc_id)}:
                 groups = [[_unwritten(r) for r in group] for group in responses]
-                of = str(run.samples)
-                yield EarlierAnswer(run.model, doc_id, prompt, groups, of, row.get("doc_hash"))
+                source = str(run.samples)
+                yield EarlierAnswer(run.model, doc_id, prompt, groups, source, row.get("doc_hash"))
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 

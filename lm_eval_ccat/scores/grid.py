@@ -14,7 +14,7 @@ from ..errors import ScoreTableError
 from ..metrics.scale import Floats, Scale
 from ..shown import first_of, some
 from .prompts import Prompts
-from .reading import Wanted
+from .reading import Query
 from .table import ScoreTable
 
 Codes = NDArray[np.int32]
@@ -43,7 +43,7 @@ class ScoreGrid:
     >>> grid = ScoreGrid()
     >>> grid.lay([("a", "")], [1, 0], [0.5, 1.0])
     >>> grid.lay([("b", "")], [0], [0.25])
-    >>> grid.finish(Path("x"), Wanted(), "acc").raw.tolist()
+    >>> grid.finish(Path("x"), Query(), "acc").raw.tolist()
     [[1.0, 0.5], [0.25, nan]]
     """
 
@@ -82,10 +82,10 @@ class ScoreGrid:
     def finish(
         self,
         path: Path,
-        wanted: Wanted,
+        query: Query,
         metric: str,
         *,
-        stated: Scale | None = None,
+        stated_scale: Scale | None = None,
         lower_is_better: bool | None = None,
         warnings: Sequence[str] = (),
         unique: bool = False,
@@ -98,10 +98,10 @@ class ScoreGrid:
         ----------
         path : Path
             For error messages.
-        wanted : Wanted
+        query : Query
             What the user says of the scale.
         metric : str
-        stated : Scale, optional
+        stated_scale : Scale, optional
             The scale that the logs state.
         lower_is_better : bool, optional
             The direction that they state, where the user says nothing.
@@ -136,8 +136,10 @@ class ScoreGrid:
         self._parts.clear()  # they are as large as the table
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
-            of = f", filter {known['filter']!r}," if known.get("filter") else ""
-            raise ScoreTableError(f"{path}: every score of metric {metric!r}{of} is missing")
+            filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
+            raise ScoreTableError(
+                f"{path}: every score of metric {metric!r}{filter_note} is missing"
+            )
         if not counts.all():
             gone = ", ".join(label[0] for label, count in zip(labels, counts) if not count)
             notes.append(f"models without a usable score are left out: {gone}")
@@ -153,7 +155,7 @@ class ScoreGrid:
             notes.append(
                 f"not all of the {len(ids)} documents are scored for: {first_of(sparse, 5)}"
             )
-        scale, of_scale = wanted.scale_of(raw, metric, str(path), stated, lower_is_better)
+        scale, of_scale = query.scale_of(raw, metric, str(path), stated_scale, lower_is_better)
         return ScoreTable.from_arrays(
             raw,
             [model for model, _ in labels],
@@ -198,18 +200,20 @@ class ScoreGrid:
         if len(self._hashes) == 1:
             return None, []
         settled = np.zeros(raw.shape[1], dtype=np.int32)
-        seen = np.zeros(raw.shape, dtype=np.int32)
+        row_versions = np.zeros(raw.shape, dtype=np.int32)
         for rows, columns, _, versions, _ in self._parts:
-            at = place[columns]
-            seen[rows, at] = versions
-            fresh = (settled[at] == 0) & (versions > 0)
-            settled[at[fresh][::-1]] = versions[fresh][::-1]  # the first stays
+            items = place[columns]
+            row_versions[rows, items] = versions
+            fresh = (settled[items] == 0) & (versions > 0)
+            settled[items[fresh][::-1]] = versions[fresh][::-1]  # the first stays
         labels, ids, texts = list(self.rows), sorted(self._items), list(self._hashes)
         dropped: Counter[str] = Counter()
         changed = []
-        for i in np.flatnonzero(((seen > 0) & (seen != settled)).any(axis=0)).tolist():
+        for i in np.flatnonzero(
+            ((row_versions > 0) & (row_versions != settled)).any(axis=0)
+        ).tolist():
             scored = np.flatnonzero(~np.isnan(raw[:, i]))
-            present = np.where(seen[scored, i] == 0, settled[i], seen[scored, i])
+            present = np.where(row_versions[scored, i] == 0, settled[i], row_versions[scored, i])
             counts = Counter(present.tolist())
             # Of equally common hashes, the newest.
             settled[i] = best = max(counts, key=lambda v: (counts[v], v), default=int(settled[i]))

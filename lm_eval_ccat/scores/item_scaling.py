@@ -99,14 +99,14 @@ class ItemScaling:
                 f"the scaling is of {self.metric} ({self.scale.describe()}), the scores are of "
                 f"{table.metric} ({table.scale.describe()})"
             )
-        at = np.array([self._position.get(doc_id, -1) for doc_id in table.doc_ids])
-        if (at < 0).all():
+        positions = np.array([self._position.get(doc_id, -1) for doc_id in table.doc_ids])
+        if (positions < 0).all():
             raise ScoreTableError(
-                f"none of the {len(at)} documents is among those the scaling was made of"
+                f"none of the {len(positions)} documents is among those the scaling was made of"
             )
-        ends = (np.where(at < 0, np.nan, end[at]) for end in (self.low, self.high))
+        ends = (np.where(positions < 0, np.nan, end[positions]) for end in (self.low, self.high))
         scaled = _spread(table.scores, *ends)
-        unknown = int((at < 0).sum())
+        unknown = int((positions < 0).sum())
         warnings = (f"{unknown} documents have no item scaling",) if unknown else ()
         return replace(
             table,

@@ -77,9 +77,9 @@ class Prompts:
         """Whether each row was asked another prompt than most for some item."""
         templates = np.unique([mark[:-DIGITS] for mark in self.marks], return_inverse=True)[1]
         common = self._common
-        both = (self.codes >= 0) & (common >= 0) & (self.codes != common)
+        differ = (self.codes >= 0) & (common >= 0) & (self.codes != common)
         comparable = templates[self.codes] == templates[common]
-        return np.asarray((both & comparable).any(axis=1))
+        return np.asarray((differ & comparable).any(axis=1))
 
     @cached_property
     def _common(self) -> NDArray[np.int_]:
@@ -114,7 +114,9 @@ def canonical(prompt: Any) -> str:
     messages = messages_of(prompt)
     if messages is None:
         return str(prompt)
-    plain = [{k: v for k, v in one.items() if (k, v) != ("type", "text")} for one in messages]
+    plain = [
+        {k: v for k, v in message.items() if (k, v) != ("type", "text")} for message in messages
+    ]
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -131,8 +133,10 @@ def messages_of(prompt: Any) -> list[dict[str, Any]] | None:
             return None
     if not isinstance(prompt, (list, tuple)) or not prompt:
         return None
-    each = all(isinstance(one, dict) and {"role", "content"} <= one.keys() for one in prompt)
-    return list(prompt) if each else None
+    are_messages = all(
+        isinstance(message, dict) and {"role", "content"} <= message.keys() for message in prompt
+    )
+    return list(prompt) if are_messages else None
 
 
 def mark_of(prompt: Any) -> str:
@@ -223,9 +227,9 @@ def compare_prompts(
         doc_id = changed[0]
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
-        more = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
+        extent = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
         place = _first_place(*texts(doc_id))
-        return f"the prompt of document {doc_id!r} is {marks}{place}{more}", ""
+        return f"the prompt of document {doc_id!r} is {marks}{place}{extent}", ""
     items = len(theirs.keys() & ours.keys()) or len(ours)
     if not compared:
         sides = zip((theirs, ours), names)
@@ -246,5 +250,5 @@ def _first_place(theirs: str | None, ours: str | None) -> str:
     place = next(
         (n for n, (a, b) in enumerate(zip(theirs, ours)) if a != b), min(len(theirs), len(ours))
     )
-    rest = [visible_line(short(repr(text[place:]), _SHOWN)) for text in (theirs, ours)]
-    return f", from character {place + 1} on {' and '.join(rest)}"
+    continuations = [visible_line(short(repr(text[place:]), _SHOWN)) for text in (theirs, ours)]
+    return f", from character {place + 1} on {' and '.join(continuations)}"

@@ -27,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Query:
     """Which scores to read, and what the user states about their scale.
 
     Attributes
@@ -57,16 +57,16 @@ class Wanted:
         raw: Floats,
         metric: str,
         where: str,
-        stated: Scale | None = None,
+        stated_scale: Scale | None = None,
         lower_is_better: bool | None = None,
     ) -> tuple[Scale, list[str]]:
         """Determine the scale of raw scores, and warnings about it.
 
         In this order: what the user gave (a whole scale, a range, a direction); what the file
-        states (`stated`: its columns, or for harness logs the metric table); [0, 1] if all values
-        lie in it; for a metric known to be unbounded above (ter, wer) the cap 1; the metric table,
-        if all values lie in the range that it has for the metric; else an error that says how to
-        state it.
+        states (`stated_scale`: its columns, or for harness logs the metric table); [0, 1] if all
+        values lie in it; for a metric known to be unbounded above (ter, wer) the cap 1; the metric
+        table, if all values lie in the range that it has for the metric; else an error that says
+        how to state it.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Wanted:
         metric : str
         where : str
             The file, for error messages.
-        stated : Scale, optional
+        stated_scale : Scale, optional
         lower_is_better : bool, optional
             The direction that the file states without a scale.
 
@@ -88,12 +88,14 @@ class Wanted:
         """
         if self.scale is not None:
             return self.scale, []
-        least, most = (float(end(raw, axis=None)) for end in (np.fmin.reduce, np.fmax.reduce))
-        if np.isnan(least):
+        lowest, highest = (float(end(raw, axis=None)) for end in (np.fmin.reduce, np.fmax.reduce))
+        if np.isnan(lowest):
             raise ScoreTableError(f"{where}: every score of metric {metric!r} is missing")
         known = known_scale(metric)
-        basis, cap = stated or known, None if stated is None else stated.cap
-        unbounded = any(scale is not None and scale.cap is not None for scale in (stated, known))
+        basis, cap = stated_scale or known, None if stated_scale is None else stated_scale.cap
+        unbounded = any(
+            scale is not None and scale.cap is not None for scale in (stated_scale, known)
+        )
         lower = basis is not None and not basis.higher_is_better
         for direction in (lower_is_better, self.lower_is_better):
             lower = lower if direction is None else direction
@@ -108,19 +110,19 @@ class Wanted:
             if not (unbounded and lower and low == 0.0):
                 return scale, []
             cap = scale.high
-        elif cap is None and stated is not None:
-            return Scale(*stated.ends, higher_is_better=not lower), []
+        elif cap is None and stated_scale is not None:
+            return Scale(*stated_scale.ends, higher_is_better=not lower), []
         elif cap is None:
-            if Scale().holds([least, most]):
+            if Scale().holds([lowest, highest]):
                 return Scale(higher_is_better=not lower), []
-            if known is not None and known.cap is None and known.holds([least, most]):
+            if known is not None and known.cap is None and known.holds([lowest, highest]):
                 scale = Scale(*known.ends, higher_is_better=not lower)
                 words = scale.describe()
                 return scale, [f"the scale of {metric} is that of the metric table: {words}"]
-            if not (unbounded and lower and least >= 0.0 and np.nanmedian(raw) <= 1.0):
+            if not (unbounded and lower and lowest >= 0.0 and np.nanmedian(raw) <= 1.0):
                 raise ScaleError(
-                    f"{where}: scores of {metric!r} run from {least:.6g} to "
-                    f"{most:.6g} and their scale is not known; state it with range, and "
+                    f"{where}: scores of {metric!r} run from {lowest:.6g} to "
+                    f"{highest:.6g} and their scale is not known; state it with range, and "
                     "lower_is_better if less is better (--range WORST,BEST)"
                 )
             cap = 1.0
@@ -133,7 +135,7 @@ class Wanted:
 
 
 #: Nothing is stated: the only metric, task and filter.
-ANY = Wanted()
+ANY = Query()
 
 
 @dataclass(frozen=True)
@@ -144,13 +146,13 @@ class Logged:
     metric: str
     filter: str | None = None
 
-    def wanted(self, wanted: Wanted) -> Wanted:
+    def query(self, query: Query) -> Query:
         """Return what the user states, for this task, metric and filter."""
-        return replace(wanted, metric=self.metric, task=self.task, filter=self.filter)
+        return replace(query, metric=self.metric, task=self.task, filter=self.filter)
 
 
-def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> Any:
-    """Return the wanted value of `what`, or the only one.
+def one_of(path: Path, what: str, requested: str | None, names: Iterable[Any]) -> Any:
+    """Return the name that is requested of `what` (task, metric, filter), or the only one.
 
     Raises
     ------
@@ -158,15 +160,15 @@ def one_of(path: Path, what: str, wanted: str | None, names: Iterable[Any]) -> A
         There is no such value, or there are several and none is named.
     """
     known = sorted(set(names), key=str)
-    shown = first_of(known, 12)
-    if wanted is None:
+    listing = first_of(known, 12)
+    if requested is None:
         if len(known) != 1:
-            raise ScoreTableError(f"{path}: {len(known)} {what}s ({shown}); name one (--{what})")
+            raise ScoreTableError(f"{path}: {len(known)} {what}s ({listing}); name one (--{what})")
         return known[0]
-    if wanted not in known:
-        near = did_you_mean(wanted, known, listing=False) or f"; it has {shown}"
-        raise ScoreTableError(f"{path}: no scores of {what} {wanted!r}{near}")
-    return wanted
+    if requested not in known:
+        hint = did_you_mean(requested, known, listing=False) or f"; it has {listing}"
+        raise ScoreTableError(f"{path}: no scores of {what} {requested!r}{hint}")
+    return requested
 
 
 def is_number(doc_id: object) -> bool:
@@ -183,8 +185,8 @@ def is_number(doc_id: object) -> bool:
 def places_at(path: Path) -> list[Path]:
     """Return the folders elsewhere that links in a folder lead to, or the path itself."""
     links = [p for p in path.iterdir() if p.is_symlink() and p.is_dir()] if path.is_dir() else []
-    here = path.resolve() if links else path
-    away = [path / p.readlink() for p in sorted(links) if not p.resolve().is_relative_to(here)]
+    root = path.resolve() if links else path
+    away = [path / p.readlink() for p in sorted(links) if not p.resolve().is_relative_to(root)]
     return away or [path]
 
 

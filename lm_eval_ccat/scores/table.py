@@ -26,7 +26,7 @@ from ..metrics.scale import Floats, Scale
 from ..plugins import Plugins, near_path
 from ..shown import some
 from .prompts import Prompts
-from .reading import ANY, Logged, Progress, Wanted
+from .reading import ANY, Logged, Progress, Query
 
 DocId = int | str
 Part = slice | NDArray[np.intp]
@@ -64,15 +64,15 @@ class Overview:
         mean, per_model = np.full(n_models, np.nan), np.zeros(n_models)
         total, count = np.zeros(n_items), np.zeros(n_items)
         low, high = np.full(n_items, np.nan), np.full(n_items, np.nan)
-        for at, scores in parts:
+        for models, scores in parts:
             np.fmin(low, np.fmin.reduce(scores, axis=0), out=low)
             np.fmax(high, np.fmax.reduce(scores, axis=0), out=high)
-            seen = np.isfinite(scores)
-            scores[~seen] = 0.0
-            here = per_model[at] = seen.sum(axis=1)
-            np.divide(scores.sum(axis=1), here, out=mean[at], where=here > 0)
+            present = np.isfinite(scores)
+            scores[~present] = 0.0
+            row_counts = per_model[models] = present.sum(axis=1)
+            np.divide(scores.sum(axis=1), row_counts, out=mean[models], where=row_counts > 0)
             total += scores.sum(axis=0)
-            count += seen.sum(axis=0)
+            count += present.sum(axis=0)
         return cls(mean, per_model, total, count, low, high)
 
 
@@ -131,12 +131,12 @@ class ScoreTable:
     chosen: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        of = f"{self.task}, {self.metric}" if self.task else self.metric
+        subject = f"{self.task}, {self.metric}" if self.task else self.metric
         configs = len(self.row_model)
         several = f" in {configs} configs" if configs > len(self.models) else ""
         missing = int(np.isnan(self.raw).sum())
         return (
-            f"<ScoreTable: {of}, {len(self.models)} models{several}, {self.n_items} items, "
+            f"<ScoreTable: {subject}, {len(self.models)} models{several}, {self.n_items} items, "
             f"{missing} scores missing>"
         )
 
@@ -206,15 +206,15 @@ class ScoreTable:
                 "ScoreTable.from_dataframe"
             )
         path = Path(path)
-        wanted = Wanted(metric, task, filter, range, lower_is_better, partial, scale)
-        return reader_of(path).read(path, wanted, on_progress)
+        query = Query(metric, task, filter, range, lower_is_better, partial, scale)
+        return reader_of(path).read(path, query, on_progress)
 
     @classmethod
     def read_many(
         cls,
         path: str | Path,
         outcomes: Sequence[Logged],
-        wanted: Wanted = ANY,
+        query: Query = ANY,
     ) -> Iterator[ScoreTable | CcatError]:
         """Read several outcomes, in one pass over a table that holds them all.
 
@@ -223,7 +223,7 @@ class ScoreTable:
         path : path-like
         outcomes : sequence of Logged
             Outcomes that the path's reader reports.
-        wanted : Wanted, optional
+        query : Query, optional
             What the user states about their scale.
 
         Yields
@@ -241,11 +241,11 @@ class ScoreTable:
         path = Path(path)
         reader = reader_of(path)
         if reader.read_many is not None:
-            yield from reader.read_many(path, outcomes, wanted)
+            yield from reader.read_many(path, outcomes, query)
             return
         for outcome in outcomes:
             try:
-                yield reader.read(path, outcome.wanted(wanted), None)
+                yield reader.read(path, outcome.query(query), None)
             except CcatError as error:
                 yield error
 
@@ -284,12 +284,12 @@ class ScoreTable:
         >>> ScoreTable.from_dataframe(wide, metric="f1")
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
-        wanted = Wanted(metric, task, None, range, lower_is_better, scale=scale)
+        query = Query(metric, task, None, range, lower_is_better, scale=scale)
         names = list(getattr(frame, "columns", ()))
         if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
-            return READERS.get("long_form").read(frame, wanted, None)
+            return READERS.get("long_form").read(frame, query, None)
         raw, name = _matrix(frame.to_numpy()), metric or "score"
-        scale, notes = wanted.scale_of(raw, name, "the data frame")
+        scale, notes = query.scale_of(raw, name, "the data frame")
         models, warnings = [str(model) for model in frame.index], tuple(notes)
         return cls.from_arrays(
             raw, models, names, scale=scale, metric=name, task=task, warnings=warnings
@@ -455,10 +455,10 @@ class ScoreTable:
         def mean(model: str) -> Floats:
             rows = self.raw[self.rows_of[model]][:, items]
             rows = self.scale.normalise(rows) if unit else rows
-            seen = np.isfinite(rows)
-            count = seen.sum(axis=0)
+            present = np.isfinite(rows)
+            count = present.sum(axis=0)
             out: Floats = np.full(rows.shape[1], np.nan)
-            np.divide(np.where(seen, rows, 0.0).sum(axis=0), count, out=out, where=count > 0)
+            np.divide(np.where(present, rows, 0.0).sum(axis=0), count, out=out, where=count > 0)
             return out
 
         return np.stack([mean(m) for m in np.array(self.models, dtype=object)[models]])
@@ -479,8 +479,8 @@ class ScoreTable:
         """
         step = max(_PART // max(self.n_items, 1), 1)
         for start in range(0, len(self.models), step):
-            at = slice(start, min(start + step, len(self.models)))
-            yield at, self.model_scores(models=at)
+            models = slice(start, min(start + step, len(self.models)))
+            yield models, self.model_scores(models=models)
 
     @cached_property
     def overview(self) -> Overview:
@@ -503,13 +503,13 @@ class ScoreTable:
         >>> table.select(["b"]).models
         ('b',)
         """
-        wanted = [models] if isinstance(models, str) else list(models)
-        unknown = [m for m in wanted if m not in self.rows_of]
+        names = [models] if isinstance(models, str) else list(models)
+        unknown = [m for m in names if m not in self.rows_of]
         if unknown:
             raise ScoreTableError(
                 f"no scores of model {unknown[0]!r}; the table has {some(self.models, 8)}"
             )
-        rows = [int(r) for m in wanted for r in self.rows_of[m]]
+        rows = [int(r) for m in names for r in self.rows_of[m]]
         return replace(
             self,
             raw=self.raw[rows],
@@ -553,12 +553,12 @@ class ScoreTable:
         >>> ScoreTable.from_arrays([[0.2, 0.9, 0.1]], ["a"]).take(np.array([0, 2])).doc_ids
         (0, 2)
         """
-        at = items.tolist()
+        positions = items.tolist()
         return replace(
             self,
             raw=np.ascontiguousarray(self.raw[:, items]),
-            doc_ids=tuple(self.doc_ids[i] for i in at),
-            doc_hashes=self.doc_hashes and tuple(self.doc_hashes[i] for i in at),
+            doc_ids=tuple(self.doc_ids[i] for i in positions),
+            doc_hashes=self.doc_hashes and tuple(self.doc_hashes[i] for i in positions),
             prompts=self.prompts and self.prompts.take(items=items),
         )
 
@@ -678,7 +678,7 @@ class Reader:
         ``(path) -> bool``: whether an existing file or directory is of this kind, by names and the
         first bytes. Must not raise.
     read : callable
-        ``(path, wanted, on_progress=None) -> ScoreTable``. It raises `ScoreTableError`,
+        ``(path, query, on_progress=None) -> ScoreTable``. It raises `ScoreTableError`,
         `MetricError` or `ScaleError`, each naming file and remedy.
     outcomes : callable
         ``(path) -> list of Logged``: the outcomes that can be read.
@@ -686,18 +686,18 @@ class Reader:
         ``(path) -> mapping``: the groups of tasks that the logs record, each with the names of its
         tasks and subgroups; default none.
     read_many : callable, optional
-        ``(path, outcomes, wanted) -> iterator of (ScoreTable or CcatError)``: several outcomes in
+        ``(path, outcomes, query) -> iterator of (ScoreTable or CcatError)``: several outcomes in
         one pass, in their order; default one `read` after the other.
     """
 
     name: str
     summary: str
     can_read: Callable[[Path], bool]
-    read: Callable[[Path, Wanted, Progress], ScoreTable]
+    read: Callable[[Path, Query, Progress], ScoreTable]
     outcomes: Callable[[Path], list[Logged]]
     groups: Callable[[Path], Mapping[str, Sequence[str]]] = field(default=lambda path: {})
     read_many: (
-        Callable[[Path, Sequence[Logged], Wanted], Iterator[ScoreTable | CcatError]] | None
+        Callable[[Path, Sequence[Logged], Query], Iterator[ScoreTable | CcatError]] | None
     ) = None
 
 

@@ -114,9 +114,9 @@ class MethodSuite:
         assert loaded.sha256 == bank.sha256 and loaded.method == self.method.name
         assert method_of(loaded) is self.method
         scores = self.new_scores()
-        one, other = (self.method.policy(b, 3, seed=1) for b in (bank, loaded))
-        assert follow(one, scores, 5) == follow(other, scores, 5)
-        assert np.allclose(one.belief().location, other.belief().location)
+        first, second = (self.method.policy(b, 3, seed=1) for b in (bank, loaded))
+        assert follow(first, scores, 5) == follow(second, scores, 5)
+        assert np.allclose(first.belief().location, second.belief().location)
 
     def test_a_bank_that_lacks_a_part_is_refused_or_used_never_crashed_on(self) -> None:
         bank = self.bank()
@@ -151,10 +151,10 @@ class MethodSuite:
             available = np.zeros(n, dtype=bool)
             available[n - left :] = True
             for k in (1, 3):
-                some = policy.next(0, available, [], np.ones(n), k)
-                items = [choice.item for choice in some]
-                assert 1 <= len(set(items)) == len(some) <= k and available[items].all()
-                assert all(c.probability is None or 0.0 < c.probability <= 1.0 for c in some)
+                choices = policy.next(0, available, [], np.ones(n), k)
+                items = [choice.item for choice in choices]
+                assert 1 <= len(set(items)) == len(choices) <= k and available[items].all()
+                assert all(c.probability is None or 0.0 < c.probability <= 1.0 for c in choices)
 
     def test_the_state_is_what_was_placed_and_told(self) -> None:
         scores = self.new_scores()
@@ -181,8 +181,8 @@ class MethodSuite:
                 expected = policy.expected(j)
                 assert expected.shape == (scores.shape[1],)
                 assert (expected >= 0.0).all() and (expected <= 1.0).all()
-                about = policy.describe(j)
-                assert np.isfinite((about.ability, about.ability_error)).all()
+                description = policy.describe(j)
+                assert np.isfinite((description.ability, description.ability_error)).all()
                 dear, cheap = (policy.priorities(b, [j], [[]], [x])[0] for x in (2.0, 1.0))
                 assert dear <= cheap
             follow(policy, scores, 1)
@@ -226,9 +226,9 @@ class MethodSuite:
             assert abs(result.estimates[model] - mean) < self.error
 
     def test_a_ranking_is_the_same_each_time_and_keeps_to_its_budget(self) -> None:
-        one, other = (self.rank(budget=45, seed=3).result() for _ in range(2))
-        assert one.items == other.items and one.estimates == other.estimates
-        assert sum(one.cost.values()) <= 45 and one.stopped_because
+        first, second = (self.rank(budget=45, seed=3).result() for _ in range(2))
+        assert first.items == second.items and first.estimates == second.estimates
+        assert sum(first.cost.values()) <= 45 and first.stopped_because
 
     def test_simulate_replays_it(self) -> None:
         replayed = simulate(self.table(), [self.method.name], folds=2, holdout=3, processes=1)
@@ -249,10 +249,10 @@ class MethodSuite:
         assert np.isfinite(theta).all() and theta[0] < theta[1] < theta[2]
 
 
-def _same(one: Belief, other: Belief) -> bool:
+def _same(first: Belief, second: Belief) -> bool:
     """Whether two beliefs are equal to the last bit."""
     parts = ("location", "variance", "df", "n", "evidence")
-    return all(np.array_equal(getattr(one, p), getattr(other, p)) for p in parts)
+    return all(np.array_equal(getattr(first, p), getattr(second, p)) for p in parts)
 
 
 def _error_of(call: Any, kind: type[Exception]) -> Exception:

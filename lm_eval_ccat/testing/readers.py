@@ -22,12 +22,12 @@ class ReaderSuite:
     ----------
     reader : Reader
         The reader to test, registered or installed.
-    wanted : dict
+    query : dict
         Arguments of `ScoreTable.read` for the log.
     """
 
     reader: Reader
-    wanted: dict[str, Any] = {}  # noqa: RUF012  suites override it, none mutates it
+    query: dict[str, Any] = {}  # noqa: RUF012  suites override it, none mutates it
 
     def write(self, folder: Path) -> Path:
         """Write a log into an empty folder; return the path to read."""
@@ -62,7 +62,7 @@ class ReaderSuite:
 
     def test_the_scores_are_those_of_the_log(self) -> None:
         with self.log() as path:
-            table = ScoreTable.read(path, **self.wanted)
+            table = ScoreTable.read(path, **self.query)
         expected = self.expected()
         assert set(table.models) == set(expected.models)
         assert table.doc_ids == expected.doc_ids
@@ -72,34 +72,34 @@ class ReaderSuite:
 
     def test_a_second_reading_gives_the_same(self) -> None:
         with self.log() as path:
-            one, other = (ScoreTable.read(path, **self.wanted) for _ in range(2))
-        assert np.array_equal(one.raw, other.raw, equal_nan=True)
-        assert (one.row_model, one.row_config) == (other.row_model, other.row_config)
+            first, second = (ScoreTable.read(path, **self.query) for _ in range(2))
+        assert np.array_equal(first.raw, second.raw, equal_nan=True)
+        assert (first.row_model, first.row_config) == (second.row_model, second.row_config)
 
     def test_it_says_what_can_be_asked_for(self) -> None:
         with self.log() as path:
             outcomes = self.reader.outcomes(path)
-            table = ScoreTable.read(path, **self.wanted)
+            table = ScoreTable.read(path, **self.query)
             assert (table.task, table.metric) in {(o.task, o.metric) for o in outcomes}
             for name in ("metric", "task"):
-                wanted = {**self.wanted, name: "no_such_thing"}
-                assert "no_such_thing" in _error(path, wanted)
+                query = {**self.query, name: "no_such_thing"}
+                assert "no_such_thing" in _error(path, query)
 
     def test_a_log_cut_off_is_read_in_part_or_refused(self) -> None:
         with self.log() as path:
             files = [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
             for file in files:
-                whole = file.read_bytes()
+                content = file.read_bytes()
                 for share in (0.0, 0.3, 0.9):
-                    file.write_bytes(whole[: int(len(whole) * share)])
-                    _error(path, self.wanted)
-                file.write_bytes(whole)
+                    file.write_bytes(content[: int(len(content) * share)])
+                    _error(path, self.query)
+                file.write_bytes(content)
 
 
-def _error(path: Path, wanted: Mapping[str, Any]) -> str:
+def _error(path: Path, query: Mapping[str, Any]) -> str:
     """Read a log; return the message of the package's error, empty if there is none."""
     try:
-        ScoreTable.read(path, **wanted)
+        ScoreTable.read(path, **query)
     except CcatError as error:
         return str(error)
     return ""

@@ -32,7 +32,7 @@ from ..methods.calibration import without_copies
 from ..methods.sample.method import EASE
 from ..metrics.scale import Floats
 from ..scores import ScoreTable
-from ..scores.reading import ANY, Wanted
+from ..scores.reading import ANY, Query
 from ..shown import plural
 from .tables import make_bank, table_of, tables_of
 from .words import trust
@@ -158,14 +158,14 @@ def borrow(
 
 
 def donors_of(
-    paths: Sequence[str | Path], wanted: Wanted = ANY, exclude: Sequence[str] = ()
+    paths: Sequence[str | Path], wanted: Query = ANY, exclude: Sequence[str] = ()
 ) -> dict[str, ScoreTable]:
     """Read donors: every task of logs or tables, and banks that keep their scores.
 
     Parameters
     ----------
     paths : sequence of path
-    wanted : Wanted, optional
+    wanted : Query, optional
         Which score of each task; its `task` is the new task, which is no donor.
     exclude : sequence of str, optional
         Models to leave out.
@@ -204,7 +204,7 @@ def donors_of(
 def borrow_from(
     paths: Sequence[str | Path],
     own_scores: ScoreTable | None = None,
-    wanted: Wanted = ANY,
+    wanted: Query = ANY,
     exclude: Sequence[str] = (),
     *,
     method: str = "default",
@@ -241,7 +241,7 @@ def borrow_from(
     return borrow(donors, own_scores, task=wanted.task)
 
 
-def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
+def _tables(path: Path, wanted: Query) -> Iterator[tuple[str, ScoreTable]]:
     if path.suffix != ".json" and not is_suite(path):
         yield from tables_of(path, ("*",), wanted.metric and [wanted.metric], wanted).items()
         return

@@ -14,7 +14,7 @@ from ..content import Facts
 from ..errors import CcatError, UsageError
 from ..methods.calibration import without_copies
 from ..scores import ScoreTable
-from ..scores.reading import ANY, Logged, Wanted
+from ..scores.reading import ANY, Logged, Query
 from ..scores.table import reader_of
 from .borrow import borrow_from
 from .tables import make_bank, outcomes_meant, spread
@@ -25,7 +25,7 @@ def build(
     path: str | Path,
     tasks: Sequence[str] = ("*",),
     metrics: Sequence[str] | None = ("*",),
-    wanted: Wanted = ANY,
+    wanted: Query = ANY,
     on_bank: Callable[[str, str, ItemBank | str, Facts], None] | None = None,
     **how: Any,
 ) -> SuiteBank:
@@ -42,7 +42,7 @@ def build(
         Names, shell patterns, or groups that the logs record.
     metrics : sequence of str, optional
         Names or shell patterns; None means the only metric of each task.
-    wanted : Wanted, optional
+    wanted : Query, optional
         Filter and scale of the scores.
     on_bank : callable, optional
         Called with each task and outcome, its bank or the reason why there is none, and what
@@ -87,7 +87,7 @@ def build(
 
 def bank_of(
     table: ScoreTable | None,
-    wanted: Wanted = ANY,
+    wanted: Query = ANY,
     *,
     method: str = "default",
     exclude: Sequence[str] = (),
@@ -102,7 +102,7 @@ def bank_of(
     ----------
     table : ScoreTable or None
         None if everything is borrowed.
-    wanted : Wanted, optional
+    wanted : Query, optional
         Which score of the donor tasks to use.
     method : str, optional
     exclude : sequence of str, optional
@@ -129,11 +129,11 @@ def bank_of(
 
 def _one_bank(
     outcome: Logged,
-    shared: tuple[Path, Wanted, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
+    shared: tuple[Path, Query, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
 ) -> tuple[ItemBank | str, Facts]:
     """Return one outcome's bank, or the reason why there is none, and its report."""
     path, wanted, how, read = shared
-    wanted = outcome.wanted(wanted)
+    wanted = outcome.query(wanted)
     try:
         table = read.get(outcome) or ScoreTable.read(path, **vars(wanted))
         if isinstance(table, CcatError):

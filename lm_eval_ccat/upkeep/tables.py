@@ -20,7 +20,7 @@ from ..plugins import near_path
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..scores.prompts import Prompts
-from ..scores.reading import ANY, Logged, Wanted
+from ..scores.reading import ANY, Logged, Query
 from ..scores.table import reader_of
 from ..shown import some
 from .words import dated
@@ -189,7 +189,7 @@ def tables_of(
     path: str | Path,
     tasks: Sequence[str],
     metrics: Sequence[str] | None = None,
-    wanted: Wanted = ANY,
+    wanted: Query = ANY,
 ) -> dict[str, ScoreTable]:
     """Read one outcome of each of several tasks; `wanted` states filter and scale.
 

@@ -19,7 +19,7 @@ from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.grid import Coded, ScoreGrid
 from lm_eval_ccat.scores.item_scaling import ItemScaling
-from lm_eval_ccat.scores.reading import Wanted
+from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.scores.table import READERS, reader_of
 from lm_eval_ccat.shown import first_of
 from lm_eval_ccat.testing.methods import example_table
@@ -309,7 +309,7 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
         few = list(dict.fromkeys(hashes))
         coded = Coded(few, np.array([few.index(text) for text in hashes]))
         grid.lay(list(zip(models, configs)), items, scores, coded)
-    made = copy.deepcopy(grid).finish(Path("x"), Wanted(), "acc", say_missing=True)
+    made = copy.deepcopy(grid).finish(Path("x"), Query(), "acc", say_missing=True)
     expected, own = reference(ones)
     rows, docs = list(zip(made.row_model, made.row_config)), made.doc_ids
     assert rows == [
@@ -329,7 +329,7 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
     assert said == [first_of(sparse, 5)] * bool(sparse)
     twice = len(ones) > len({one[:3] for one in ones})
     with pytest.raises(ScoreTableError, match="2 scores of") if twice else nullcontext():
-        grid.finish(Path("x"), Wanted(), "acc", unique=True)
+        grid.finish(Path("x"), Query(), "acc", unique=True)
 
 
 def test_ids_of_two_types_or_scores_that_are_all_missing_are_refused():
@@ -337,7 +337,7 @@ def test_ids_of_two_types_or_scores_that_are_all_missing_are_refused():
         grid = ScoreGrid()
         grid.lay([("a", "")], ids, [score, score])
         with pytest.raises(ScoreTableError, match=says):
-            grid.finish(Path("x"), Wanted(), "acc")
+            grid.finish(Path("x"), Query(), "acc")
 
 
 # -- per-item scaling: the paper's formula, calibration data alone, and back from a file ---------

@@ -11,7 +11,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.default import selfcheck
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.scores.reading import Wanted
+from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.upkeep import borrow as room
 from lm_eval_ccat.upkeep.borrow import borrow, borrow_from, donors_of
 
@@ -163,7 +163,7 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
     replace(DONORS["hi"], metric="chrf").write("hi.parquet")  # which states no task
     replace(DONORS["uk"], metric="chrf", task="uk").write("u.csv")
     replace(TWO, metric="chrf").write("own.csv")
-    wanted = Wanted("chrf", "zh", "strict")
+    wanted = Query("chrf", "zh", "strict")
     paths = ["suite", "es.json", "hi.parquet", "u.csv"]
     tables = donors_of(paths, wanted)
     assert list(tables) == ["de", "es", "hi", "uk"]  # a task does not lend to itself
@@ -174,10 +174,10 @@ def test_tables_banks_and_suites_lend_once_for_each_task(tmp_path, monkeypatch, 
     assert "borrowed from de, es, hi, uk" in capsys.readouterr().out
     for lenders, what, says in (
         (["bare.json"], wanted, "--keep_scores"),
-        (["suite"], Wanted("chrf"), r"task de has 2 banks; name one \(--filter\)"),
+        (["suite"], Query("chrf"), r"task de has 2 banks; name one \(--filter\)"),
         (["es.json", "es.json"], wanted, "both hold scores of task es"),
         (["none.json"], wanted, "no such file"),
-        (["suite"], Wanted("f1"), "no bank of f1; there are chrf"),
+        (["suite"], Query("f1"), "no bank of f1; there are chrf"),
     ):
         with pytest.raises(UsageError, match=says):
             donors_of(lenders, what)

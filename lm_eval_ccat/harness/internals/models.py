@@ -184,16 +184,16 @@ def make_lm(
         ``batch_size``, ``max_batch_size`` and ``device``. A missing value, or None, means the
         default of the harness's command, not of the model type, which may insist on a GPU.
     """
-    arguments, stated = dict(model_args or {}), dict(additional or {})
+    arguments, overrides = dict(model_args or {}), dict(additional or {})
     config = resolve("lm_eval.config.evaluate_config:EvaluatorConfig")
     default = {field.name: field.default for field in fields(config)}
-    wanted = {
-        name: default[name] if stated.get(name) is None else stated[name]
+    settings = {
+        name: default[name] if overrides.get(name) is None else overrides[name]
         for name in ("batch_size", "max_batch_size", "device")
         if name not in arguments
     }
     with naming_extras():
-        return _model_class(model).create_from_arg_obj(arguments, wanted)
+        return _model_class(model).create_from_arg_obj(arguments, settings)
 
 
 def model_arguments(model_args: Any) -> dict[str, object]:

@@ -176,8 +176,9 @@ def hook(when: Literal["before", "around", "after"], function: Callable[..., Any
         return results
 
     def commit_here() -> Any:
-        here = Path.cwd()
-        in_a_repository = any((folder / ".git").exists() for folder in (here, *here.parents))
+        working_folder = Path.cwd()
+        folders = (working_folder, *working_folder.parents)
+        in_a_repository = any((folder / ".git").exists() for folder in folders)
         return commit() if in_a_repository else None
 
     evaluate._ccat = stock  # type: ignore[attr-defined]

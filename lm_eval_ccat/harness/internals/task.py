@@ -51,9 +51,9 @@ def scoring_code(task: Any) -> str:
 
     def text(value: Any) -> str:
         if isinstance(value, Mapping):
-            return "".join(f"{key}:{text(of)}," for key, of in value.items())
+            return "".join(f"{key}:{text(part)}," for key, part in value.items())
         if isinstance(value, list | tuple):
-            return "".join(f"{text(of)}," for of in value)
+            return "".join(f"{text(part)}," for part in value)
         if not callable(value):
             return str(value)
         file = getattr(getattr(value, "__code__", None), "co_filename", "")
@@ -268,9 +268,12 @@ class Requests(Mapping[int, list[Any]]):
     @functools.cached_property
     def hashes(self) -> dict[int, str]:
         """The harness's hash of each document, in the order of iteration."""
-        whole = self.docs if self._alone else (group[0].doc for group in self._groups.values())
+        documents = self.docs if self._alone else (group[0].doc for group in self._groups.values())
         serialise = resolve("lm_eval.utils:handle_non_serializable")
-        texts = (json.dumps(d, indent=2, default=serialise, ensure_ascii=False) for d in whole)
+        texts = (
+            json.dumps(document, indent=2, default=serialise, ensure_ascii=False)
+            for document in documents
+        )
         return dict(zip(self, map(hash_text, texts)))
 
 

@@ -53,8 +53,8 @@ def task_manager(
         If there is no such task, group or tag; the message suggests close names.
     """
     hush()
-    make, about = resolve("lm_eval.tasks:TaskManager"), dict(metadata or {})
-    manager = make(include_path=include_path, include_defaults=False, metadata=about)
+    make = resolve("lm_eval.tasks:TaskManager")
+    manager = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
     index = attribute(manager, _INDEX)
     for name, entry in _stock_entries(names, index).items():
         index.setdefault(name, entry)
@@ -143,7 +143,7 @@ def _texts() -> dict[str, str]:
             return "\n".join((text, *map(whole, paths)))
         return ""
 
-    files = (os.path.join(here, name) for here, _, names in os.walk(root) for name in names)
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names)
     return {file: whole(file) for file in files if file.endswith(".yaml")}
 
 
@@ -215,11 +215,11 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
     UsageError
         If there is no such task, group, tag or file.
     """
-    one = listed(manager, name)
-    if one.kind == "task":
-        return {str(one.config.get("task", name)): one.config}
+    entry = listed(manager, name)
+    if entry.kind == "task":
+        return {str(entry.config.get("task", name)): entry.config}
     configs: dict[str, dict[str, object]] = {}
-    for member in one.members:
+    for member in entry.members:
         changes = member if isinstance(member, dict) else {}
         child = str(changes.get("task") or changes.get("group") or member)
         if child in attribute(manager, _INDEX):

@@ -75,12 +75,12 @@ class Usage:
 
     def describe(self) -> str:
         """One line for people."""
-        about = "" if self.tokens.source == "usage" else "about "
-        cost = "cost unknown (no price stated)" if self.usd is None else f"{about}${self.usd:.4f}"
+        circa = "" if self.tokens.source == "usage" else "about "
+        cost = "cost unknown (no price stated)" if self.usd is None else f"{circa}${self.usd:.4f}"
         refused = f"; {self.refused} answers refused" if self.refused else ""
         return (
             f"{self.calls} requests, {self.cached} answers from the cache, "
-            f"{about}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
+            f"{circa}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
             f"{self.unrated} answers without a rating{refused}"
         )
 
@@ -179,9 +179,11 @@ class PanelMember:
                     ]
         ratings = [rated[key] for key in keys]
         with usage.lock:
-            usage.cached += sum(one.cached for one in ratings)
+            usage.cached += sum(rating.cached for rating in ratings)
             usage.refused += sum(bool(rated[k].error) and k not in failures for k in keys)
-            usage.unrated += sum(math.isnan(one.score) and not one.error for one in ratings)
+            usage.unrated += sum(
+                math.isnan(rating.score) and not rating.error for rating in ratings
+            )
         for failure in failures.values():
             raise failure
         return ratings

@@ -218,8 +218,8 @@ class JudgeSettings:
         """Return what ratings depend on: judges, rubric, sampling, reading; not where they run."""
         sampling = []
         for member in self.members:
-            about = {k: getattr(member, k) for k in ("model", "temperature", "max_tokens")}
-            sampling.append({**about, **({"extra": member.extra} if member.extra else {})})
+            judge = {k: getattr(member, k) for k in ("model", "temperature", "max_tokens")}
+            sampling.append({**judge, **({"extra": member.extra} if member.extra else {})})
         rubric = "\n".join(member.prompt.read_text(encoding="utf-8") for member in self.members)
         return {
             "judges": sampling,

@@ -72,7 +72,7 @@ def fit(
     n_models = len(table.models)
     if factors is None:
         factors = FACTORS if n_models < MANY else FACTORS_OF_MANY
-    number(0, FACTORS_OF_MANY, whole=True).check(factors, "factors")
+    number(0, FACTORS_OF_MANY, integral=True).check(factors, "factors")
     require_scores(table)
     highest = float(table.overview.item_high.max())
     if not highest > float(table.overview.item_low.min()):

@@ -52,7 +52,7 @@ from ..reading import (
     MAX_VALUE,
     Logged,
     Progress,
-    Wanted,
+    Query,
     files_at,
     first_record,
     json_lines,
@@ -115,9 +115,9 @@ def reader_of_rows(
         `notes`. What it raises of damaged data becomes a `ScoreTableError` that names the log.
     """
 
-    def every(path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
-        each = list(logs(path))
-        for n, log in enumerate(each, start=1):
+    def read_rows(path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
+        log_paths = list(logs(path))
+        for n, log in enumerate(log_paths, start=1):
             try:
                 for row in rows(log, notes):
                     _require_names(row)
@@ -126,24 +126,24 @@ def reader_of_rows(
                 reason = f"{error} is missing" if isinstance(error, KeyError) else error
                 raise ScoreTableError(f"{log}: not readable as {name} ({reason})") from error
             if on_progress is not None:
-                on_progress(n, len(each))
+                on_progress(n, len(log_paths))
 
     def outcomes(path: Path) -> list[Logged]:
-        pairs = {(row.task, row.metric) for row in every(path, [])}
+        pairs = {(row.task, row.metric) for row in read_rows(path, [])}
         return [Logged(*pair) for pair in sorted(pairs)]
 
-    def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
+    def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         notes: list[str] = []
-        return _table(path, list(every(path, notes, on_progress)), wanted, notes)
+        return _table(path, list(read_rows(path, notes, on_progress)), query, notes)
 
     def read_many(
-        path: Path, some: Sequence[Logged], wanted: Wanted
+        path: Path, logged: Sequence[Logged], query: Query
     ) -> Iterator[ScoreTable | CcatError]:
         notes: list[str] = []
-        all_rows = list(every(path, notes))
-        for one in some:
+        all_rows = list(read_rows(path, notes))
+        for outcome in logged:
             try:
-                yield _table(path, all_rows, one.wanted(wanted), notes)
+                yield _table(path, all_rows, outcome.query(query), notes)
             except CcatError as error:
                 yield error
 
@@ -165,14 +165,14 @@ def _require_names(row: Row) -> None:
         raise TypeError(f"{named!r:.60} names no document")
 
 
-def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> ScoreTable:
+def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> ScoreTable:
     if not rows:
         raise ScoreTableError(f"{path}: no scores of single items in these logs")
-    if wanted.filter is not None:
+    if query.filter is not None:
         raise ScoreTableError(f"{path}: these logs have no filters; leave --filter out")
-    task = one_of(path, "task", wanted.task, (row.task for row in rows))
+    task = one_of(path, "task", query.task, (row.task for row in rows))
     rows = [row for row in rows if row.task == task]
-    metric = one_of(path, "metric", wanted.metric, (row.metric for row in rows))
+    metric = one_of(path, "metric", query.metric, (row.metric for row in rows))
     rows = sorted((row for row in rows if row.metric == metric), key=lambda row: row.date)
     several = len({row.config for row in rows}) > 1
     as_text = len({type(row.doc_id) for row in rows}) > 1
@@ -185,10 +185,10 @@ def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> Sco
     )
     return grid.finish(
         path,
-        wanted,
+        query,
         metric,
         task=task,
-        stated=next((row.scale for row in rows if row.scale is not None), None),
+        stated_scale=next((row.scale for row in rows if row.scale is not None), None),
         warnings=notes,
         sources=tuple(map(str, places_at(path))),
     )
@@ -214,12 +214,14 @@ def _helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     spec = json_value(log.with_name(_SPEC))
     # A run's name without its model: what was run, and how.
     scenario, _, arguments = str(spec["name"]).partition(":")
-    kept = [a for a in arguments.split(",") if a and a.partition("=")[0] not in _NAMING]
-    task = f"{scenario}:{','.join(kept)}" if kept else scenario
+    parts = [
+        part for part in arguments.split(",") if part and part.partition("=")[0] not in _NAMING
+    ]
+    task = f"{scenario}:{','.join(parts)}" if parts else scenario
     model = str(spec["adapter_spec"]["model"])
-    for one in json_value(log):
-        item, config = str(one["instance_id"]), f"trial={one.get('train_trial_index', 0)}"
-        for stat in () if one.get("perturbation") else one["stats"]:
+    for instance in json_value(log):
+        item, config = str(instance["instance_id"]), f"trial={instance.get('train_trial_index', 0)}"
+        for stat in () if instance.get("perturbation") else instance["stats"]:
             name = str(stat["name"]["name"])
             if stat.get("count") and stat.get("mean") is not None and not _NO_SCORE.search(name):
                 yield Row(model, task, name, item, float(stat["mean"]), config)
@@ -244,9 +246,9 @@ def model_of(file: Path) -> str:
     """
     folders = file.parent.parent.parts
     if "details" in folders:
-        at = len(folders) - folders[::-1].index("details")
-        if folders[at:]:
-            return "/".join(folders[at:])
+        start = len(folders) - folders[::-1].index("details")
+        if folders[start:]:
+            return "/".join(folders[start:])
     name = folders[-1] if folders else file.parent.name
     return name.removeprefix("details_").removesuffix("_private").replace("__", "/", 1)
 
@@ -266,13 +268,15 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     task, date = named.groups() if named else ("", "")
     rows = zip(content[column].to_pylist(), content[text].to_pylist())
     for n, (values, document) in enumerate(rows):
-        stated = document.get("id") if isinstance(document, dict) else None
-        place = n if not stated else int(stated) if str(stated).isdecimal() else str(stated)
+        sample_id = document.get("id") if isinstance(document, dict) else None
+        place = (
+            n if not sample_id else int(sample_id) if str(sample_id).isdecimal() else str(sample_id)
+        )
         # Of the question: few-shot examples before it may differ between runs.
-        asked = document.get("query") if isinstance(document, dict) else document
+        question = document.get("query") if isinstance(document, dict) else document
         sha = None
-        if isinstance(asked, str) and text != column:
-            sha = hashlib.sha256(asked.encode()).hexdigest()
+        if isinstance(question, str) and text != column:
+            sha = hashlib.sha256(question.encode()).hexdigest()
         if isinstance(values, str):
             try:
                 values = ast.literal_eval(values)
@@ -329,10 +333,10 @@ def _inspect_rows(log: Path, notes: list[str]) -> Iterator[Row]:
         )
 
 
-def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
     info = archive.getinfo(name)
-    if info.file_size > most:
-        raise ValueError(f"{name} has {info.file_size:,} bytes, more than {most:,}")
+    if info.file_size > max_bytes:
+        raise ValueError(f"{name} has {info.file_size:,} bytes, more than {max_bytes:,}")
     if info.compress_type != _ZSTD:
         return archive.read(info)
     import pyarrow as pa
@@ -356,8 +360,8 @@ def _scores(header: Any, samples: Iterable[Any]) -> Iterator[Row]:
         config = f"epoch={sample.get('epoch', 1)}"
         for scorer, score in (sample.get("scores") or {}).items():
             value = score.get("value") if isinstance(score, dict) else None
-            for part, one in (value if isinstance(value, dict) else {"": value}).items():
-                if (number := _number(one)) is not None:
+            for part, part_value in (value if isinstance(value, dict) else {"": value}).items():
+                if (number := _number(part_value)) is not None:
                     name = f"{scorer}/{part}" if part else str(scorer)
                     yield Row(model, task, name, sample["id"], number, config, date=date)
 

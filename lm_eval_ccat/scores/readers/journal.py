@@ -15,26 +15,28 @@ from ...errors import ScaleError, ScoreTableError
 from ...journal import JOURNAL, Record, read_journal
 from ...metrics.scale import Scale
 from ..grid import ScoreGrid
-from ..reading import Logged, Progress, Wanted, one_of
+from ..reading import Logged, Progress, Query, one_of
 from ..table import Reader, ScoreTable
 
 _NAMED = {"task": "name", "metric": "metric", "filter": "filter"}  # in a header
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
+def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     """Read the journal of one run; see `Reader`."""
-    [journal, *others] = journals(path)
-    if not wanted.partial:
+    [journal, *further_journals] = journals(path)
+    if not query.partial:
         raise ScoreTableError(
             f"{journal}: the journal of an adaptive run, whose scores are not full results; "
             "`bank update` takes it"
         )
-    if others:
-        raise ScoreTableError(f"{path}: {len(others) + 1} runs; name one, such as {journal.parent}")
+    if further_journals:
+        raise ScoreTableError(
+            f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
+        )
     header, records = run_of(journal)
     names = {what: header["task"].get(key) for what, key in _NAMED.items()}
-    for what, have in names.items():
-        one_of(path, what, getattr(wanted, what), [have])
+    for what, value in names.items():
+        one_of(path, what, getattr(query, what), [value])
     try:
         scale = Scale.from_dict(header["report"]["scale"])
     except (KeyError, TypeError, ScaleError) as e:
@@ -55,7 +57,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     adaptive = {model for model, _ in scores.keys() - drawn}
     return grid.finish(
         path,
-        replace(wanted, scale=scale),
+        replace(query, scale=scale),
         str(names.pop("metric")),
         **names,
         settings=dict(header["task"].get("settings") or {}),

@@ -35,7 +35,7 @@ from ...metrics import Scale, find_metric
 from ...metrics.pairs import SENTENCE, parts_of, script_warning
 from ...shown import plural, short, some
 from ..grid import ScoreGrid
-from ..reading import Logged, Progress, Wanted, files_at, json_value, one_of
+from ..reading import Logged, Progress, Query, files_at, json_value, one_of
 from ..table import Reader, ScoreTable
 from .samples import Asked, File, holds_list, read_files, sound_rows
 
@@ -561,7 +561,7 @@ def outcomes(path: Path) -> list[Logged]:
     return list(dict.fromkeys(every))
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
+def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
     """Read harness logs; see `Reader`.
 
     Parameters
@@ -569,7 +569,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     path : Path
         A directory searched in depth for ``samples_<task>_<date>.jsonl`` (or ``.jsonl.gz``) with
         ``results_<date>.json`` beside them; or one such file.
-    wanted : Wanted
+    wanted : Query
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
 
@@ -633,7 +633,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         name,
         task=task,
         filter=filter,
-        stated=None if unknown else metric.scale,
+        stated_scale=None if unknown else metric.scale,
         lower_is_better=None if higher is None else not higher,
         warnings=warnings,
         say_missing=True,

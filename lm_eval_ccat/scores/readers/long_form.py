@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Coded, ScoreGrid
-from ..reading import Logged, Progress, Wanted, first_record, one_of
+from ..reading import Logged, Progress, Query, first_record, one_of
 from ..table import Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
@@ -41,7 +41,7 @@ def outcomes(path: Path) -> list[Logged]:
     return sorted(named, key=lambda o: (str(o.task), o.metric, str(o.filter)))
 
 
-def read(path: Any, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
+def read(path: Any, query: Query, on_progress: Progress = None) -> ScoreTable:
     """Read one outcome of a file, of a folder of them, or of a data frame; see `Reader`."""
     sources = _sources(path)
     path = path if isinstance(path, Path) else sources[0].file
@@ -49,23 +49,28 @@ def read(path: Any, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
     if not keys:
         raise ScoreTableError(f"{path}: no scores")
     for n, what in enumerate(_NAMES):
-        stated = [key[n] for key in keys if key[n] is not None]
-        if stated:  # a table that does not say is of whatever is asked for
-            one = one_of(path, what, getattr(wanted, what), stated)
-            keys = [key for key in keys if key[n] == one]
-    [table] = _tables(path, sources, keys[:1], wanted)
+        values = [key[n] for key in keys if key[n] is not None]
+        if values:  # a table that does not say is of whatever is asked for
+            value = one_of(path, what, getattr(query, what), values)
+            keys = [key for key in keys if key[n] == value]
+    [table] = _tables(path, sources, keys[:1], query)
     if isinstance(table, CcatError):
         raise table
     return table
 
 
 def read_many(
-    path: Path, some: Sequence[Logged], wanted: Wanted
+    path: Path, logged: Sequence[Logged], query: Query
 ) -> Iterator[ScoreTable | CcatError]:
     """Read several outcomes in one pass; see `Reader`."""
     sources = _sources(path)
     keys = {(k[0], k[1] or "score", k[2]): k for source in sources for k in source.keys}
-    return _tables(path, sources, [keys[o.task, o.metric, o.filter] for o in some], wanted)
+    return _tables(
+        path,
+        sources,
+        [keys[outcome.task, outcome.metric, outcome.filter] for outcome in logged],
+        query,
+    )
 
 
 class Source:
@@ -126,11 +131,11 @@ class Source:
             for batch in batches:
                 texts, code = _coded([batch[name] for name in stating], len(batch))
                 for n, text in enumerate(texts):
-                    stated = dict(zip(stating, text))
-                    task, *others = (stated.get(name) or None for name in _NAMES)
+                    named = dict(zip(stating, text))
+                    task, *metric_and_filter = (named.get(name) or None for name in _NAMES)
                     rows = _of_numpy(np.flatnonzero(code == n)) if len(texts) > 1 else None
                     yield (
-                        (task or self._alone, *others),
+                        (task or self._alone, *metric_and_filter),
                         batch if rows is None else batch.take(rows),
                     )
 
@@ -151,7 +156,7 @@ class Source:
 
 
 def _tables(
-    path: Path, sources: Sequence[Source], keys: Sequence[Key], wanted: Wanted
+    path: Path, sources: Sequence[Source], keys: Sequence[Key], query: Query
 ) -> Iterator[ScoreTable | CcatError]:
     """Several outcomes, read in one pass."""
     grids: dict[Key, tuple[ScoreGrid, dict[str, set[Any]]]] = {
@@ -160,23 +165,25 @@ def _tables(
     for source in sources:
         for key, batch in source.parts() if grids.keys() & source.keys else ():
             if key in grids:
-                grid, stated = grids[key]
+                grid, scale_columns = grids[key]
                 with source.readable():
                     _lay(grid, source.file, batch)
                     for name in (name for name in _SCALE if name in batch.schema.names):
                         values = batch[name].unique().to_pylist()
-                        stated.setdefault(name, set()).update(v for v in values if v is not None)
+                        scale_columns.setdefault(name, set()).update(
+                            v for v in values if v is not None
+                        )
     for key in keys:
-        (grid, stated), (task, metric, filter) = grids.pop(key), key
-        name = metric or wanted.metric or "score"
+        (grid, scale_columns), (task, metric, filter) = grids.pop(key), key
+        name = metric or query.metric or "score"
         try:
             yield grid.finish(
                 path,
-                wanted,
+                query,
                 name,
-                task=task or wanted.task,
-                filter=filter or wanted.filter,
-                stated=_scale(path, stated),
+                task=task or query.task,
+                filter=filter or query.filter,
+                stated_scale=_scale(path, scale_columns),
                 unique=True,
                 sources=(str(path),),
             )
@@ -192,8 +199,8 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     n, names = len(batch), batch.schema.names
     of_row = [name for name in ("model", "config") if name in names]
     texts, code = _coded([batch[name] for name in of_row], n)
-    each = [{"model": file.stem, **dict(zip(of_row, text))} for text in texts]
-    unnamed = sum(int((code == k).sum()) for k, of in enumerate(each) if not of["model"])
+    labels = [{"model": file.stem, **dict(zip(of_row, text))} for text in texts]
+    unnamed = sum(int((code == k).sum()) for k, label in enumerate(labels) if not label["model"])
     column = batch["doc_id"]
     try:
         scores = _flat(_filled(pc.cast(batch["score"], pa.float64()), np.array([np.nan])))
@@ -220,22 +227,22 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
             words, version = _coded([batch[name]], n)
             identity[place] = Coded([text or None for (text,) in words], version)
     grid.lay(
-        Coded([(str(of["model"]), of.get("config") or "") for of in each], code),
+        Coded([(str(label["model"]), label.get("config") or "") for label in labels], code),
         Coded(ids, item),
         scores,
         *identity,
     )
 
 
-def _scale(path: Path, stated: dict[str, set[Any]]) -> Scale | None:
+def _scale(path: Path, columns: dict[str, set[Any]]) -> Scale | None:
     """The scale that the columns state; None where they do not."""
-    if not stated:
+    if not columns:
         return None
-    for name, values in stated.items():
+    for name, values in columns.items():
         if len(values) > 1:
-            shown = sorted(map(str, values))[:4]
-            raise ScaleError(f"{path}: column {name!r} must be constant, found {shown}")
-    only = {name: next(iter(values), None) for name, values in stated.items()}
+            examples = sorted(map(str, values))[:4]
+            raise ScaleError(f"{path}: column {name!r} must be constant, found {examples}")
+    only = {name: next(iter(values), None) for name, values in columns.items()}
     low, high, higher, cap = (only.get(name) for name in _SCALE)
     if isinstance(higher, str):
         if higher.lower() not in ("true", "false"):
@@ -297,7 +304,7 @@ def _coded(columns: Sequence[Any], n: int) -> tuple[list[Key], NDArray[np.int32]
     import pyarrow.compute as pc
 
     texts: list[list[str | None]] = []
-    whole = np.zeros(n, dtype=np.int64)
+    combined = np.zeros(n, dtype=np.int64)
     for column in columns:
         if not pa.types.is_dictionary(column.type):
             column = pc.cast(column, "string").dictionary_encode()
@@ -307,11 +314,16 @@ def _coded(columns: Sequence[Any], n: int) -> tuple[list[Key], NDArray[np.int32]
             indices = _filled(pc.cast(indices, pa.int64()), np.array([len(names)]))
             names.append(None)
         if len(names) > 1:
-            whole = whole * len(names) + _flat(indices)
+            combined = combined * len(names) + _flat(indices)
         texts.append(names)
-    numbers, code = _distinct(_of_numpy(whole))
-    at = np.unravel_index(numbers, [len(of) for of in texts]) if texts else []
-    return [tuple(of[k[i]] for of, k in zip(texts, at)) for i in range(len(numbers))], code
+    numbers, code = _distinct(_of_numpy(combined))
+    positions = (
+        np.unravel_index(numbers, [len(column_texts) for column_texts in texts]) if texts else []
+    )
+    return [
+        tuple(column_texts[place[i]] for column_texts, place in zip(texts, positions))
+        for i in range(len(numbers))
+    ], code
 
 
 def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:

@@ -158,19 +158,21 @@ def tail_of(line: bytes, key: str, prompts: bool = False) -> SampleRow | None:
     first = _FIRST.match(line)
     if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
         return None
-    at = line.rfind(b'"filter": ')
-    needed = {key, "doc_hash"} if at < 0 else {key, "doc_hash", "metrics"}
-    at = line.rfind(b'"doc_hash": ') if at < 0 else at
-    if at < 0:
+    tail_start = line.rfind(b'"filter": ')
+    needed = {key, "doc_hash"} if tail_start < 0 else {key, "doc_hash", "metrics"}
+    tail_start = line.rfind(b'"doc_hash": ') if tail_start < 0 else tail_start
+    if tail_start < 0:
         return None
     try:
-        tail: SampleRow = _DECODE("{" + str(line[at:], "utf-8"))
+        tail: SampleRow = _DECODE("{" + str(line[tail_start:], "utf-8"))
     except (ValueError, RecursionError):
         return None
     begin = line.rfind(_ARGUMENTS)
     if begin >= 0 and (prompts or "prompt_hash" not in tail):
         try:
-            tail["arguments"], _ = _RAW_DECODE(str(line[begin + len(_ARGUMENTS) : at], "utf-8"))
+            tail["arguments"], _ = _RAW_DECODE(
+                str(line[begin + len(_ARGUMENTS) : tail_start], "utf-8")
+            )
         except (ValueError, RecursionError):
             return None
     return {**tail, "doc_id": int(first[1])} if tail.keys() >= needed else None
@@ -244,7 +246,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
     """
     read, earlier, path = FileScores(), Counter[Any](), file.path
     chat = file.template is not None
-    metric, task, wanted = asked
+    metric, task, filter_name = asked
     key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
     broken = unusable = without = 0
@@ -256,7 +258,7 @@ def read_file(file: File, asked: Asked) -> FileScores:
                 read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, earlier)
-        if wanted not in (None, name):
+        if filter_name not in (None, name):
             continue
         if key not in row:
             without += 1
@@ -309,8 +311,8 @@ def read_files(
     work = sum(n * (_PACKED if f.path.suffix == ".gz" else 1) for n, f in zip(sizes, files))
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
-    each = in_processes(read_file, files, asked, processes=processes, near=True)
-    for size, rows in zip(sizes, each):
+    results = in_processes(read_file, files, asked, processes=processes, local=True)
+    for size, rows in zip(sizes, results):
         done += size
         if on_progress is not None:
             on_progress(done, sum(sizes))

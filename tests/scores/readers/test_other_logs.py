@@ -28,7 +28,7 @@ class TestInspect(ReaderSuite):
     """Two runs of a task of four sums, written by inspect_ai 0.3.285 and its mock model."""
 
     reader = READERS.get("inspect_ai")
-    wanted = {"metric": "includes", "task": "sums"}  # noqa: RUF012
+    query = {"metric": "includes", "task": "sums"}  # noqa: RUF012
 
     def write(self, folder: Path) -> Path:
         for file in DATA.glob("*.eval"):
@@ -99,7 +99,7 @@ class TestHelm(Unpacked):
 
     __test__ = os.name == "posix"  # the names of its folders hold a colon
     reader = READERS.get("helm")
-    wanted = {  # noqa: RUF012
+    query = {  # noqa: RUF012
         "metric": "exact_match",
         "task": "simple_mcqa:num_train_trials=2,data_augmentation=lower",
     }
@@ -114,7 +114,7 @@ class TestLighteval(Unpacked):
 
     __test__ = os.name == "posix"  # the names of its files hold a bar
     reader = READERS.get("lighteval")
-    wanted = {"metric": "em", "task": "parity|0"}  # noqa: RUF012
+    query = {"metric": "em", "task": "parity|0"}  # noqa: RUF012
 
     def expected(self) -> ScoreTable:
         models = ["parity/good", "parity/poor"]
@@ -124,7 +124,7 @@ class TestLighteval(Unpacked):
 class TestEveryEvalEver(Unpacked):
     __test__ = True
     reader = READERS.get("every_eval_ever")
-    wanted = {"task": "parity", "metric": "exact-match"}  # noqa: RUF012
+    query = {"task": "parity", "metric": "exact-match"}  # noqa: RUF012
 
     def expected(self) -> ScoreTable:
         models, items = ["parity/yes", "parity/no"], ["0", "1", "2", "3"]
@@ -140,7 +140,7 @@ def test_helm_offers_scores_alone(tmp_path):
 
 
 def test_trials_of_helm_are_configs(tmp_path):
-    table = ScoreTable.read(TestHelm().write(tmp_path), **TestHelm.wanted)
+    table = ScoreTable.read(TestHelm().write(tmp_path), **TestHelm.query)
     assert table.row_config == ("trial=0", "trial=1") * 2
 
 
