@@ -365,7 +365,7 @@ ABOVE_0, AT_LEAST_0 = number(0.0, open_ends=True), number(0.0)
 CONFIDENCE = number(0.5, 1.0, open_ends=True)
 SWITCH = Kind(_switch, {"type": "boolean"}, switch=True)
 TEXT = Kind(_text, {"type": ["string", "number"]})
-FILE, FOLDER = replace(TEXT, metavar="FILE"), replace(TEXT, shown="DIR")
+FILE, FOLDER = replace(TEXT, metavar="FILE"), replace(TEXT, metavar="DIR")
 TEXTS = Kind(
     lambda value, place: tuple(TEXT.read(text, place) for text in listed(value)),
     {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},

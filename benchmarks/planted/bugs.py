@@ -263,7 +263,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the mean over configs counts the missing ones",
         "lm_eval_ccat/scores/table",
-        "count = seen.sum(axis=0)",
+        "count = present.sum(axis=0)",
         "count = np.full(rows.shape[1], len(rows))",
         ("tests/scores/test_table.py",),
     ),
@@ -1002,7 +1002,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models of one session share their requests",
         "lm_eval_ccat/harness/session",
-        "[replace(one, resps=[], filtered_resps={}) for one in self._instances[doc_id]]",
+        "[replace(instance, resps=[], filtered_resps={}) for instance in self._instances[doc_id]]",
         "list(self._instances[doc_id])",
         (
             "tests/harness/test_harness_session.py::test_models_of_one_session_keep_their_answers_and_score_one_after_the_other",
