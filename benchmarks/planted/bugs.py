@@ -652,9 +652,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "rows of other documents are compared",
-        "lm_eval_ccat/board/folder",
-        "elif one.changed:",
-        "elif False:",
+        "lm_eval_ccat/board/adding",
+        "sorted([*compared.new, *compared.changed], key",
+        "sorted([*compared.new], key",
         ("tests/board/test_board.py",),
     ),
     Bug(
