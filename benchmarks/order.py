@@ -105,7 +105,7 @@ def ranked(
     spec = Spec.read({"task": "t", "models": entries, "failures": rule, **options})
     plan: Any = SimpleNamespace(
         spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
-        warmup=spec.warmup, expected_usd=lambda model, item: None,
+        warmup=spec.warmup, usd_of_lost=lambda *_: None,
         charge=lambda *_: (1.0, None),
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), metric="m")

@@ -74,11 +74,18 @@ class FailureContent(TypedDict):
     reason: str
 
 
-class TokensContent(TypedDict):
-    """Tokens read and written, and who counted them."""
+class TokensContent(TypedDict, total=False):
+    """Tokens read and written, and who counted them.
+
+    `cached` of those read were in the server's cache; `outside` of those written stand in its
+    total alone. `usd` is their cost where the server states it with every answer.
+    """
 
     input: float
     output: float
+    cached: float
+    outside: int
+    usd: float
     counted_by: list[str]
     estimated: bool
 

@@ -22,17 +22,42 @@ class Tokens:
 
     ``source`` says how they were counted: ``"usage"`` (the server's own figures),
     ``"tokenizer"`` (the model's tokenizer) or ``"estimate"`` (from the length of the text).
+    ``cached`` are those of `input` that the server had read before, and ``usd`` is what it says
+    that they cost; None if it does not say.
     """
 
     input: float
     output: float
     source: str
+    cached: float = 0.0
+    usd: float | None = None
 
     def __add__(self, addend: Tokens) -> Tokens:
         # The sum is only as reliable as its less reliable part.
         rank = ("usage", "tokenizer", "estimate")
-        worse = max(self.source, addend.source, key=rank.index)
-        return Tokens(self.input + addend.input, self.output + addend.output, worse)
+        return Tokens(
+            self.input + addend.input,
+            self.output + addend.output,
+            max(self.source, addend.source, key=rank.index),
+            self.cached + addend.cached,
+            None if self.usd is None or addend.usd is None else self.usd + addend.usd,
+        )
+
+    @property
+    def billed(self) -> bool:
+        """Whether the server stated them, or their cost."""
+        return self.source == "usage" or self.usd is not None
+
+    def part(self, input: float, output: float) -> Tokens:
+        """Return the tokens of one of several documents, by its shares of them."""
+        usd = None if self.usd is None else self.usd * 0.5 * (input + output)
+        return Tokens(
+            self.input * input, self.output * output, self.source, self.cached * input, usd
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values, without what the server left out."""
+        return {name: value for name, value in vars(self).items() if value}
 
 
 @dataclass(frozen=True)
@@ -45,6 +70,10 @@ class Price:
     EXAMPLE: ClassVar = "a mapping with input: and output: ($ per million tokens), item: or hour:"
     input: float | None = option(None, AT_LEAST_0, "Dollars per million prompt tokens.")
     output: float | None = option(None, AT_LEAST_0, "Dollars per million generated tokens.")
+    cached: float | None = option(
+        None, AT_LEAST_0, "Dollars per million prompt tokens that the server had cached. Default: "
+        "as `input`.",
+    )  # fmt: skip
     item: float | None = option(None, AT_LEAST_0, "Dollars (or any unit) per document.")
     hour: float | None = option(None, AT_LEAST_0, "Dollars per hour of measured time.")
 
@@ -60,6 +89,8 @@ class Price:
         price = value if isinstance(value, cls) else cls(**read_values(cls, value, place))
         if (price.input is None) != (price.output is None):
             raise UsageError(f"`{place.path}` needs both input: and output: (0 where one is free)")
+        if price.cached is not None and price.input is None:
+            raise UsageError(f"`{place.path}` has cached: without input: and output:")
         return price
 
     @property
@@ -88,13 +119,18 @@ class Price:
         Parameters
         ----------
         tokens : Tokens or None
-            Counted tokens; needed only if the price is by tokens.
+            Counted tokens; needed only if the price is by tokens. What the server says they cost
+            counts in place of a price by tokens.
         seconds : float
             Measured time of the document's requests.
         """
         total = self.item or 0.0
-        if self.input is not None and self.output is not None and tokens is not None:
-            total += (self.input * tokens.input + self.output * tokens.output) / MILLION
+        if tokens is not None and tokens.usd is not None:
+            total += tokens.usd
+        elif self.input is not None and self.output is not None and tokens is not None:
+            cached = self.input if self.cached is None else self.cached
+            read = self.input * (tokens.input - tokens.cached) + cached * tokens.cached
+            total += (read + self.output * tokens.output) / MILLION
         if self.hour is not None:
             total += self.hour * seconds / 3600.0
         return total

@@ -44,8 +44,9 @@ class Served:
         Whether a choice has no content at all, as after filtering.
     usage : Tokens or None
         Tokens that the server bills for the request; None if it states none, or impossible ones.
-    usd : float or None
-        Cost of the request in dollars, if the server states it.
+    outside : int
+        Tokens that the server counts in the total alone (reasoning, say); `usage` has them as
+        generated tokens.
     refused_usage : str
         The server's statement of usage, if it is impossible; else "".
     sent : dict
@@ -66,7 +67,7 @@ class Served:
     finish: tuple[str, ...] = ()
     null: bool = False
     usage: Tokens | None = None
-    usd: float | None = None
+    outside: int = 0
     refused_usage: str = ""
     sent: Mapping[str, Any] = field(default_factory=dict)
 
@@ -80,7 +81,7 @@ class Served:
         """Read an answer's JSON, its headers, and the body of the request that it answers."""
         content = answer if isinstance(answer, dict) else {}
         heard = {name.lower(): value for name, value in (headers or {}).items()}
-        usage, refused = _usage(content.get("usage"))
+        usage, outside, refused = _usage(content.get("usage"))
         choices = [c for c in content.get("choices") or () if isinstance(c, dict)]
         reasons = [c.get("finish_reason") for c in choices] or [content.get("stop_reason")]
         identity = heard.get("x-request-id") or heard.get("request-id") or content.get("id")
@@ -91,7 +92,7 @@ class Served:
             finish=tuple(str(reason) for reason in reasons if reason is not None),
             null=any(_content(choice) is None for choice in choices),
             usage=usage,
-            usd=_dollars(content.get("usage")),
+            outside=outside,
             refused_usage=refused,
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
         )
@@ -165,17 +166,35 @@ def seconds_to_wait(header: str | None) -> float | None:
     return None
 
 
-def _usage(usage: Any) -> tuple[Tokens | None, str]:
+def _usage(usage: Any) -> tuple[Tokens | None, int, str]:
+    """Return the tokens that a server bills, those it counts in the total alone, and a refusal.
+
+    Generated are the larger of the tokens of the completion and those of the total beyond the
+    prompt: some servers count reasoning there alone. A total below the prompt is not believed.
+
+    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 90})[:2]
+    (Tokens(input=10, output=80, source='usage', cached=0, usd=None), 76)
+    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 4})[1]
+    0
+    """
     if not isinstance(usage, dict):
-        return None, ""
+        return None, 0, ""
     read = usage.get("prompt_tokens", usage.get("input_tokens"))
     written = usage.get("completion_tokens", usage.get("output_tokens"))
     if read is None or written is None:
-        return None, ""
-    for count in (read, written):
-        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_TOKENS:
-            return None, f"{read!r} tokens read, {written!r} written"[:200]
-    return Tokens(read, written, "usage"), ""
+        return None, 0, ""
+    if not (_is_count(read) and _is_count(written)):
+        return None, 0, f"{read!r} tokens read, {written!r} written"[:200]
+    total, usd = usage.get("total_tokens"), _dollars(usage)
+    outside = max(0, total - read - written) if _is_count(total) else 0
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    cached = min(cached, read) if _is_count(cached) else 0
+    return Tokens(read, written + outside, "usage", cached, usd), outside, ""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
 
 
 def _dollars(usage: Any) -> float | None:

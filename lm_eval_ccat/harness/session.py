@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
+from ..bank.settings import TOKEN_LIMITS
 from ..errors import HarnessError
 from ..money import Tokens, estimate_tokens
 from ..scores.prompts import DIGITS, WRITTEN, mark_of, written_mark
@@ -254,6 +255,12 @@ class TaskSession:
         """Return the number of model answers that one document takes (choices, repeats)."""
         return sum(request.repeats for request in self._instances[doc_id])
 
+    @property
+    def token_limit(self) -> int:
+        """Most tokens of one generated answer: the task's limit, or the harness's default."""
+        settings = self.config.get("generation_kwargs") or {}
+        return int(next((settings[key] for key in TOKEN_LIMITS if settings.get(key)), _ANSWER))
+
     def settle_batch(self) -> None:
         """Detect the batch size of a model that chooses its own (``auto``), once.
 
@@ -266,8 +273,7 @@ class TaskSession:
             ids = self.doc_ids
             sample = ids[:: -(-len(ids) // _LOOKED_AT)]
             prompts = [prompt for doc_id in sample for prompt in self.prompts(doc_id)]
-            settings = self.config.get("generation_kwargs") or {}
-            answer = int(settings.get("max_gen_toks") or _ANSWER) if self._generates else 1
+            answer = self.token_limit if self._generates else 1
             longest = max((len(model.tok_encode(prompt)) for prompt in prompts), default=1)
             tokens = min(int(model.max_length), int(longest * _MARGIN) + answer)
             self._batch = int(model._detect_batch_size([(None, [0] * max(1, tokens), [0])], 0))
@@ -458,8 +464,12 @@ class TaskSession:
     def _tokens_of(
         self, groups: Sequence[list[Any]], served: Sequence[Served], cached: Sequence[bool]
     ) -> list[Tokens | None]:
-        """Return the tokens of each document of one call; None if it took none, or none count."""
-        if not self.count_tokens:
+        """Return the tokens of each document of one call; None if it took none, or none count.
+
+        What a server says that the call cost counts whether or not the session counts tokens.
+        """
+        stated = bool(served) and all(one.usage and one.usage.usd is not None for one in served)
+        if not (self.count_tokens or stated):
             return [None] * len(groups)
         asked = [group for group, known in zip(groups, cached) if not known]
         counted = iter(self._counted(asked, served))
@@ -489,10 +499,9 @@ class TaskSession:
         # The server bills the call; a document's share follows the length of its texts.
         total = sum(texts[1:], texts[0])
         return [
-            Tokens(
-                bill.input * (t.input / total.input if total.input else 1 / len(texts)),
-                bill.output * (t.output / total.output if total.output else 1 / len(texts)),
-                "usage",
+            bill.part(
+                t.input / total.input if total.input else 1 / len(texts),
+                t.output / total.output if total.output else 1 / len(texts),
             )
             for t in texts
         ]

@@ -233,7 +233,7 @@ class Channel:
                 about = {"event": BEYOND, "model": self.name, "item": ask.item}
                 records.append({"op": "note", **about, "cost": cost, **details})
             elif self.book.has(ask.pair) or ask.pair in new:
-                column = ASSUMED if tokens is not None and tokens.source != "usage" else BILLED
+                column = BILLED if tokens is None or tokens.billed else ASSUMED
                 about = {"after": self.book.n_told, "model": self.name, "item": ask.item}
                 paid = {"cost": cost, "usd": usd, "column": column, "why": "second answer"}
                 records.append({"op": "lost", **about, **paid})
@@ -265,9 +265,10 @@ class Channel:
         """Record an attempt without an answer, which may have been billed all the same."""
         record: Record = {"model": self.name, "item": item, "why": why}
         if column is not None:
-            expected = self.plan.expected_usd(self.name, item) if usd is None else usd
-            cost = (expected or 0.0) if self.plan.currency == "usd" else 0.0
-            record |= {"column": column, "usd": expected, "cost": cost}
+            if usd is None:
+                usd = self.plan.usd_of_lost(self.name, item, column, self.book.tally)
+            cost = (usd or 0.0) if self.plan.currency == "usd" else 0.0
+            record |= {"column": column, "usd": usd, "cost": cost}
         self.line.lost(**record)
 
     def failed(self, sending: Sending, error: Exception, now: float) -> None:
@@ -277,9 +278,8 @@ class Channel:
         if remedy is Remedy.CANCELLED:
             return
         for served in getattr(error, "served", ()):
-            price = self.model.price
-            if served.usage is not None and price.by_tokens:
-                usd = price.cost(served.usage, 0.0)
+            _, usd = self.plan.charge(self.name, served.usage, 0.0, 0.0)
+            if served.usage is not None and usd:
                 self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)

@@ -71,6 +71,9 @@ class Line:
         Asks that every model gets, whatever its answers.
     at_once : bool
         Whether these go out at once, however narrow the window.
+    one_first : bool
+        Whether a model's first answer tells what the next ones cost: it is asked nothing more
+        before.
     needs_two : bool
         Whether the run only compares models, so that a single remaining one is asked nothing.
     most : int or None
@@ -90,6 +93,7 @@ class Line:
     arrival: bool = False
     warmup: int = 0
     at_once: bool = True
+    one_first: bool = False
     needs_two: bool = True
     most: int | None = None
     goal: bool = True
@@ -233,6 +237,8 @@ class Line:
 
     def _window(self, model: str) -> int:
         answers = self.book.told_of[model]
+        if self.one_first and not answers:
+            return 1
         first = self.warmup - answers if self.at_once else 0
         growth = int(GROWTH * answers) if model in self.turns else 0
         return max(self.windows[model] + growth, first)

@@ -13,7 +13,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -98,7 +98,7 @@ class Answer:
         return {
             "raw": self.raw,
             "seconds": round(self.seconds, 6),
-            "tokens": None if self.tokens is None else asdict(self.tokens),
+            "tokens": None if self.tokens is None else self.tokens.to_dict(),
             "prompt_sha256": self.prompt_hash,
             "responses": self.responses,
             **{key: value for key, value in some.items() if value},

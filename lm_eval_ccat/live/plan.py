@@ -24,13 +24,13 @@ from ..journal import Item, Record
 from ..methods.belief import POPULATION
 from ..methods.method import method_of
 from ..metrics.scale import Scale
-from ..money import Tokens, estimate_tokens
+from ..money import UNKNOWN, Tokens, estimate_tokens
 from ..plugins import did_you_mean
 from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
-from ..runs.book import PROMPTS
+from ..runs.book import PROMPTS, Tally
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
 from ..scores.reading import Query
@@ -52,7 +52,8 @@ SCORING = "scoring_code_sha256"
 class Forecast:
     """Expected cost of one model's documents.
 
-    ``mean`` and ``largest`` are costs of one document in the budget's currency; ``known`` is
+    ``mean`` is the cost of a document whose answer is as long as the reference, ``largest`` that of
+    the dearest one with an answer at the token limit, both in the budget's currency; ``known`` is
     False if the model has no price.
     """
 
@@ -181,12 +182,19 @@ class Plan:
         """The budget in seconds, or None."""
         return self.spec.budget.get("seconds")
 
-    def expected_usd(self, model: str, item: Item) -> float | None:
-        """Return the expected cost of an attempt in dollars; None if the price is unknown."""
+    def usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
+        """Return what to count for an attempt without an answer; None if no price is known.
+
+        The model's answers tell (`Costs.of_lost`); before the first one, its price at the token
+        limit does.
+        """
+        if (usd := tally.costs[model].of_lost(column)) is not None:
+            return usd
         forecast = self.forecasts[model]
         if not forecast.known:
             return None
-        return forecast.mean * (1.0 if self.units is None else self.units[item])
+        assumed = forecast.mean * (1.0 if self.units is None else self.units[item])
+        return forecast.largest if column == UNKNOWN else assumed
 
     def charge(
         self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
@@ -197,7 +205,7 @@ class Plan:
         """
         price, judge = self.spec.model(model).price, self.spec.judge.item
         usd = None
-        if price.known:
+        if price.known or (tokens is not None and tokens.usd is not None):
             usd = judged if judge is None else judge
             usd += 0.0 if prior else price.cost(tokens, seconds)
         if self.currency == "usd" and usd is not None:
@@ -396,19 +404,20 @@ def plan_of(
         A money budget with a model whose price is unknown.
     """
     currency = currency_of(spec)
-    expected: dict[Item, Tokens] = {}
+    expected: dict[Item, tuple[Tokens, Tokens]] = {}
     if any(m.price.known for m in spec.models):  # this needs the prompt of every document
         for task, of in measured.items():
-            for doc, tokens in _expected(sessions[task], leading(of).bank.doc_ids).items():
-                expected[task, doc] = tokens
+            for doc, lengths in _expected(sessions[task], leading(of).bank.doc_ids).items():
+                expected[task, doc] = lengths
     forecasts = {}
     for model in spec.models:
-        costs = [1.0]
+        mean = largest = 1.0
         if model.price.known:
             judged = spec.judge.item or 0.0
             # Assume one second per document until it is measured; observed costs correct it.
-            costs = [model.price.cost(tokens, 1.0) + judged for tokens in expected.values()]
-        mean, largest = sum(costs) / len(costs), max(costs)
+            costs = [model.price.cost(tokens, 1.0) + judged for tokens, _ in expected.values()]
+            largest = max(model.price.cost(tokens, 1.0) for _, tokens in expected.values())
+            mean, largest = sum(costs) / len(costs), max(largest + judged, *costs)
         forecasts[model.name] = Forecast(mean, largest, model.price.known)
     prices, units = dict.fromkeys(forecasts, 1.0), None
     if currency == "usd":
@@ -442,8 +451,11 @@ def currency_of(spec: Spec) -> str:
     return "usd"
 
 
-def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
-    """Estimate the tokens of each document, from the lengths of its prompt and its reference."""
+def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, tuple[Tokens, Tokens]]:
+    """Estimate the tokens of each document, from the lengths of its prompt and its reference.
+
+    The second of each pair is for answers at the token limit.
+    """
     documents = internals.documents(session.task)
     generates = internals.output_type(session.task) == "generate_until"
     expected = {}
@@ -456,15 +468,16 @@ def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
             text = target[0] if isinstance(target, list) and target else target
             written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
         read = sum(map(estimate_tokens, prompts)) * repeats
-        expected[doc] = Tokens(read, written, "estimate")
+        limit = session.token_limit * session.n_requests(doc) if generates else 0.0
+        expected[doc] = Tokens(read, written, "estimate"), Tokens(read, limit, "estimate")
     return expected
 
 
-def _sizes(spec: Spec, expected: Mapping[Item, Tokens]) -> dict[Item, float] | None:
+def _sizes(spec: Spec, expected: Mapping[Item, tuple[Tokens, Tokens]]) -> dict[Item, float] | None:
     """Return the relative cost of each document if every model is paid by the token; mean 1."""
     read = sum(m.price.input or 0.0 for m in spec.models)
     written = sum(m.price.output or 0.0 for m in spec.models)
-    sizes = {item: read * t.input + written * t.output for item, t in expected.items()}
+    sizes = {item: read * t.input + written * t.output for item, (t, _) in expected.items()}
     mean = sum(sizes.values()) / len(sizes)
     return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None
 

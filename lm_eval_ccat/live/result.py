@@ -184,18 +184,22 @@ def _paid(money: Mapping[str, float] | None) -> float | None:
 def _effort(tally: Tally, name: str) -> ModelContent:
     """Return the cost of asking one model, as JSON values without empty keys."""
     money, sources = tally.money(name), sorted(tally.token_sources.get(name, ()))
-    tokens = {
-        "input": tally.input_tokens.get(name, 0.0),
-        "output": tally.output_tokens.get(name, 0.0),
+    counted = tally.tokens.get(name)
+    tokens = counted and {
+        "input": counted.input,
+        "output": counted.output,
+        **({"cached": counted.cached} if counted.cached else {}),
+        **({"outside": n} if (n := tally.outside.get(name)) else {}),
+        **({} if counted.usd is None else {"usd": counted.usd}),
         "counted_by": sources,
-        "estimated": "estimate" in sources,
+        "estimated": "estimate" in sources and counted.usd is None,
     }
     values = {
         "seconds": tally.seconds.get(name, 0.0),
         "money": money,
         "usd": _paid(money),
         "attempts_lost": dict(tally.attempts.get(name, {})) or None,
-        "tokens": tokens if sources else None,
+        "tokens": tokens,
         "served": [
             {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
             for (model, fingerprint), n in tally.served.get(name, {}).items()
@@ -420,6 +424,12 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
                 f"answers were {words} at different rates: {shares}; no pair of different rates is "
                 "decided unless you accept that (accept_change: cut)"
             )
+    sentences += [
+        f"the server of {name} counts {n:,} tokens in its total alone (reasoning, say); they are "
+        "paid as generated tokens"
+        for name, n in tally.outside.items()
+        if n
+    ]
     return sentences + [
         f"the server of {name} reports impossible token counts ({stated}); they are estimated from "
         "the texts"

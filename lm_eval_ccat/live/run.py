@@ -338,7 +338,8 @@ class Run:
             wire[ask.model] = wire.get(ask.model, 1) - 1
             if wire[ask.model] >= 0:  # one of the oldest asks, which may have been billed
                 # Leave the budget alone: a killed run must end as one that was not killed.
-                about = {"column": UNKNOWN, "usd": plan.expected_usd(*ask.pair), "why": "killed"}
+                usd = plan.usd_of_lost(*ask.pair, UNKNOWN, book.tally)
+                about = {"column": UNKNOWN, "usd": usd, "why": "killed"}
                 book.event("lost", model=ask.model, item=ask.item, **about)
         book.change(changed, plan.identity())
         for change in changed.changes:

@@ -71,6 +71,7 @@ class Sender:
             arrival=spec.order == "arrival",
             warmup=plan.warmup * len(plan.measured),
             at_once=spec.ahead is None,
+            one_first="usd" in spec.budget and any(m.price.by_tokens for m in spec.models),
             needs_two=spec.target_se is None and several,
             most=1 if spec.ahead == 1 else None,
             goal=several or bool(plan.known) or spec.target_se is not None,

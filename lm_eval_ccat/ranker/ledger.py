@@ -33,7 +33,7 @@ class Account:
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
     scored, pending, failed
-        Items scored, items in flight with the cost committed, and items failed with the reason.
+        Items scored, items in flight with their units, and items failed with the reason.
     probability : dict of int to float
         Probability of each random draw, at the moment of the draw.
     measured : (float, float)
@@ -165,9 +165,10 @@ class Ledger:
 
     @property
     def committed(self) -> float:
-        """Amount spent so far, plus the expected cost of items in flight."""
+        """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
-            self._committed = self.spent + sum(sum(a.pending.values()) for a in self.accounts)
+            expected = (self.price(a) * sum(a.pending.values()) for a in self.accounts)
+            self._committed = self.spent + sum(expected)
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
@@ -222,7 +223,7 @@ class Ledger:
     def place(self, account: Account, item: int, probability: float | None) -> None:
         """Record that an item was asked."""
         self.asked[account.at, self.contents.task_at(item)] += 1
-        account.pending[item] = self.price(account) * float(self.units[item])
+        account.pending[item] = float(self.units[item])
         if probability is not None:
             account.probability[item] = probability
         self._move(account, item, 1, available=False)
@@ -246,10 +247,9 @@ class Ledger:
             raise UsageError(f"model {account.name!r} {what} doc_id {named!r}")
         if cost is not None:
             AT_LEAST_0.check(cost, f"cost of {account.name}")
-        units, expected = float(self.units[item]), account.pending.pop(item, None)
+        units, asked = float(self.units[item]), account.pending.pop(item, None) is not None
         if cost is None:
-            price = self.price(account) * units if expected is None else expected
-            cost = price if failure is None else 0.0
+            cost = self.price(account) * units if failure is None else 0.0
         elif cost and failure is None:
             # A free answer (one reused from before) says nothing about the price of the next.
             account.measured = (account.measured[0] + cost, account.measured[1] + units)
@@ -258,7 +258,7 @@ class Ledger:
             account.scored[item] = None
         else:
             account.failed[item] = failure
-        self._move(account, item, (failure is None) - (expected is not None), available=False)
+        self._move(account, item, (failure is None) - asked, available=False)
 
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:
         """Update the tables after an item became available or unavailable to a model."""

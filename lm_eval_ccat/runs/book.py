@@ -27,7 +27,7 @@ import numpy as np
 from ..errors import RunError
 from ..journal import Item, Journal, Record
 from ..masking import mask_values
-from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
+from ..money import ASSUMED, BILLED, UNKNOWN, Tokens, no_money, sum_of
 from ..ranker import Ranker
 from ..shown import short
 
@@ -84,20 +84,52 @@ def _by_model(empty: Callable[[], Any]) -> Any:
     return field(default_factory=lambda: defaultdict(empty))
 
 
+#: What the journal leaves out of an answer's tokens.
+NO_TOKENS: Record = {"input": 0.0, "output": 0.0, "source": "usage"}
+
+
+@dataclass
+class Costs:
+    """Dollars of the answers of one model: how many, their sum, and the largest."""
+
+    answers: int = 0
+    total: float = 0.0
+    largest: float = 0.0
+
+    def add(self, usd: float) -> None:
+        """Add the cost of an answer."""
+        self.answers, self.total = self.answers + 1, self.total + usd
+        self.largest = max(self.largest, usd)
+
+    def of_lost(self, column: str) -> float | None:
+        """Return what to count for an attempt without an answer; None before the first answer.
+
+        The mean where it was presumably billed, as it is counted as spent; the largest where it
+        may have been.
+        """
+        if not self.answers:
+            return None
+        return self.largest if column == UNKNOWN else self.total / self.answers
+
+
 @dataclass
 class Tally:
     """Sums over the records of a journal, by model.
 
     Attributes
     ----------
+    costs : dict of model to Costs
+        Dollars of single answers.
     paid : dict of (model, task) to dict of column to float
         Dollars for all attempts, told or not, where the price is known.
     attempts : dict of model to dict of reason to int
         Attempts without an answer, by their kind of failure.
     seconds : dict of model to float
         Seconds of all answers.
-    answered, input_tokens, output_tokens, token_sources, empty_outputs, prior
+    answered, tokens, token_sources, empty_outputs, prior
         Sums over the answers that the Ranker knows.
+    outside : dict of model to int
+        Tokens of these that the server counts in its total alone.
     served : dict of model to dict of (str, str) to int
         Answers by the model and fingerprint that the server reported ("" if none), in order of
         first appearance.
@@ -126,13 +158,14 @@ class Tally:
         Seconds that the run took, up to the last record; those of completing it do not count.
     """
 
+    costs: dict[str, Costs] = _by_model(lambda: Costs())
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
     attempts: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     answered: dict[str, int] = _by_model(int)
     seconds: dict[str, float] = _by_model(float)
-    input_tokens: dict[str, float] = _by_model(float)
-    output_tokens: dict[str, float] = _by_model(float)
+    tokens: dict[str, Tokens] = field(default_factory=dict)
     token_sources: dict[str, set[str]] = _by_model(set)
+    outside: dict[str, int] = _by_model(int)
     empty_outputs: dict[str, int] = _by_model(int)
     prior: dict[str, int] = _by_model(int)
     unscored: dict[str, list[str]] = _by_model(list)
@@ -161,8 +194,10 @@ class Tally:
         model = str(record.get("model"))
         match op:
             case "tell" | "fail":
-                source = (record.get("tokens") or {}).get("source", "usage")
-                self._pay(model, record, BILLED if source == "usage" else ASSUMED)
+                tokens = Tokens(**{**NO_TOKENS, **(record.get("tokens") or {})})
+                self._pay(model, record, BILLED if tokens.billed else ASSUMED)
+                if (usd := record.get("usd")) and record.get("prior") is None:
+                    self.costs[model].add(usd)
                 self.seconds[model] += record.get("seconds") or 0.0
             case "lost":
                 self._pay(model, record, UNKNOWN)
@@ -220,17 +255,17 @@ class Tally:
 
     def count_answer(self, record: Record) -> None:
         """Add an answer or failure that the Ranker is told."""
-        model, tokens = record["model"], record.get("tokens") or {}
+        model, counted = record["model"], record.get("tokens")
         if record["op"] == "fail":
             self.failures[model].append((record["item"], record["reason"]))
             return
         self.answered[model] += 1
         if record.get("prior") is not None:
             self.prior[model] += 1
-        if tokens:
-            self.input_tokens[model] += tokens["input"]
-            self.output_tokens[model] += tokens["output"]
-            self.token_sources[model].add(tokens["source"])
+        if counted:
+            tokens = Tokens(**{**NO_TOKENS, **counted})
+            self.tokens[model] = self.tokens[model] + tokens if model in self.tokens else tokens
+            self.token_sources[model].add(tokens.source)
         self.empty_outputs[model] += bool(record.get("empty"))
         if record.get("unscored"):
             self.unscored[model].append("; ".join(record["unscored"]))
@@ -243,6 +278,7 @@ class Tally:
         for reason in {reason for one in served for reason in one.get("finish", ())}:
             self.finished[model][reason] += 1
         for one in served:
+            self.outside[model] += one.get("outside", 0)
             if one.get("sent"):
                 self.sent.setdefault(model, one["sent"])
             if one.get("refused_usage"):

@@ -151,7 +151,7 @@ def test_what_the_journal_says_adds_up_and_is_read_back():
         assert sum_of(tally.paid.values()) == {"billed": 3.0, "assumed": 0.0, "unknown": 0.0}
         assert sum(tally.answered.values()) == 2
         assert sum(tally.seconds.values()) == pytest.approx(1.5)
-        assert sum(tally.input_tokens.values()) == 200 and sum(tally.output_tokens.values()) == 14
+        assert [(t.input, t.output) for t in tally.tokens.values()] == [(100, 7)] * 2
         assert sum(tally.empty_outputs.values()) == 1
         assert {s for of in tally.token_sources.values() for s in of} == {"usage"}
         [[failure]] = tally.failures.values()

@@ -40,8 +40,8 @@ _REMINDER = (
 )
 _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
 Messages = list[dict[str, str]]
-#: A judge's reply, its tokens, and its cost if the server states it.
-Reply = tuple[str, Tokens, float | None]
+#: A judge's reply and its tokens.
+Reply = tuple[str, Tokens]
 
 
 @dataclass
@@ -203,9 +203,8 @@ class PanelMember:
 
     def _count(self, reply: Reply) -> None:
         usage, price = self._usage, self._settings.price
-        _, tokens, usd = reply
-        if usd is None and price.known:
-            usd = price.cost(tokens, 0.0)
+        _, tokens = reply
+        usd = price.cost(tokens, 0.0) if price.known else tokens.usd
         with usage.lock:
             usage.calls += 1
             usage.tokens = usage.tokens + tokens
@@ -278,7 +277,7 @@ class PanelMember:
         count = internals.token_counter(self._lm) or estimate_tokens
         source = "estimate" if count is estimate_tokens else "tokenizer"
         return [
-            (text, Tokens(count(internals.prompt(request)), count(text), source), None)
+            (text, Tokens(count(internals.prompt(request)), count(text), source))
             for request in requests
             for text in internals.answers(request)
         ]
@@ -298,7 +297,7 @@ class PanelMember:
                     [text] = self._transport.read(call, answer)
                 read = sum(estimate_tokens(message["content"]) for message in messages)
                 guessed = Tokens(read, estimate_tokens(text), "estimate")
-                return text, served.usage or guessed, served.usd
+                return text, served.usage or guessed
             except ServerError as error:
                 if error.status == 400 and self._adapt(error.words, body):
                     continue

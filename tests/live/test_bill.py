@@ -1,0 +1,124 @@
+"""The bill as the server writes it: tokens outside the count, the cache, stated costs, cuts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lm_eval_ccat.harness.served import Served
+from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.money import Price, Tokens
+
+PRICE = {"input": 1000.0, "output": 4000.0}
+LIMITS = {"max_items": 20, "stop": "limits", "bank": None}
+
+
+def billed(server: Any, model: str, price: dict[str, float]) -> float:
+    """What a model's answers cost by the server's own counts."""
+    sums = [
+        price["input"] * (usage["prompt_tokens"])
+        + price["output"] * (usage["total_tokens"] - usage["prompt_tokens"])
+        for usage in server.bills[model]
+    ]
+    return sum(sums) / 1e6
+
+
+@pytest.fixture
+def billing(server):
+    """A server whose answers take 3 to 300 tokens of reasoning, which only the total counts."""
+    server.bills = {}
+
+    def says(model: str, n: int) -> dict[str, Any]:
+        usage = {"prompt_tokens": 8, "completion_tokens": 10, "total_tokens": 21 + 33 * (n % 10)}
+        server.bills.setdefault(model, []).append(usage)
+        return {"usage": usage}
+
+    server.usage, server.says = False, says
+    return server
+
+
+def test_reasoning_outside_the_completion_is_billed_and_told(bench, billing, capsys):
+    content = bench.ranked(billing, ["m01", "m11"], entry={"price": PRICE}, **LIMITS)
+    capsys.readouterr()
+    for name, block in content["models"].items():
+        assert block["money"]["billed"] == pytest.approx(billed(billing, name, PRICE))
+        outside = sum(one["total_tokens"] - 18 for one in billing.bills[name])
+        assert block["tokens"]["outside"] == outside
+        assert any(
+            f"the server of {name} counts {outside:,} tokens in its total alone" in warning
+            for warning in content["warnings"]
+        )
+
+
+def test_a_budget_holds_where_reasoning_is_outside_the_completion(bench, billing):
+    budget = 24.0
+    content = bench.ranked(
+        billing, ["m01", "m11"], entry={"price": PRICE}, budget={"usd": budget}, stop="limits",
+        bank=None,
+    )  # fmt: skip
+    paid = sum(billed(billing, name, PRICE) for name in ("m01", "m11"))
+    dearest = (8 * 1000 + 313 * 4000) / 1e6
+    # What is in flight when the budget is used up was asked at the mean cost so far.
+    assert paid <= budget + 8 * dearest and content["usd"] == pytest.approx(paid)
+
+
+@pytest.mark.parametrize("share", [3, 10])
+def test_connections_cut_after_billing_lie_within_the_stated_range(bench, billing, share):
+    """A tenth or three tenths of the requests are billed, and their answers are lost."""
+    billing.mood = lambda model, prompt, before: (
+        ("cut",) if not before and int(prompt.rstrip(".").split()[-1]) % 10 < share % 10 else None
+    )
+    content = bench.ranked(
+        billing, ["m01", "m11"], entry={"price": PRICE}, failures={"backoff": 0.01},
+        **LIMITS,
+    )  # fmt: skip
+    lost = sum(sum(block.get("attempts_lost", {}).values()) for block in content["models"].values())
+    mean = sum(billed(billing, name, PRICE) for name in ("m01", "m11")) / 40
+    money = content["money"]
+    assert (lost > 5) == (share == 3)
+    truth = money["billed"] + lost * mean
+    assert money["billed"] <= truth <= money["billed"] + money["unknown"] + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        # Reasoning inside the completion, outside it, and a total that cannot be.
+        ({"prompt_tokens": 10, "completion_tokens": 80, "total_tokens": 90}, (10, 80, 0)),
+        ({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 90}, (10, 80, 0)),
+        ({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 5}, (10, 4, 0)),
+        ({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": "90"}, (10, 4, 0)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4,
+             "prompt_tokens_details": {"cached_tokens": 8}},
+            (10, 4, 8),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4,
+             "prompt_tokens_details": {"cached_tokens": 800}},
+            (10, 4, 10),
+        ),
+    ],
+)  # fmt: skip
+def test_the_tokens_of_a_usage(usage, tokens):
+    stated = Served.of({"usage": usage}).usage
+    assert (stated.input, stated.output, stated.cached) == tokens
+
+
+def test_cached_tokens_have_their_price():
+    tokens = Tokens(1000, 100, "usage", cached=600)
+    assert Price(input=1, output=2, cached=0.1).cost(tokens, 0.0) == pytest.approx(
+        (400 * 1 + 600 * 0.1 + 100 * 2) / 1e6
+    )
+    assert Price(input=1, output=2).cost(tokens, 0.0) == pytest.approx(1200 / 1e6)
+
+
+@pytest.mark.parametrize("price", [{}, PRICE])
+def test_the_dollars_that_a_server_states_are_the_bill(bench, server, price):
+    usage = {"prompt_tokens": 8, "completion_tokens": 10, "cost": 0.002}
+    server.usage, server.says = False, lambda model, n: {"usage": usage}
+    config = bench.config(server.url, ["m01", "m11"], entry={"price": price}, **LIMITS)
+    content = rank(config).content
+    assert content["money"]["billed"] == pytest.approx(0.002 * 40)
+    assert content["models"]["m01"]["tokens"]["usd"] == pytest.approx(0.002 * 20)
