@@ -16,10 +16,17 @@ Facts = dict[str, Any]
 
 
 class PairContent(TypedDict, total=False):
-    """Two models; each pair is listed in both orders."""
+    """Two models; each pair is listed in both orders.
+
+    `difference` is the score of `a` less that of `b`, on the metric's own scale; `low` and `high`
+    are the ends of its interval, at the ranking's `confidence` and `looks`.
+    """
 
     a: str
     b: str
+    difference: float
+    low: float
+    high: float
     p: float
     decision: str
     needed: float
@@ -137,7 +144,9 @@ class RankingContent(TypedDict, total=False):
     open_pairs: list[OpenPairContent]
     withdrawn: list[Sequence[str]]
     expected_wrong_pairs: float
+    scale: dict[str, Any]
     confidence: float
+    familywise: bool
     looks: str
     level_spent: float
     items_of_benchmark: int

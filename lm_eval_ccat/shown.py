@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -112,6 +113,41 @@ def together(warnings: Mapping[str, Sequence[str]]) -> list[str]:
             name = f"{len(text_of)} of {len(warnings)} ({first_of(list(text_of), 3)}), the first"
         lines.append(text if len(warnings) == 1 else f"{name}: {text}")
     return lines
+
+
+def decimals_for(error: float) -> int:
+    """Return the number of decimals that show two significant digits of an error.
+
+    Examples
+    --------
+    >>> decimals_for(0.013), decimals_for(2.4)
+    (3, 1)
+    """
+    if not (math.isfinite(error) and error > 0.0):
+        return 3
+    return min(6, max(0, 1 - math.floor(math.log10(error))))
+
+
+def difference(low: float, middle: float, high: float) -> list[str]:
+    """Format a difference and the ends of its interval, with decimals to match its width.
+
+    An end that is not 0 is not rounded to 0: whether an interval excludes 0 can be read from it.
+
+    Examples
+    --------
+    >>> difference(-0.0381123, -0.0190812, -0.0000507)
+    ['-0.0381', '-0.0191', '-0.0001']
+    >>> difference(-0.0381123, -0.0190812, 0.0021)
+    ['-0.038', '-0.019', '+0.002']
+    >>> difference(float("-inf"), 0.25, float("inf"))
+    ['-inf', '+0.25', '+inf']
+    """
+    half = (high - low) / 2.0
+    if not 0.0 < half < math.inf:
+        return [f"{value:+.4g}" for value in (low, middle, high)]
+    nearest = min((abs(end) for end in (low, high) if end), default=half)
+    decimals = max(decimals_for(half), min(6, math.ceil(-math.log10(2.0 * nearest))))
+    return [f"{value:+.{decimals}f}" for value in (low, middle, high)]
 
 
 # -- untrusted text ------------------------------------------------------------------------------

@@ -146,9 +146,7 @@ class Result(Shown):
             }
         content: RankingContent = {
             "schema": SCHEMA,
-            "headline": f"nothing is ranked yet: {self.held_up}"
-            if self.held_up and not any(one["n_items"] for one in ranking["models"].values())
-            else headline(ranking),
+            "headline": "",
             "metric": report.get("metric", ""),
             "key": report.get("key", ""),
             "estimand": report.get("estimand", ""),
@@ -167,6 +165,10 @@ class Result(Shown):
             "signature": self.signature,
             "last_line": self.last_line,
         }
+        waiting = self.held_up and not any(block["n_items"] for block in content["models"].values())
+        content["headline"] = (
+            f"nothing is ranked yet: {self.held_up}" if waiting else headline(content)
+        )
         if self.further:
             content["further"] = dict(self.further)
         if self.ranking.tasks:
@@ -343,7 +345,10 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
         for m, one in block["models"].items()
     }
     content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
-    kept = ("order", "ranking", "pairwise", "ties", "signature")
+    kept = (
+        "order", "ranking", "question", "pairwise", "scale", "confidence", "familywise", "looks",
+        "ties", "signature",
+    )  # fmt: skip
     content |= {key: block.get(key) for key in kept} | {"models": models}
     return cast(RankingContent, content)
 

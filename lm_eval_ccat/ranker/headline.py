@@ -3,19 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from ..content import RankingContent
 from ..methods.belief import POPULATION
-from ..shown import ShownTable, visible_name
+from ..money import dollars
+from ..shown import ShownTable, difference, visible_name
 from .verdicts import EQUIVALENT, WORDS
 
 #: Longest order, in characters, that serves as the headline itself.
 LINE = 72
 
 
+class Lead(NamedTuple):
+    """By how much a model leads another, on the metric's own scale; above 0 where it is better."""
+
+    difference: float
+    low: float
+    high: float
+
+    def in_words(self, unit: str = "") -> str:
+        """Write the lead with the ends of its interval, if it has one.
+
+        Examples
+        --------
+        >>> Lead(1.1, 0.4, 1.8).in_words("bleu"), Lead(0.25, 0.25, 0.25).in_words()
+        ('1.10 bleu (0.40 to 1.80)', '0.25')
+        """
+        low, middle, high = (text.lstrip("+") for text in difference(self.low, self[0], self.high))
+        ends = f" ({low} to {high})" if self.low < self.high else ""
+        return f"{middle}{f' {unit}' if unit else ''}{ends}"
+
+
+def leads(content: RankingContent) -> dict[tuple[str, str], Lead]:
+    """Return by how much the first model of each pair leads the second.
+
+    Examples
+    --------
+    >>> content = {"scale": {"higher_is_better": False}, "pairwise": [
+    ...     {"a": "a", "b": "b", "difference": -0.2, "low": -0.3, "high": -0.1}]}
+    >>> leads(content)
+    {('a', 'b'): Lead(difference=0.2, low=0.1, high=0.3)}
+    """
+    sign = 1.0 if content["scale"]["higher_is_better"] else -1.0
+    return {
+        (pair["a"], pair["b"]): Lead(
+            sign * pair["difference"], *sorted((sign * pair["low"], sign * pair["high"]))
+        )
+        for pair in content["pairwise"]
+    }
+
+
+def leads_of_next(content: RankingContent) -> dict[str, Lead]:
+    """Return by how much each model leads the next one in the order; not the last."""
+    lead_of = leads(content)
+    return {pair[0]: lead_of[pair] for pair in pairwise(content["order"]) if pair in lead_of}
+
+
 def headline(content: RankingContent) -> str:
-    """Summarize a ranking in one sentence that fits a line.
+    """Summarize a ranking in one sentence: who leads, by how much, how sure, at what cost.
 
     Parameters
     ----------
@@ -24,32 +71,45 @@ def headline(content: RankingContent) -> str:
 
     Examples
     --------
-    >>> models = {
-    ...     "a": {"rank_range": [1, 2], "p_best": 0.92, "n_items": 10, "interval": [0.5, 0.7]},
-    ...     "b": {"rank_range": [1, 3], "p_best": 0.07, "n_items": 10, "interval": [0.4, 0.6]},
-    ...     "c": {"rank_range": [2, 3], "p_best": 0.01, "n_items": 10, "interval": [0.3, 0.5]},
-    ... }
-    >>> content = {"order": ["a", "b", "c"], "models": models, "confidence": 0.95,
-    ...            "items_of_benchmark": 100, "ranking": "a (1 to 2) >~ b (1 to 3) >~ c (2 to 3)"}
-    >>> headline(content)
-    'a is probably the best (92%); 2 of 3 may be, using 10% of the items'
+    >>> from lm_eval_ccat import ItemBank, Ranker
+    >>> ranker = Ranker(ItemBank.blank(range(200)), ["weak", "strong"])
+    >>> while not ranker.done:
+    ...     for model, item in ranker.ask(8):
+    ...         ranker.tell(model, item, {"weak": 0.3, "strong": 0.6}[model] + 0.001 * (item % 7))
+    >>> print(headline(ranker.result().to_dict()))  # doctest: +ELLIPSIS
+    strong leads weak by 0.3...; 95% at every look, order of full runs of these 200 items; asked ...
     """
     models = content["models"].values()
-    aside = [one["set_aside"] for one in models if one.get("set_aside")]
-    unseen = [one for one in models if not (one.get("known") or one["n_items"])]
+    aside = [block["set_aside"] for block in models if block.get("set_aside")]
+    unseen = [block for block in models if not (block.get("known") or block["n_items"])]
     if aside and len(models) > 1 and len(models) - len(unseen) <= 1:
         loaded = all(str(why).startswith("cannot be loaded") for why in aside)
         return (
             f"No ranking: {len(aside)} of {len(models)} models could not be "
             f"{'loaded' if loaded else 'asked'}"
         )
-    if not any(one["n_items"] for one in models):
+    if not any(block["n_items"] for block in models):
         return "nothing is ranked: no model has answered"
-    asked = [one for one in models if not one.get("known")]
-    every = content["items_of_benchmark"] * len(asked)
-    share = 100.0 * sum(one["n_items"] for one in asked) / every if every else 0.0
-    percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
-    return f"{_finding(content)}, using {percent} of the items"
+    level = f"{100 * content['confidence']:g}%" + " for all pairs" * content["familywise"]
+    level += {"every": " at every look", "one": " for one look"}[content["looks"]]
+    about, metric = question(content), content.get("metric")
+    finding = _finding(content)
+    if metric and metric not in finding:
+        about += f" by {metric}"
+    return f"{finding}; {level}, {about}; {_effort(content)}"
+
+
+def _effort(content: RankingContent) -> str:
+    """Say how many answers a ranking took, and dollars if they are known, of those of full runs."""
+    asked = [block for block in content["models"].values() if not block.get("known")]
+    size = content["items_of_benchmark"]
+    answers = sum(block["n_items"] for block in asked)
+    words = f"asked {answers:,} of {size * len(asked):,}"
+    usd = content.get("usd")
+    if content.get("cost_unit") != "usd" or not usd or not all(b["n_items"] for b in asked):
+        return words
+    full = sum(size * block["cost"] / block["n_items"] for block in asked)
+    return f"{words}, {dollars(usd)} of about {dollars(full)}"
 
 
 def question(content: RankingContent) -> str:
@@ -82,7 +142,7 @@ def held(looks: str | None, confidence: float) -> str:
 
 
 def _finding(content: RankingContent) -> str:
-    order, models, line = content["order"], content["models"], content.get("ranking", "")
+    order, models = content["order"], content["models"]
     placed = [(m, place) for m in order if (place := models[m].get("place"))]
     if not order:
         return "no model was ranked"
@@ -98,26 +158,43 @@ def _finding(content: RankingContent) -> str:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
-    level = f"at {100 * content['confidence']:g}%"
+    label = content.get("metric", "")
+    lead = leads(content)[order[0], order[1]].in_words("" if " " in label else label)
     may = [m for m in order if (models[m].get("rank_range") or [1])[0] == 1]
     if len(may) == 1:
-        if len(line) <= LINE:
-            return f"{line}, each {level}"
-        return f"{visible_name(may[0])} is the best of {len(order):,} models {level}"
-    leaders = set(may)
+        return _of_a_leader(content, lead)
+    candidates = set(may)
     pairs = content.get("pairwise", ())
-    if {p.get("decision") for p in pairs if {p["a"], p["b"]} <= leaders} == {WORDS[EQUIVALENT]}:
+    states = {p.get("decision") for p in pairs if {p["a"], p["b"]} <= candidates}
+    if states == {WORDS[EQUIVALENT]}:
         names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
-        return f"{names} are equivalent {level}" + (", the best" * (len(may) < len(order)))
+        gap = f", {lead} apart" * (len(may) == 2)
+        return f"{names} are equivalent{gap}" + (", the best" * (len(may) < len(order)))
     likely = max(may, key=lambda m: models[m].get("p_best") or 0.0)
     leader, chance = visible_name(likely), models[likely].get("p_best")
     sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
+    if len(order) == 2:
+        first, second = map(visible_name, order)
+        return f"{first} is probably better than {second}{sure}, by {lead}"
     if chance is None or chance <= 0.5:
         return f"{leader} leads{sure}; {len(may)} of {len(order)} may be the best"
-    if len(order) == 2:
-        other = next(visible_name(m) for m in order if visible_name(m) != leader)
-        return f"{leader} is probably better than {other}{sure}"
     return f"{leader} is probably the best{sure}; {len(may)} of {len(order)} may be"
+
+
+def _of_a_leader(content: RankingContent, lead: str) -> str:
+    """Say by how much the best model leads the second, and how the others stand below them."""
+    order, line = content["order"], content.get("ranking", "")
+    ties, apart = content["ties"], content.get("separated_within_ties", ())
+    first, second = map(visible_name, order[:2])
+    _, place, *rest = order_parts(order, ties, apart)
+    if place.models == (order[1],) and not place.chained:
+        below = order_in_words(order[2:], ties, [(a, b) for a, b in apart])
+        if len(below) > LINE:
+            below = f"the {len(order) - 2:,} others"
+        return f"{first} leads {second} by {lead}" + (f", both lead {below}" if rest else "")
+    if len(line) <= LINE:
+        return f"{line}, {first} leads {second} by {lead}"
+    return f"{first} is the best of {len(order):,} models, and leads {second} by {lead}"
 
 
 def order_in_words(
@@ -186,13 +263,15 @@ def order_parts(
 
 
 COLUMNS = (
-    "rank", "model", "estimate", "standard_error", "low", "high", "best_rank", "worst_rank",
-    "p_best", "items", "cost", "note",
+    "rank", "model", "estimate", "standard_error", "low", "high", "lead", "lead_low", "lead_high",
+    "best_rank", "worst_rank", "p_best", "items", "cost", "note",
 )  # fmt: skip
 
 
 def ranking_grid(content: RankingContent, title: str) -> ShownTable:
     """Build a table with one row per model, best first; models set aside come last.
+
+    ``lead`` is by how much a model leads the next one.
 
     Parameters
     ----------
@@ -200,9 +279,9 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
         As `Ranking.to_dict` and ``result.json`` have it, figures on the metric's own scale.
     title : str
     """
-    models = content["models"]
+    models, lead_of = content["models"], leads_of_next(content)
     order = [*content["order"], *(m for m in models if m not in content["order"])]
-    rows = []
+    rows: list[list[Any]] = []
     for name in order:
         block = models[name]
         ranks = block.get("rank_range") or (None, None)
@@ -212,8 +291,9 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
         note = f"set aside: {aside}" if aside else "full results" if block["known"] else ""
         rows.append(
             [
-                block["rank"], name, *(figures if seen else [None] * 4), *ranks,
-                block.get("p_best"), block["n_items"], block["cost"], note,
+                block["rank"], name, *(figures if seen else [None] * 4),
+                *lead_of.get(name, [None] * 3), *ranks, block.get("p_best"),
+                block["n_items"], block["cost"], note,
             ]
         )  # fmt: skip
     if not any(row[-1] for row in rows):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
 from ..methods.policy import Mask
-from ..metrics.scale import Scale
+from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .headline import order_in_words, ranking_grid
 from .rows import ModelRow, PairRow, place_of
@@ -203,17 +203,19 @@ class Ranking(Shown):
         v = self.verdicts
         m, order, out = len(v.tested), v.rows.tolist(), []
         better, needed, state = v.better.tolist(), v.needed().tolist(), v.state.tolist()
+        gap, low, high = (ends.tolist() for ends in self._differences())
         beyond, barred = None if self.beyond is None else self.beyond.tolist(), v.barred.tolist()
         below = {i: n for n, i in enumerate(order)}
         for i in (i for i in order if i < m):
             for j in order:
                 if j == i or (j < m and below[j] < below[i]):
                     continue
-                a, b = (i, j) if below[i] < below[j] else (j, i)
-                p = better[i][j] if a == i else 1.0 - better[i][j]
                 stands = beyond[i][j] if beyond and j < m else None
-                row = needed[i][j], WORDS[state[i][j]], stands, barred[i][j]
-                out.append(PairRow(v.names[a], v.names[b], p, *row))
+                row = PairRow(
+                    v.names[i], v.names[j], better[i][j], gap[i][j], low[i][j], high[i][j],
+                    needed[i][j], WORDS[state[i][j]], stands, barred[i][j],
+                )  # fmt: skip
+                out.append(row if below[i] < below[j] else row.turned._replace(needed=row.needed))
         return tuple(out)
 
     @cached_property
@@ -286,11 +288,16 @@ class Ranking(Shown):
         True
         """
         i, j = (self.verdicts.names.index(name) for name in (a, b))
-        low, high = self.verdicts.intervals(confidence)
-        gap = self.estimates[a] - self.estimates[b]
+        gap, low, high = self._differences(confidence)
         if i < len(low):
-            return gap, float(low[i, j]), float(high[i, j])
-        return gap, -float(high[j, i]), -float(low[j, i])
+            return float(gap[i, j]), float(low[i, j]), float(high[i, j])
+        return -float(gap[j, i]), -float(high[j, i]), -float(low[j, i])
+
+    def _differences(self, confidence: float | None = None) -> tuple[Floats, Floats, Floats]:
+        """Return all differences of scores, row less column, with their ends, cut to [-1, 1]."""
+        low, high = self.verdicts.intervals(confidence)
+        gap = self.verdicts.belief.on_scores.pairs[0]
+        return gap, np.fmax(low, -1.0), np.fmin(high, 1.0)
 
     def in_words(self) -> str:
         """Write the order as one line, ``B > A > {C, D} > E``.
@@ -375,19 +382,20 @@ class Ranking(Shown):
                 for r in rows
                 if not {r.a, r.b} & known or r.decision != "decided" or place[r.b] - place[r.a] == 1
             )
-        turned = (r._replace(a=r.b, b=r.a, p=1.0 - r.p, needed=1.0 - r.needed) for r in rows)
         content: RankingContent = {
             "order": self.order,
             "ranking": self.in_words(),
             "question": self.question,
             "models": {m.name: self.content_of(m) for m in self.models},
-            "pairwise": [row.to_dict() for both in zip(rows, turned) for row in both],
+            "pairwise": [turn.to_dict(self.scale) for row in rows for turn in (row, row.turned)],
             "ties": [list(g) for g in self.ties],
             "separated_within_ties": [list(p) for p in self.separated_within_ties],
             "open_pairs": [pair.copy() for pair in self.open_pairs],
             "withdrawn": [list(p) for p in self.withdrawn],
             "expected_wrong_pairs": self.expected_wrong,
+            "scale": self.scale.to_dict(),
             "confidence": self.confidence,
+            "familywise": self.verdicts.familywise,
             "looks": self.looks,
             "level_spent": self.level_spent,
             "items_of_benchmark": self.n_items,

@@ -11,6 +11,7 @@ import numpy as np
 from ..content import PairContent, PlaceContent
 from ..methods.belief import interval_of_mean
 from ..methods.policy import Drawn
+from ..metrics.scale import Scale
 from .looks import Looks
 from .verdicts import Verdicts
 
@@ -153,6 +154,9 @@ class PairRow(NamedTuple):
     a, b : str
     p : float
         P(a better), as if looked at once: descriptive, while `decision` is the verdict.
+    difference, low, high : float
+        By how much `a` scores better, on [0, 1], and the ends of the interval, which holds at the
+        ranking's confidence and looks. It excludes 0 if the pair is decided.
     needed : float
         What `p` would have to be now to decide the pair: more than the confidence, since a pair
         that is looked at after every answer has many chances to look different.
@@ -167,15 +171,37 @@ class PairRow(NamedTuple):
     a: str
     b: str
     p: float
+    difference: float
+    low: float
+    high: float
     needed: float
     decision: str
     population: bool | None = None
     barred: bool = False
 
-    def to_dict(self) -> PairContent:
-        """JSON values."""
+    @property
+    def turned(self) -> PairRow:
+        """The same pair with `b` before `a`."""
+        return self._replace(
+            a=self.b, b=self.a, p=1.0 - self.p, needed=1.0 - self.needed,
+            difference=-self.difference, low=-self.high, high=-self.low,
+        )  # fmt: skip
+
+    def to_dict(self, scale: Scale) -> PairContent:
+        """Return JSON values: the score of `a` less that of `b`, on a metric's own scale.
+
+        Examples
+        --------
+        >>> row = PairRow("a", "b", 0.99, 0.02, 0.01, 0.03, 0.98, "decided")
+        >>> content = row.to_dict(Scale(0, 50, higher_is_better=False))
+        >>> content["difference"], content["low"], content["high"]
+        (-1.0, -1.5, -0.5)
+        """
+        unit = scale.span if scale.higher_is_better else -scale.span
+        low, high = sorted((unit * self.low, unit * self.high))
         content: PairContent = {
-            "a": self.a, "b": self.b, "p": self.p, "decision": self.decision, "needed": self.needed,
+            "a": self.a, "b": self.b, "difference": unit * self.difference, "low": low,
+            "high": high, "p": self.p, "decision": self.decision, "needed": self.needed,
         }  # fmt: skip
         if self.population is not None:
             content["population"] = self.population

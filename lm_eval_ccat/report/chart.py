@@ -108,19 +108,6 @@ def between(low: float, high: float, count: int = 5) -> Axis:
     return Axis(low, high, ticks, tuple(labels))
 
 
-def decimals_for(error: float) -> int:
-    """Return the number of decimals that show two significant digits of an error.
-
-    Examples
-    --------
-    >>> decimals_for(0.013), decimals_for(2.4)
-    (3, 1)
-    """
-    if not (math.isfinite(error) and error > 0.0):
-        return 3
-    return min(6, max(0, 1 - math.floor(math.log10(error))))
-
-
 @dataclass(frozen=True)
 class Box:
     """A plotting area: converts figures to places and SVG paths.

@@ -27,8 +27,8 @@ from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..money import dollars, spent_in_words
 from ..plugins import Plugins
-from ..ranker.headline import headline, held, question
-from ..shown import visible, visible_line
+from ..ranker.headline import held, leads, question
+from ..shown import difference, visible, visible_line
 from . import tables
 from .chart import asset, axis
 from .following import to_decide
@@ -154,12 +154,18 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     place = {m: j for j, m in enumerate(run.models)}
     shown = documents(run, None if past is None else past.expected, most_documents)
     p = {pair: round(100 * p, 2) for pair, p in run.pairwise.items()}
+    lead_of = leads(run.result)
     data = {
         "models": [visible_line(m) for m in run.models],
         "order": [place[m] for m in order],
         "confidence": run.result["confidence"],
         # Row by row in the order; -1 on the diagonal, and between two models with full results.
         "p": [[p.get((a, b), -1) for b in order] for a in order],
+        # How far each model leads those below it; "" between two models with full results.
+        "leads": [
+            [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
+            for n, a in enumerate(order, 1)
+        ],
         "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
@@ -220,7 +226,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "version": __version__,
         "title": f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
         "held": held(result.get("looks"), result["confidence"]),
-        "headline": headline(result),
+        "headline": result["headline"],
         "question": question(result),
         "beyond": tables.stands_beyond(result),
         "chain": line,
@@ -476,6 +482,7 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters["dollars"] = dollars
-    for name in ("difference", "item_text", "percent", "plain", "probability", "whole_percent"):
+    environment.filters["difference"] = difference
+    for name in ("item_text", "percent", "plain", "probability", "whole_percent"):
         environment.filters[name] = getattr(tables, name)
     return environment

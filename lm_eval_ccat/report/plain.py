@@ -13,10 +13,10 @@ from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK, POPULATION
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
-from ..shown import in_markdown, plural
+from ..shown import difference, in_markdown, plural
 from .chart import asset, axis
 from .page import environment, own_files
-from .tables import difference, probability
+from .tables import probability
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison

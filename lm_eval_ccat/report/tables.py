@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import floor, inf, log10
 from statistics import median
 from typing import NamedTuple
 
 from ..content import ModelContent, OpenPairContent, RankingContent
-from ..ranker.headline import order_parts
-from .chart import Axis, between, decimals_for
+from ..ranker.headline import leads_of_next, order_parts
+from ..shown import decimals_for
+from .chart import Axis, between
 
 #: Number of models in the order at the head of the page.
 IN_WORDS = 16
@@ -42,9 +42,10 @@ class ModelCells:
         Ranks that the decided pairs leave possible; 0 where they are not known.
     ranks, chance : str
         These in words ("1 to 3"), and the probability of being the best.
-    next : float or None
-        Probability of being better than the next model in the order.
-    over_next : str
+    lead : str
+        By how much the model leads the next one in the order, with its interval.
+    ahead : float or None
+        The same difference; None of the last model.
     decided : bool
         Whether the next model is decided to be worse.
     known : bool
@@ -63,8 +64,8 @@ class ModelCells:
     worst: int
     ranks: str
     chance: str
-    next: float | None
-    over_next: str
+    lead: str
+    ahead: float | None
     decided: bool
     known: bool
 
@@ -84,15 +85,14 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
     models, order = content["models"], list(content["order"])
     number = numbers(content)
     tie_of = {m: n for n, group in enumerate(content["ties"]) for m in group}
-    after = dict(pairwise(order))
-    sure = {p["a"]: p["p"] for p in content["pairwise"] if after.get(p["a"]) == p["b"]}
+    after, lead_of = dict(pairwise(order)), leads_of_next(content)
     cells = []
     for name in dict.fromkeys([*order, *models]):
         one = models[name]
         low, high = one["interval"]
         best, worst = one.get("rank_range") or (0, 0)
         chance, following = one.get("p_best"), after.get(name, "")
-        over = sure.get(name)
+        lead = lead_of.get(name)
         cells.append(
             ModelCells(
                 name,
@@ -107,9 +107,9 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
                 worst=worst,
                 ranks=f"{best} to {worst}" if best < worst else f"{best or ''}",
                 chance="" if chance is None else f"{whole_percent(chance)}%",
-                next=over,
-                over_next="" if over is None else probability(over),
-                decided=over is not None and tie_of.get(name, -1) != tie_of.get(following, -2),
+                lead="" if lead is None else lead.in_words(),
+                ahead=lead and lead.difference,
+                decided=lead is not None and tie_of.get(name, -1) != tie_of.get(following, -2),
                 known=bool(one.get("known")),
             )
         )
@@ -331,23 +331,6 @@ def whole_percent(p: float) -> str:
     if p >= 0.995:
         return ">99"
     return "<1" if p < 0.005 else f"{100 * p:.0f}"
-
-
-def difference(low: float, at: float, high: float) -> list[str]:
-    """Format a difference and the ends of its interval, with decimals to match its width.
-
-    Examples
-    --------
-    >>> difference(-0.0381123, -0.0190812, -0.0000507)
-    ['-0.0381', '-0.0191', '-0.0001']
-    >>> difference(float("-inf"), 0.25, float("inf"))
-    ['-inf', '+0.25', '+inf']
-    """
-    half = (high - low) / 2.0
-    if not 0.0 < half < inf:
-        return [f"{v:+.4g}" for v in (low, at, high)]
-    decimals = max(0, 2 - floor(log10(half)))
-    return [f"{v:+.{decimals}f}" for v in (low, at, high)]
 
 
 def duration(seconds: float) -> str:

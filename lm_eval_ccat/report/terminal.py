@@ -20,7 +20,7 @@ from ..content import RankingContent
 from ..harness.scorers import in_words
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
-from ..ranker.headline import held, question
+from ..ranker.headline import held
 from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
 from .tables import (
     ModelCells,
@@ -45,8 +45,10 @@ _FIRST = 20
 MATRIX_MODELS = 6
 #: Largest number of models in the table of tasks; the JSON has all.
 BOARD_MODELS = 8
+#: Blanks between two columns.
+_GAP = 2
 #: Letters to keep of a name if the terminal is too narrow.
-_NAME = 16
+_NAME = 24
 #: Seconds that loading a model is said to take where it was not measured.
 LOAD_SECONDS = 30.0
 #: Seconds between two lines about a run if no table can be drawn.
@@ -57,7 +59,6 @@ def print_result(console: Console, content: RankingContent) -> None:
     """Print a result as `lm_eval_ccat.live.result.Result` holds it."""
     content = visible_values(content, content["models"].keys())
     console.print(Text(content["headline"], style="bold"))
-    console.print(Text(f"{content['metric']}, {question(content)}", "italic"))
     table, names = models_table(content, console.width)
     console.print(table)
     for name, short in names.items():
@@ -115,19 +116,20 @@ def models_table(
             [f"{r.low} to {r.high}" if r.seen else "-" for r in shown],
         ),
     ]
+    if any(r.lead for r in shown):
+        columns.append(("leads next by", 1, [r.lead for r in shown]))
     if any(r.best < r.worst for r in rows):
-        columns.append(("ranks", 1, [r.ranks for r in shown]))
-        columns.append(("best", 3, [r.chance for r in shown]))
-    columns.append(("items", 2, ["known" if r.known else str(r.row["n_items"]) for r in shown]))
+        columns.append(("ranks", 2, [r.ranks for r in shown]))
+        columns.append(("best", 4, [r.chance for r in shown]))
+    columns.append(("items", 3, ["known" if r.known else str(r.row["n_items"]) for r in shown]))
     if waiting is not None:
-        columns.append(("asked", 2, [str(waiting.get(r.name, "")) for r in shown]))
+        columns.append(("asked", 3, [str(waiting.get(r.name, "")) for r in shown]))
     if content["cost_unit"] == "usd":
-        columns.append(("cost", 4, [dollars(paid(r.row)) + "~" * r.guessed for r in shown]))
-    columns.append(("vs next", 5, [r.over_next for r in shown]))
+        columns.append(("cost", 5, [dollars(paid(r.row)) + "~" * r.guessed for r in shown]))
     name_width = max((cell_len(r.name) for r in shown), default=0)
     while True:
-        taken = sum(3 + max(map(cell_len, [title, *cells])) for title, _, cells in columns)
-        room = width - len(f"{len(rows)}=") - 5 - taken
+        taken = sum(_GAP + max(map(cell_len, [title, *cells])) for title, _, cells in columns)
+        room = width - len(f"{len(rows)}=") - _GAP - 2 - taken  # an edge at each side
         least = max(columns, key=lambda column: column[1])
         if min(name_width, _NAME) <= room or not least[1]:
             break
@@ -137,7 +139,7 @@ def models_table(
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("model", no_wrap=True)
     for title, _, _ in columns:
-        justify = "left" if title.endswith("interval") else "right"
+        justify = "left" if title.endswith(("interval", "by")) else "right"
         table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for n, row in enumerate(shown):
         rank = f"{row.rank}{'=' * (row.tie is not None)}" if row.rank else "-"
@@ -223,7 +225,7 @@ def _board(columns: Any, names: Sequence[str]) -> Table:
 
 
 def _new_table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
 
 
 # -- notes ------------------------------------------------------------------------------------

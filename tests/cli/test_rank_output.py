@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from lm_eval_ccat.cli.live import Display, show
+from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result
 from lm_eval_ccat.shown import safe_streams, to_draw
@@ -35,12 +36,15 @@ def content(names=(LONG, HOSTILE), may: int = 1, best: float = 0.92, **more) -> 
         for n, name in enumerate(names, start=1)
     }  # fmt: skip
     ties = [list(names[:may])] if may > 1 else []
+    tied = set(names[:may] if may > 1 else ())
     pairs = [
-        {"a": a, "b": b, "p": 0.9, "decision": "open" if {a, b} <= set(names[:may]) else "decided"}
-        for a in names
-        for b in names
+        {"a": a, "b": b, "p": 0.9, "difference": 0.1 * (j - i), "low": 0.1 * (j - i) - slack,
+         "high": 0.1 * (j - i) + 0.05, "decision": "open" if {a, b} <= tied else "decided"}
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
         if a != b
-    ]
+        for slack in [0.5 if {a, b} <= tied else 0.05]
+    ]  # fmt: skip
     open_pairs = [
         {"a": a, "b": b, "p": 0.8, "items": {a: 30, b: 40}, "cost": 0.2, "all_items": False}
         for a, b in pairwise(names[:may])
@@ -51,7 +55,8 @@ def content(names=(LONG, HOSTILE), may: int = 1, best: float = 0.92, **more) -> 
         "cost_unit": "usd", "cost": 0.12, "seconds": 3.0, "stopped_because": "budget used up",
         "estimand": "Estimates are of the mean", "items_of_benchmark": 100,
         "signature": "task:s|" * 20,
-        "ranking": " > ".join(names), "interrupted": False, **more,
+        "ranking": " > ".join(names), "interrupted": False, "looks": "every", "familywise": False,
+        "usd": 0.12, "scale": {"higher_is_better": True}, **more,
     }  # fmt: skip
     return {"headline": headline(found), **found}
 
@@ -79,11 +84,11 @@ def test_what_would_decide_a_pair_is_one_sentence(items, words):
 @pytest.mark.parametrize("width", [48, 60, 80, 120])
 def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
     lines = [line.rstrip() for line in printed(content(TWELVE, may=5), width).splitlines()]
-    assert " ".join(lines[:2]).startswith(
-        "claude is probably the best (92%); 5 of 12 may be, using 5.0% of the items"
+    assert " ".join(lines[:4]).startswith(
+        "claude is probably the best (92%); 5 of 12 may be; 95% at every look, order of full runs"
     )
     assert max(map(len, lines[:-1])) <= width and lines[-1] == "task:s|" * 20
-    assert sum(bool(line.strip()) for line in lines) <= (30 if width >= 60 else 42)
+    assert sum(bool(line.strip()) for line in lines) <= (30 if width >= 60 else 44)
     text = " ".join(" ".join(lines).split())
     assert "(80%): about 30 more answers of claude and 40 of org/model-2-instruct ($0.200)" in text
     assert "About 190 more answers ($0.380) would decide all 4 open neighbours" in text
@@ -93,17 +98,34 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        (content("abc"), "a > b > c, each at 95%"),
-        (content([f"model-{n}" for n in range(9)]), "model-0 is the best of 9 models at 95%"),
+        (content("ab"), "a leads b by 0.100 bleu (0.050 to 0.150)"),
+        (content("abc"), "a leads b by 0.100 bleu (0.050 to 0.150), both lead c"),
+        (content("abcd", ties=["cd"]),
+         "a leads b by 0.100 bleu (0.050 to 0.150), both lead {c, d}"),
+        (content("abc", ties=["bc"], ranking="a > {b, c}"),
+         "a > {b, c}, a leads b by 0.100 bleu (0.050 to 0.150)"),
+        (content("ab", scale={"higher_is_better": False}, pairwise=[
+            {"a": "a", "b": "b", "difference": -1.9, "low": -3.1, "high": -0.6}]),
+         "a leads b by 1.9 bleu (0.6 to 3.1)"),
+        (content([f"model-{n}-with-a-long-name" for n in range(9)]),
+         "model-0-with-a-long-name leads model-1-with-a-long-name by 0.100 bleu (0.050 to 0.150), "
+         "both lead the 7 others"),
         (content("abcd", may=3, best=0.4), "a leads (40%); 3 of 4 may be the best"),
-        (content("ab", may=2, best=0.997), "a is probably better than b (99%)"),
+        (content("ab", may=2, best=0.997),
+         "a is probably better than b (99%), by 0.10 bleu (-0.40 to 0.15)"),
         (content("a"), "a scores 0.1 to 0.3"),
-        ({**content("ab", may=2), "pairwise": [{"a": "a", "b": "b", "decision": "equivalent"}]},
-         "a and b are equivalent at 95%"),
+        (content("ab", may=2, pairwise=[
+            {"a": "a", "b": "b", "decision": "equivalent", "difference": 1, "low": -1, "high": 3}]),
+         "a and b are equivalent, 1.0 bleu (-1.0 to 3.0) apart"),
     ],
 )  # fmt: skip
-def test_the_headline_says_who_is_best_and_how_sure_that_is(found, sentence):
-    assert headline(found).startswith(f"{sentence}, using ")
+def test_the_headline_says_who_leads_by_how_much_and_how_sure_that_is(found, sentence):
+    n = len(found["order"])
+    by = "" if "bleu" in sentence else " by bleu"
+    assert headline(found) == (
+        f"{sentence}; 95% at every look, order of full runs of these 100 items{by}; asked {5 * n} "
+        f"of {100 * n}, $0.120 of about {dollars(0.2 * n)}"
+    )
     assert headline(content("")) == "nothing is ranked: no model has answered"
 
 
@@ -116,7 +138,7 @@ def test_the_question_is_named_and_what_stands_beyond_it(asked, words):
     found = content("abc", question=asked, withdrawn=[["a", "b"]])
     for pair in found["pairwise"]:
         pair["population"] = {pair["a"], pair["b"]} == {"a", "c"}
-    shown = printed(found, 80)
+    shown = printed(found, 200)
     assert words in shown and "2 of the 3 decided pairs do not hold yet" in shown
     assert "a over b was decided earlier" in shown
 
@@ -137,7 +159,7 @@ def test_names_are_told_in_full_quoted_and_visible():
     out = io.StringIO()  # a file or a pipe: every column whole
     show(SimpleNamespace(content=content(may=2), run_dir=None), None, out)
     [row] = [line for line in out.getvalue().splitlines() if line.startswith(" 1=")]
-    assert f"“{LONG}”" in row and "90%" in row
+    assert f"“{LONG}”" in row and "0.10 (-0.40 to 0.15)" in row
 
 
 def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from():

@@ -188,7 +188,11 @@ def figures(ranking: Ranking) -> dict[str, Any]:
     """What a ranking says, without what names versions."""
     out = ranking.to_dict()
     for part in (out, *(p for k in ("tasks", "outcomes", "groups") for p in _inner(out, k))):
-        part.pop("signature"), part.pop("looks")
+        for key in ("signature", "looks", "scale", "familywise"):
+            part.pop(key)
+        for pair in part["pairwise"]:  # `test_result` has the truth about differences
+            for key in ("difference", "low", "high"):
+                pair.pop(key)
         for model in part["models"].values():
             model.pop("items"), model.pop("draws")
         for pair in part["open_pairs"]:

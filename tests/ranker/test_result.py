@@ -48,6 +48,15 @@ def test_figures_stand_on_the_scale_of_the_metric(found):
         assert block["standard_error"] == pytest.approx(50 * found.standard_errors[model])
         low, high = found.interval(model)
         assert block["interval"] == pytest.approx([50 * (1 - high), 50 * (1 - low)])
+    assert content["scale"] == LOSS.to_dict()  # which says that lower is better
+    for pair in content["pairwise"]:
+        blocks = [content["models"][pair[side]] for side in "ab"]
+        assert pair["difference"] == pytest.approx(blocks[0]["estimate"] - blocks[1]["estimate"])
+        gap, low, high = found.difference(pair["a"], pair["b"])
+        ends = [-50 * end for end in (gap, high, low)]
+        assert [pair[key] for key in ("difference", "low", "high")] == pytest.approx(ends)
+        if pair["decision"] == "decided":
+            assert pair["low"] > 0 if pair["p"] < 0.5 else pair["high"] < 0
     assert content["models"]["c"]["set_aside"] == "its server is gone"
     [failed] = [f for block in content["models"].values() for f in block["failed"]]
     assert failed["reason"] == "no answer"

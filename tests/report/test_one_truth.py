@@ -16,7 +16,7 @@ from synthetic import make_run, make_suite
 
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
-from lm_eval_ccat.ranker.headline import headline
+from lm_eval_ccat.ranker.headline import headline, leads
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import INK
 from lm_eval_ccat.report.page import render, view
@@ -106,11 +106,14 @@ def test_the_page_says_what_the_result_says(run, past, html, data) -> None:
         assert row.decided == ((row.name, after.get(row.name)) in run.decided)
     assert content["spending"]["asked"] == result["items_administered"]
     assert run.currency != "usd" or dollars(content["spending"]["cost"]) in html
+    lead_of = leads(result)
     decisions = {frozenset((p["a"], p["b"])): p["decision"] for p in result["pairwise"]}
     for i, a in enumerate(result["order"]):
         for j, b in enumerate(result["order"]):
             said = decisions.get(frozenset((a, b)))
             assert (data["decided"][i][j] == "1") is (said == "decided")
+            if i < j and (a, b) in lead_of:
+                assert data["leads"][i][j - i - 1] == lead_of[a, b].in_words()
             if (a, b) in run.pairwise:
                 assert data["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.005)
 
@@ -239,8 +242,12 @@ def test_the_terminal_says_what_the_result_says(run) -> None:
     out = io.StringIO()
     print_result(Console(file=out, width=200, no_color=True, highlight=False), content)
     shown = out.getvalue()
-    assert shown.startswith(headline(result))
-    table = shown.split("vs next")[1]
+    assert shown.startswith(content["headline"]) and content["headline"] == headline(result)
+    table, lead_of = shown.split("interval")[1], leads(result)
+    for pair in pairwise(result["order"]) if result["items_administered"] else ():
+        if pair in lead_of:  # two models with full results have none
+            [line] = [row for row in table.splitlines() if re.match(rf" *\d+=? +{pair[0]} ", row)]
+            assert lead_of[pair].in_words() in line
     for m, block in result["models"].items():
         row = next(line for line in table.splitlines() if re.search(rf"\b{m}\b", line)).split()
         at = row.index(m)

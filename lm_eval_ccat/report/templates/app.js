@@ -159,9 +159,11 @@
   const order = data.order;
   const sayPair = (i, j) => {
     const p = data.p[i][j];
-    if (p < 0) return ["not compared: both have full results", null];
+    if (p < 0) return "not compared: both have full results";
     const shown = p > 99.9 ? ">99.9" : p < 0.1 ? "<0.1" : String(+p.toFixed(1));
-    return [shown, data.decided[i][j] === "0"];
+    const [first, second] = [Math.min(i, j), Math.max(i, j)];
+    const state = data.decided[i][j] === "0" ? "not decided" : "decided";
+    return `${shown}%, ${state}: ${data.models[order[first]]} leads by ${data.leads[first][second - first - 1]}`;
   };
   const compare = $("compare");
   if (compare && order.length > 1) {
@@ -173,9 +175,7 @@
     b.value = 1;
     const show = () => {
       if (a.value === b.value) { $("pair-out").textContent = "Choose two models."; return; }
-      const [p, open] = sayPair(a.value, b.value);
-      $("pair-out").textContent =
-        open === null ? p : `${p}% ${open ? "(not decided)" : "(decided)"}`;
+      $("pair-out").textContent = sayPair(+a.value, +b.value);
     };
     compare.addEventListener("change", show);
     compare.addEventListener("submit", (event) => event.preventDefault());
@@ -221,10 +221,8 @@
       const box = canvas.getBoundingClientRect();
       const [j, i] = [(event.clientX - box.left) / cell, (event.clientY - box.top) / cell].map(Math.floor);
       if (i === j || !(i in order) || !(j in order)) return;
-      const [p, open] = sayPair(i, j);
       $("matrix-out").textContent =
-        `P(${data.models[order[i]]} better than ${data.models[order[j]]}) = ` +
-        (open === null ? p : `${p}%, ${open ? "not decided" : "decided"}`);
+        `P(${data.models[order[i]]} better than ${data.models[order[j]]}) = ${sayPair(i, j)}`;
     };
     canvas.addEventListener("mousemove", point);
     canvas.addEventListener("click", point);
