@@ -137,6 +137,7 @@ class RankingContent(TypedDict, total=False):
     order: list[str]
     ranking: str
     question: str
+    sampled: bool
     models: dict[str, ModelContent]
     pairwise: list[PairContent]
     ties: list[list[str]]

@@ -256,8 +256,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a union of scores keeps the older of two",
         "lm_eval_ccat/upkeep/update",
-        "np.where(np.isnan(scores), row[columns], scores)",
-        "np.where(np.isnan(row[columns]), scores, row[columns])",
+        "np.where(np.isnan(scores), row[at], scores)",
+        "np.where(np.isnan(row[at]), scores, row[at])",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(
@@ -527,8 +527,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "of a board an estimate counts before full results",
         "lm_eval_ccat/board/folder",
-        "current = {**latest(comparable), **latest(comparable, FULL)}",
-        "current = {**latest(comparable, FULL), **latest(comparable)}",
+        "now = {**latest(comparable), **latest(comparable, FULL)}",
+        "now = {**latest(comparable, FULL), **latest(comparable)}",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -541,8 +541,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of the ledger may be changed",
         "lm_eval_ccat/board/ledger",
-        "unbroken = text == _sealed(values, before)[1]",
-        "unbroken = bool(_sealed(values, before))",
+        "whole = text == _sealed(values, before)[1]",
+        "whole = bool(_sealed(values, before))",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -646,8 +646,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a site ranks rows whose evidence is refused",
         "lm_eval_ccat/board/folder",
-        "if number in refused:",
-        "if number in ():",
+        "if at in refused:",
+        "if at in ():",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -690,15 +690,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "held-out models calibrate",
         "lm_eval_ccat/simulation/stage",
-        "tables = benchmark.calibration(fold.calibration)",
-        "tables = benchmark.calibration(benchmark.models)",
+        "tables = whole.calibration(fold.calibration)",
+        "tables = whole.calibration(whole.models)",
         ("tests/simulation/test_simulate.py::test_held_out_models_do_not_touch_calibration",),
     ),
     Bug(
         "tasks of a suite weigh alike in a replay",
         "lm_eval_ccat/simulation/folds",
-        "share * mean_of_seen(scores[:, block], administered[:, block])",
-        "mean_of_seen(scores[:, block], administered[:, block]) / len(self.parts)",
+        "share * mean_of_seen(scores[:, at], had[:, at])",
+        "mean_of_seen(scores[:, at], had[:, at]) / len(self.parts)",
         ("tests/simulation/test_simulate.py::test_weights_of_ones_own_make_the_order",),
     ),
     Bug(
@@ -725,8 +725,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an item's own score is in the total that it is correlated with",
         "lm_eval_ccat/simulation/methods",
-        "(y.sum(axis=1)[:, None] - y) / np.maximum(n_others, 1)",
-        "y.sum(axis=1)[:, None] / np.maximum(n_others, 1)",
+        "(y.sum(axis=1)[:, None] - y) / np.maximum(others, 1)",
+        "y.sum(axis=1)[:, None] / np.maximum(others, 1)",
         ("tests/simulation/test_pieces.py",),
     ),
     Bug(
@@ -760,8 +760,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores that a bank keeps stay where they were when items retire",
         "lm_eval_ccat/upkeep/update",
-        "new_place[o.items[staying]]",
-        "o.items[staying]",
+        "at[o.items[seen]]",
+        "o.items[seen]",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(
@@ -781,8 +781,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the last bit of a sum decides among equally informative items",
         "lm_eval_ccat/methods/policy",
-        "np.round(values / largest_value, _DIGITS)",
-        "values / largest_value",
+        "np.round(values / most, _DIGITS)",
+        "values / most",
         ("tests/methods/test_rounding.py",),
     ),
     Bug(

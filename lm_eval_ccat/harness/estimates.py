@@ -156,7 +156,7 @@ def _estimated(run: TaskRun) -> dict[str, object]:
         return {"estimand": estimand(run), "metric": metric.name, "filter": run.outcome.filter}
     estimate, se = run.estimate
     low, high = run.ranking.interval(run.name)
-    if run.complete:
+    if run.complete and not run.ranking.expected:
         low = high = float(scale.normalise(estimate))
     return {
         "estimand": estimand(run),
@@ -185,6 +185,8 @@ def estimand(run: TaskRun) -> str:
     if run.ranking.question == POPULATION:
         these = "these" if known == total else "the bank's"
         which = f"documents like {these} {known}"
+    if run.ranking.expected:
+        what = f"expected {what} as configured"
     return f"estimate of the {what} over {which} of {name}, from {len(run.administered)} of them"
 
 

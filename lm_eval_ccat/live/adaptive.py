@@ -39,7 +39,7 @@ from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
-from .plan import Plan, as_prompted, measure, plan_of, weights_in
+from .plan import Plan, as_prompted, is_sampled, measure, plan_of, weights_in
 from .result import Observer, ProgressBar
 from .run import Run
 from .spec import ALIASES, TARGET, ModelSpec, Spec
@@ -202,7 +202,8 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     warnings = list(dict.fromkeys([*warnings, *shared, *doubts, *accepted]))
     for warning in warnings:
         log.warning("%s: %s", name, warning)
-    known = known_means(spec, {name: measured}, [MODEL], {}, options.model)
+    sampled = is_sampled(spec, [session])
+    known = known_means(spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled)
     plan = Plan(
         spec, {name: measured}, {name: session}, known=known,
         warnings=tuple(warnings), accepted=tuple(accepted),

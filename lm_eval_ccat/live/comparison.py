@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..bank.settings import compare_scorers
+from ..bank.settings import SAMPLED, compare_scorers, sampling
 from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableError, UsageError
 from ..journal import Record
-from ..methods.belief import BENCHMARK, POPULATION
+from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..metrics.scale import Scale
 from ..money import columns_in_words, sum_of
 from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
@@ -60,8 +61,10 @@ class Compared:
         Differences within groups of documents, if requested.
     decisive : bool
         Whether it counts for the verdict; of an adaptive run, only what steered the run counts.
-    question : {"population", "benchmark"}
-        Whether `overall` is about documents like these or about full runs of these.
+    question : {"population", "benchmark", "run"}
+        Whether `overall` is about documents like these, about these, or about these very answers.
+    sampled : bool
+        Whether answers are draws; the first two questions are then about expected scores.
     other_question : Difference or None
         The difference for the other question, if known.
     higher_is_better : bool
@@ -75,6 +78,7 @@ class Compared:
     groups: dict[str, Difference]
     decisive: bool = True
     question: str = BENCHMARK
+    sampled: bool = False
     other_question: Difference | None = None
     higher_is_better: bool = True
 
@@ -208,10 +212,10 @@ def compare(
         steered it decide.
     margin : float, optional
         Largest acceptable loss, on the metric's own scale.
-    question : {"population", "benchmark"}, optional
-        Whether scores decide about documents like these, of which the benchmark is a sample, or
-        about these documents. Live models always decide about these documents, and estimates about
-        what their run asked.
+    question : {"population", "benchmark", "run"}, optional
+        Whether scores decide about documents like these, of which the benchmark is a sample, about
+        these documents, or about these very answers, even if they are sampled. Live models decide
+        about these documents or answers, and estimates about what their run asked.
     models : (str or None, str or None), optional
         Names of the two models, if a side holds several.
     task, filter : str, optional
@@ -263,7 +267,7 @@ def compare(
     confidence = stated if confidence is None else confidence
     CONFIDENCE.check(confidence, "confidence")
     AT_LEAST_0.check(margin, "margin")
-    choice(POPULATION, BENCHMARK).check(question, "question")
+    choice(POPULATION, BENCHMARK, RUN).check(question, "question")
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         if by or cluster or filter or range:
@@ -272,6 +276,7 @@ def compare(
                 "model follows its metric: --metric METRIC,FILTER"
             )
         live = {**settings, "task": task, "metrics": list(weights), "confidence": confidence}
+        live["question"] = RUN if question == RUN else BENCHMARK
         comparison = _live((a, b), models, margin, live, run_dir, observer)
         return replace(comparison, warnings=warnings)
     if settings or run_dir:
@@ -294,10 +299,11 @@ def compare(
         names = one_side.model(one.models, models[0]), other_side.model(other.models, models[1])
         if isinstance(one, ScoreTable) and isinstance(other, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
-            compared = _paired(one, other, names, fields, by, cluster, judged, warnings)
-            if question == BENCHMARK and (wanted := compared.other_question):
+            how = by, cluster, question == RUN
+            compared = _paired(one, other, names, fields, *how, judged, warnings)
+            if question != POPULATION and (wanted := compared.other_question):
                 compared = replace(
-                    compared, question=BENCHMARK, overall=wanted, other_question=compared.overall
+                    compared, question=question, overall=wanted, other_question=compared.overall
                 )
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
@@ -322,10 +328,11 @@ def _paired(
     fields: Fields,
     by: str | None,
     cluster: str | None,
+    these: bool,
     judged: Mapping[str, float],
     warnings: list[str],
 ) -> Compared:
-    """Compare scores, each document's repeats averaged first."""
+    """Compare scores, each document's repeats averaged first; `these`: of these very answers."""
     warnings += [*one.warnings, *other.warnings, *_differing(one, other)]
     scored: list[dict[Any, tuple[float, str | None]]] = []
     for table, name in zip((one, other), names):
@@ -346,6 +353,8 @@ def _paired(
         warnings.append(
             f"{plural(alone, 'score')} left out: the other side has none for the same document"
         )
+    # Nobody knows how much of the differences of single answers is noise: it may be all of it.
+    sampled = any(map(_is_sampled, (one, other)))
     scale = one.scale
     x, y = (scale.restore(np.array([side[d][0] for d in ids])) for side in scored)
     how: dict[str, Any] = {**judged, "higher_is_better": scale.higher_is_better}
@@ -366,9 +375,16 @@ def _paired(
         overall=_possible(compare_scores(x, y, clusters=labels, **how), scale),
         groups=groups,
         question=POPULATION,
-        other_question=compare_scores(x, y, exact=True, **how),
+        sampled=sampled,
+        other_question=compare_scores(x, y, exact=these or not sampled, **how),
         higher_is_better=scale.higher_is_better,
     )
+
+
+def _is_sampled(table: ScoreTable) -> bool:
+    """Whether the settings of a table's runs say that its answers are sampled."""
+    settings = table.settings.get("generation_kwargs")
+    return isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
 
 
 def _possible(difference: Difference, scale: Scale) -> Difference:
@@ -436,14 +452,15 @@ def _of_estimates(
     more, size = overall.more_documents, claims.items_of_benchmark
     if reach is not None:  # the ranking itself states what would decide
         overall = replace(overall, more_documents=None)
-    elif more and size and claims.question == BENCHMARK:  # all of them leave no error
+    elif more and size and not claims.sampled and claims.question == BENCHMARK:
+        # All of them leave no error.
         overall = replace(overall, more_documents=min(more, size - min(documents)) or None)
     if table is not None:
         overall = _possible(overall, table.scale)
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(
         claims.task, claims.metric or "score", claims.filter, scale, overall, {},
-        question=claims.question, higher_is_better=up,
+        question=claims.question, sampled=claims.sampled, higher_is_better=up,
     )  # fmt: skip
 
 
@@ -456,7 +473,9 @@ def _estimate(side: ScoreTable | Claims, name: str, claims: Claims) -> tuple[flo
         return of["estimate"], of["standard_error"], documents
     unit = side.select([name]).model_scores()[0]
     y = np.asarray(side.scale.restore(unit[np.isfinite(unit)]))
-    n, size = len(y), max(claims.items_of_benchmark or 0, len(y))
+    n, size = len(y), float(max(claims.items_of_benchmark or 0, len(y)))
+    if claims.sampled or claims.question == POPULATION:
+        size = math.inf
     spread = float(y.std(ddof=1)) if n > 1 else 1.0
     return float(y.mean()), spread * float(np.sqrt((1.0 - n / size) / n)), n
 
@@ -546,7 +565,8 @@ def _live(
         )  # fmt: skip
         compared = Compared(
             outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
-            other_question=other, higher_is_better=scale.higher_is_better,
+            question=spec.question, sampled=run.plan.sampled, other_question=other,
+            higher_is_better=scale.higher_is_better,
         )  # fmt: skip
         money = sum_of(tally.paid.values())
         return Comparison(names[0], names[1], margin, spec.confidence, [compared], [], money)

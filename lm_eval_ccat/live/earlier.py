@@ -206,6 +206,8 @@ def known_means(
     new: Collection[str],
     weights: Mapping[str, float],
     model: str | None = None,
+    *,
+    sampled: bool = False,
 ) -> dict[str, KnownMean] | None:
     """Return the means of models with full results on all tasks; None if there are none.
 
@@ -221,6 +223,8 @@ def known_means(
         Weights of several tasks.
     model : str, optional
         Name in the logs of the model that is run; its own earlier results are left out.
+    sampled : bool, optional
+        Whether answers are sampled, so that full results have their noise.
 
     Raises
     ------
@@ -244,7 +248,7 @@ def known_means(
         means: dict[str, KnownMean] = {}
         if source is not None:
             table = read_known(source, outcome.bank, model)
-            means = means_of_known(table, outcome.bank, spec.question == POPULATION)
+            means = means_of_known(table, outcome.bank, sampled or spec.question == POPULATION)
         by_task.append({name: mean for name, mean in means.items() if name not in new})
     total = sum(weights.get(task, 1.0) for task in measured)
     share = np.array([weights.get(task, 1.0) / total for task in measured])

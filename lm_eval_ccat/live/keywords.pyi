@@ -43,9 +43,10 @@ class Keywords(TypedDict, total=False):
     min_difference: float | None
     """Call models equivalent that surely differ by less than this. On the metric's own scale; with
     several outcomes, on 0 to 1."""
-    question: Literal["benchmark", "population"] | None
-    """What the order is about: full runs on these documents (`benchmark`), or the population of
-    documents that they are a sample of (`population`)."""
+    question: Literal["benchmark", "population", "run"] | None
+    """What the order is about: these documents (`benchmark`), or the population of documents that
+    they are a sample of (`population`); where answers are sampled, both are about expected scores.
+    `run` is about these very answers."""
     looks: Literal["every", "one"] | None
     """`every`: verdicts stay valid although results are checked after each answer. `one`: they are
     valid for a single look, at a number of items fixed in advance."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from .. import __version__
 from ..bank import ItemBank
 from ..bank.file import located
 from ..bank.outcome import Outcome
-from ..bank.settings import check_prompts
+from ..bank.settings import SAMPLED, check_prompts, sampling
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
 from ..journal import Item, Record
-from ..methods.belief import POPULATION
+from ..methods.belief import POPULATION, RUN
 from ..methods.method import method_of
 from ..metrics.scale import Scale
 from ..money import UNKNOWN, Tokens, estimate_tokens
@@ -108,6 +108,11 @@ class Plan:
     accepted: tuple[str, ...] = ()
     of_harness: dict[str, Any] = field(default_factory=dict)
     rule: StoppingRule | None = None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a second answer to a document may differ from the first; see `is_sampled`."""
+        return is_sampled(self.spec, self.sessions.values())
 
     @property
     def title(self) -> str:
@@ -230,6 +235,7 @@ class Plan:
             "known": self.known,
             "options": dict(spec.options),
             **spec.for_the_ranker(),
+            **({"sampled": True} if self.sampled else {}),
             **({"weights": self.shares()} if several else {}),
             **({"groups": self.groups} if self.groups else {}),
         }
@@ -319,7 +325,25 @@ class Plan:
         population = self.spec.question == POPULATION
         which = f"documents like these {n}" if population else f"all {n} documents"
         tasks = ", ".join(self.outcomes)
+        if self.sampled and self.spec.question != RUN:
+            return f"Estimates are of the expected {what} as configured, over {which} of {tasks}"
         return f"Estimates are of the {what} over {which} of {tasks}"
+
+
+def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
+    """Return whether some answers are sampled: by a task's settings, or by what a model type sends.
+
+    The harness sends temperature 0 where a task sets none.
+    """
+    generating = [
+        session for session in sessions if internals.output_type(session.task) == "generate_until"
+    ]
+    drawn = any(
+        sampling(session.config.get("generation_kwargs") or {})[0] == SAMPLED
+        for session in generating
+    )
+    always = any(internals.always_samples(m.model or "", m.model_args) for m in spec.models)
+    return bool(generating) and (drawn or always)
 
 
 def make_plan(spec: Spec) -> Plan:
@@ -366,7 +390,8 @@ def make_plan(spec: Spec) -> Plan:
         inner = {name: _own_weights(group, measured) for name, group in groups.items()}
         weights = task_weights(spec.weights, sizes, inner)
         reported = {name: of for name, of in inner.items() if 1 < len(of) < len(measured)}
-    known = known_means(spec, measured, names, weights)
+    sampled = is_sampled(spec, sessions.values())
+    known = known_means(spec, measured, names, weights, sampled=sampled)
     return plan_of(
         spec, measured, sessions, known, weights,
         groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),

@@ -19,7 +19,7 @@ from ..bank import suite
 from ..errors import UsageError
 from ..harness.internals import holds_weights, takes_messages
 from ..masking import mask, remember_credentials
-from ..methods.belief import BENCHMARK, POPULATION
+from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..money import Price
 from ..options import (
     ABOVE_0,
@@ -237,9 +237,10 @@ class Spec:
         "metric's own scale; with several outcomes, on 0 to 1.", "rank", ranker=True,
     )
     question: str = option(
-        BENCHMARK, choice(BENCHMARK, POPULATION),
-        "What the order is about: full runs on these documents (`benchmark`), or the "
-        "population of documents that they are a sample of (`population`).", "rank run",
+        BENCHMARK, choice(BENCHMARK, POPULATION, RUN),
+        "What the order is about: these documents (`benchmark`), or the population of documents "
+        "that they are a sample of (`population`); where answers are sampled, both are about "
+        "expected scores. `run` is about these very answers.", "rank run",
         ranker=True,
     )
     looks: str = option(

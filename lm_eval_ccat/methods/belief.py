@@ -21,8 +21,9 @@ from ..metrics.scale import Floats
 
 Places = NDArray[np.intp]
 
-#: The two questions: the order of full runs of these items, or of items like these.
-BENCHMARK, POPULATION = "benchmark", "population"
+#: The questions: the order on these items, on items like these, or of these very answers. Where
+#: answers are sampled, the first two are about expected scores; else the first and last are one.
+BENCHMARK, POPULATION, RUN = "benchmark", "population", "run"
 _LEAST_VARIANCE = 1e-18
 #: Items at which the bound of `log_p` is tightest. Between 30 and 100 the share of pairs decided by
 #: 100 items changes by less than a point.

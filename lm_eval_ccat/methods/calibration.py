@@ -70,13 +70,13 @@ def calibrate(
     3
     """
     table = ScoreTable.of(table)
-    calibrator = method_named(method)
-    calibrator.check_options(options, calibrator.calibration_options)
-    if calibrator.calibrates and len(table.models) < MIN_MODELS:
+    chosen = method_named(method)
+    chosen.check_options(options, chosen.calibration_options)
+    if chosen.calibrates and len(table.models) < MIN_MODELS:
         raise BankError(
             f"calibration needs the scores of several models, the table has {len(table.models)}"
         )
-    fitted = calibrator.calibrate(table, **options) if calibrator.calibrates else None
+    fitted = chosen.calibrate(table, **options) if chosen.calibrates else None
     blank = ItemBank.blank(
         table.doc_ids,
         task=table.task,
@@ -115,13 +115,11 @@ def calibrate(
 
 def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
     """Return a table's scores in the form in which a bank of its items keeps them."""
-    out, selections = [], table.chosen or ("",) * len(table.row_model)
-    for model, config, selection, row in zip(
-        table.row_model, table.row_config, selections, table.scores
-    ):
+    out, chosen = [], table.chosen or ("",) * len(table.row_model)
+    for model, config, how, row in zip(table.row_model, table.row_config, chosen, table.scores):
         items = np.flatnonzero(np.isfinite(row))
-        otherwise = "all" if len(items) == table.n_items else "first"
-        out.append(Observation(model, selection or otherwise, items, row[items], config=config))
+        whole = "all" if len(items) == table.n_items else "first"
+        out.append(Observation(model, how or whole, items, row[items], config=config))
     return tuple(out)
 
 
@@ -155,9 +153,9 @@ def table_warnings(table: ScoreTable) -> list[str]:
         )
     if table.prompts is not None and table.prompts.unlike.any():
         rows = np.flatnonzero(table.prompts.unlike).tolist()
-        listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
+        others = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
         warnings.append(
-            f"{listing}: asked other prompts than most models, of which the bank's prompts are; "
+            f"{others}: asked other prompts than most models, of which the bank's prompts are; "
             "leave them out (--exclude) unless they mean the same"
         )
     if pairs := twins(table):
@@ -174,16 +172,16 @@ def table_warnings(table: ScoreTable) -> list[str]:
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
     error = _error_of_means(table, means)
-    extent = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
+    shown = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
     if high - low < DISTINCT_ERRORS * error:
         warnings.append(
-            f"the models hardly differ: their mean scores ({extent}) lie within what chance over "
+            f"the models hardly differ: their mean scores ({shown}) lie within what chance over "
             f"items explains (standard error {float(table.scale.restore_error(error)):.2g}); add "
             "weaker and stronger models"
         )
     elif high - low < NARROW_RANGE:
         warnings.append(
-            f"the models' mean scores only run from {extent}; a model outside that range is judged "
+            f"the models' mean scores only run from {shown}; a model outside that range is judged "
             "by extrapolation; add weaker and stronger models"
         )
     middle = float(np.median(means))
@@ -209,25 +207,25 @@ def without_copies(table: ScoreTable) -> ScoreTable:
     pairs = twins(table)
     if not pairs:
         return table
-    listing = first_of([f"{copy} ({model})" for model, copy in pairs], 5)
+    shown = first_of([f"{copy} ({model})" for model, copy in pairs], 5)
     verb, whose = ("is", "its") if len(pairs) == 1 else ("are", "their")
     note = (
         f"{plural(len(pairs), 'model')} {verb} left out, as all {whose} scores equal those of "
-        f"another: {listing}"
+        f"another: {shown}"
     )
-    distinct = table.without([copy for _, copy in pairs])
-    return replace(distinct, warnings=(*distinct.warnings, note))
+    rest = table.without([copy for _, copy in pairs])
+    return replace(rest, warnings=(*rest.warnings, note))
 
 
 def twins(table: ScoreTable) -> list[tuple[str, str]]:
     """Return pairs of a model and a later one whose scores are all equal."""
     first: dict[bytes, str] = {}
     pairs = []
-    for models, scores in table.parts():
-        for model, row in zip(table.models[models], scores):
-            earlier = first.setdefault(blake2b(row, digest_size=16).digest(), model)
-            if earlier != model:
-                pairs.append((earlier, model))
+    for at, scores in table.parts():
+        for model, row in zip(table.models[at], scores):
+            other = first.setdefault(blake2b(row, digest_size=16).digest(), model)
+            if other != model:
+                pairs.append((other, model))
     return pairs
 
 
@@ -237,14 +235,14 @@ def _error_of_means(table: ScoreTable, means: Floats) -> float:
     if overview.whole:
         expected += means.sum()
     else:
-        for models, scores in table.parts():
-            expected += means[models] @ np.isfinite(scores)
+        for at, scores in table.parts():
+            expected += means[at] @ np.isfinite(scores)
     by_item = (overview.item_sum - expected) / np.maximum(overview.item_count, 1)
     squares = np.empty(len(means))
-    for models, scores in table.parts():
-        scores -= means[models, None]
+    for at, scores in table.parts():
+        scores -= means[at, None]
         scores -= by_item
-        squares[models] = np.fmax(np.square(scores, out=scores), 0.0, out=scores).sum(axis=1)
+        squares[at] = np.fmax(np.square(scores, out=scores), 0.0, out=scores).sum(axis=1)
     # Each item's mean takes one of n_models degrees of freedom from its residuals.
     freedom = max(len(means) - 1, 1) / len(means)
     count = np.maximum(overview.model_count, 1)

@@ -127,7 +127,7 @@ def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
 
-_OF_RANKER = ("min_difference", "placing", "looks")
+_OF_RANKER = ("min_difference", "placing", "looks", "sampled")
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,9 @@ class Method:
         One line for ``--help``.
     policy : callable
         ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. Its other keywords are
-        options of `Ranker` for this method, except ``min_difference``, ``looks`` and ``placing``
-        (whether there are reference models), which the ranker sets.
+        options of `Ranker` for this method, except those that the ranker sets: ``min_difference``,
+        ``looks``, ``placing`` (whether there are reference models) and ``sampled`` (whether an
+        answer is one draw, so that a belief about the benchmark is about expected scores).
     calibrate : callable
         ``(table, *, ...) -> Fitted``: fits parameters to a score table. Its keywords are the
         options of a calibration.
@@ -210,11 +211,24 @@ class Method:
         min_difference: float,
         placing: bool = False,
         looks: str = "every",
+        sampled: bool = False,
         **options: Any,
     ) -> Policy:
-        """Return the policy of a ranking; `placing` says whether it has reference models."""
+        """Return the policy of a ranking; `placing` says whether it has reference models.
+
+        Raises
+        ------
+        UsageError
+            Answers are sampled, and the method does not know how to treat these.
+        """
         known = _keywords(self.policy)
-        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks))
+        if sampled and "sampled" not in known:
+            raise UsageError(
+                f"method {self.name!r} takes a model's only answer to an item for its expected "
+                "score, but answers are sampled here; ask about these very answers "
+                "(question: run), or rank by another method"
+            )
+        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
         options |= {name: value for name, value in of_ranker if name in known}
         return self.policy(bank, n_models, seed=seed, **options)
 
@@ -295,11 +309,11 @@ def method_of(bank: ItemBank) -> Method:
         The method is not installed here, or the bank lacks something that it needs.
     """
     try:
-        definition = method(bank.method)
+        chosen = method(bank.method)
     except UsageError as e:
         raise BankError(f"the bank cannot be used: {e}") from None
     # Check each bank only once: simulations build thousands of rankings.
-    if bank.__dict__.get("_checked_for") is not definition:
-        definition.requires(bank)
-        bank.__dict__["_checked_for"] = definition
-    return definition
+    if bank.__dict__.get("_checked_for") is not chosen:
+        chosen.requires(bank)
+        bank.__dict__["_checked_for"] = chosen
+    return chosen

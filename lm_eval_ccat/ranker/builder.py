@@ -41,7 +41,10 @@ class RankingBuilder:
         groups: Mapping[str, Mapping[str, float] | Sequence[str]],
         options: Mapping[str, Any],
         join: JoinTests,
+        question: str,
+        sampled: bool,
     ) -> None:
+        self._question, self._sampled = question, sampled
         self._turns, self._standing, self._ledger = turns, turns.standing, turns.ledger
         self._contents, self._join = turns.ledger.contents, join
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
@@ -112,6 +115,8 @@ class RankingBuilder:
             scale=scale_of([o.outcome for o in score.outcomes]),
             signature=line or "+".join(tasks[t].name for t in score.tasks),
             tops=_TOPS,
+            question=self._question,
+            sampled=self._sampled,
         )
 
     def _row(self, account: Account, v: Verdicts, score: WeightedSum, belief: Belief) -> ModelRow:
@@ -187,7 +192,8 @@ class RankingBuilder:
                 **what,
                 "method": outcomes[0].bank.method,
                 "confidence": f"{standing.confidence:g}",
-                "question": None if standing.question == BENCHMARK else standing.question,
+                "question": None if self._question == BENCHMARK else self._question,
+                "sampled": "yes" if self._sampled else None,
                 "looks": "one" if standing.looks.once else None,
                 "warmup": turns.warmup,
                 "exposure": turns.exposure if turns.exposure > 1 else None,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..content import RankingContent
-from ..methods.belief import POPULATION
+from ..methods.belief import POPULATION, RUN
 from ..money import dollars
 from ..shown import ShownTable, difference, visible_name
 from .verdicts import EQUIVALENT, WORDS
@@ -119,11 +119,15 @@ def question(content: RankingContent) -> str:
     --------
     >>> question({"items_of_benchmark": 800, "question": "benchmark"})
     'order of full runs of these 800 items'
+    >>> question({"items_of_benchmark": 30, "question": "benchmark", "sampled": True})
+    'order of expected scores on these 30 items'
     """
-    items = f"these {content['items_of_benchmark']:,}"
+    items, sampled = f"these {content['items_of_benchmark']:,}", content.get("sampled")
     if content.get("question") == POPULATION:
-        return f"order on items like {items}"
-    return f"order of full runs of {items} items"
+        return f"order{' of expected scores' * bool(sampled)} on items like {items}"
+    if sampled and content.get("question") == RUN:
+        return f"order of these very answers to {items} items"
+    return f"order of {'expected scores on' if sampled else 'full runs of'} {items} items"
 
 
 def held(looks: str | None, confidence: float) -> str:

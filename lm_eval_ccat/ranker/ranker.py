@@ -11,7 +11,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
-from ..methods.belief import BENCHMARK, POPULATION, Belief
+from ..methods.belief import BENCHMARK, POPULATION, RUN, Belief
 from ..methods.method import method_of
 from ..methods.policy import BesidePolicy, Choice, Policy
 from ..metrics.scale import Floats
@@ -88,9 +88,10 @@ class Ranker:
         Default 0: only exactly equal full results are equivalent.
     familywise : bool, optional
         Whether `confidence` holds for all pairs together instead of for each pair separately.
-    question : {"benchmark", "population"}, optional
-        Whether to estimate the order of full runs of these items, or of all items like these, of
-        which the benchmark is a sample. For the latter, `known` needs scores or standard errors.
+    question : {"benchmark", "population", "run"}, optional
+        Whether to estimate the order on these items, or on all items like these, of which the
+        benchmark is a sample. For the latter, `known` needs scores or standard errors. "run" is
+        about these very answers, even where answers are sampled.
     looks : {"every", "one"}, optional
         Whether verdicts hold although the ranker looks after every answer, or only for one look
         at a number of items fixed in advance. A rule that does not stop on verdicts (a target
@@ -98,6 +99,9 @@ class Ranker:
     across : bool, optional
         Whether answers in one task inform the estimates of other tasks, as far as the calibration
         models' abilities correlate between tasks; at least ten models must be in all banks.
+    sampled : bool, optional
+        Whether answers are sampled. An answer is then one draw, and the order is that of expected
+        scores: all items answered once leave noise, so that two equal models end tied.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -152,6 +156,7 @@ class Ranker:
         question: str = BENCHMARK,
         looks: str = "every",
         across: bool = True,
+        sampled: bool = False,
         **options: Any,
     ) -> None:
         beginning = {name: value for name, value in locals().items() if name not in _NOT_STATED}
@@ -162,7 +167,8 @@ class Ranker:
         limit, self._max_items = limits(rule, budget, max_items)
         AT_LEAST_0.check(min_difference, "min_difference")
         SWITCH.check(familywise, "familywise")
-        choice(BENCHMARK, POPULATION).check(question, "question")
+        choice(BENCHMARK, POPULATION, RUN).check(question, "question")
+        self._sampled = SWITCH.check(sampled, "sampled") and question != RUN
         self._one_look = choice("every", "one").check(looks, "looks") == "one"
         contents = self._contents = Contents(bank, weights)
         usual = first_items(len(contents.tasks))
@@ -171,10 +177,11 @@ class Ranker:
 
         def policy_of(outcome: Outcome, leader: ItemBank) -> Policy:
             if outcome.bank.method != leader.method:
-                return BesidePolicy(outcome.bank, n)
+                return BesidePolicy(outcome.bank, n, self._sampled)
             chosen = method_of(outcome.bank)
             more, placing = checked_options(chosen, options), known is not None
-            return chosen.rank(outcome.bank, n, self.seed, near, placing, looks, **more)
+            drawn = self._sampled
+            return chosen.rank(outcome.bank, n, self.seed, near, placing, looks, drawn, **more)
 
         for task in contents.tasks:
             task.begin(n, policy_of)
@@ -188,10 +195,13 @@ class Ranker:
                 score = WeightedSum(contents, sizes, None, replays, every)
         references = None
         if known is not None:
-            references = references_of(known, score.alone, prices, question == POPULATION)
+            population = question == POPULATION
+            size = None if not self._sampled else contents.n_items
+            references = references_of(known, score.alone, prices, population, size)
         self._ledger = Ledger(contents, prices, sizes, limit, score.leader.affords_mean)
+        about = BENCHMARK if question == RUN else question
         self._standing = Standing(
-            score, self._ledger, references, self.confidence, near, familywise, question
+            score, self._ledger, references, self.confidence, near, familywise, about
         )
         self._turns = Turns(
             self._standing,
@@ -204,7 +214,9 @@ class Ranker:
         self._set_looks()
         more = {"min_difference": min_difference or None, "familywise": familywise or None}
         self.join = JoinTests(contents, beginning)
-        self._builder = RankingBuilder(self._turns, groups or {}, {**more, **options}, self.join)
+        self._builder = RankingBuilder(
+            self._turns, groups or {}, {**more, **options}, self.join, question, sampled
+        )
 
     def __repr__(self) -> str:
         accounts = self._ledger.accounts
@@ -229,8 +241,12 @@ class Ranker:
         if math.isfinite(self._ledger.budget):
             tested = 2 if standing.references is None else 1
             most.append(self._ledger.most_items(self._turns.warmup, tested))
+        # Not even all items make a pair of sampled models known in full: they are a limit, too.
+        n_kept = int(self._contents.n_kept.sum())
+        if self._sampled:
+            most.append(n_kept)
         horizon = min(most, default=0)
-        standing.horizon = horizon if most and horizon < self._contents.n_kept.sum() else None
+        standing.horizon = horizon if most and (self._sampled or horizon < n_kept) else None
         # After its first look a ranking keeps its boundary; it cannot become a single look either.
         if standing.looks.seen is None or (standing.looks.once and not once):
             horizons = () if once or not standing.horizon else (standing.horizon,)

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
+from ..methods.belief import BENCHMARK, RUN
 from ..methods.policy import Mask
 from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
@@ -59,6 +60,10 @@ class Ranking(Shown):
         The metric's own scale; [0, 1] where outcomes of several scales are summed.
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
+    question : {"benchmark", "population", "run"}
+        Whether the order is that on these items, on items like these, or of these very answers.
+    sampled : bool
+        Whether answers are draws; the first two orders are then those of expected scores.
     beyond : ndarray of bool, shape (n_tested, n_tested), optional
         Pairs whose decision also holds for items like these.
     tops : tuple of int
@@ -89,8 +94,6 @@ class Ranking(Shown):
         Reasons why the bank says little about a model, as `ModelRow.findings`.
     samples : dict of str to Drawn
         Estimates from the randomly drawn items alone.
-    question : {"benchmark", "population"}
-        Whether the order is that of full runs of these items, or of items like these.
     confidence : float
         Two-sided confidence at which a pair counts as decided.
     order : list of str
@@ -133,6 +136,8 @@ class Ranking(Shown):
     n_items: int
     scale: Scale
     signature: str
+    question: str = BENCHMARK
+    sampled: bool = False
     beyond: Mask | None = field(default=None, compare=False)
     tops: tuple[int, ...] = ()
     stopped_because: str = ""
@@ -154,7 +159,6 @@ class Ranking(Shown):
     findings = _Column(lambda m: m.findings or None)
     samples = _Column(lambda m: m.sample)
 
-    question = _View(lambda r: r.verdicts.belief.question)
     confidence = _View(lambda r: r.verdicts.confidence)
     order = _View(lambda r: r.verdicts.order)
     ties = _View(lambda r: r.verdicts.ties)
@@ -168,6 +172,11 @@ class Ranking(Shown):
     looks = _View(lambda r: "one" if all(m.estimate.once for m in r.models) else "every")
     _rows = _View(lambda r: {m.name: m for m in r.models})
     _rank = _View(lambda r: {model: n for n, model in enumerate(r.order, 1)})
+
+    @property
+    def expected(self) -> bool:
+        """Whether estimates are of expected scores: full results leave the noise of answers."""
+        return self.sampled and self.question != RUN
 
     @property
     def level_spent(self) -> float:
@@ -386,6 +395,7 @@ class Ranking(Shown):
             "order": self.order,
             "ranking": self.in_words(),
             "question": self.question,
+            **({"sampled": True} if self.sampled else {}),
             "models": {m.name: self.content_of(m) for m in self.models},
             "pairwise": [turn.to_dict(self.scale) for row in rows for turn in (row, row.turned)],
             "ties": [list(g) for g in self.ties],

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from ..methods.belief import References
+from ..methods.belief import References, spread_of_mean
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
 
@@ -25,7 +25,11 @@ Known = Mapping[str, float | Sequence[float]] | ScoreTable
 
 
 def references_of(
-    known: Known, state: OutcomeState | None, new: Iterable[str], sampled: bool
+    known: Known,
+    state: OutcomeState | None,
+    new: Iterable[str],
+    population: bool,
+    answers: int | None = None,
 ) -> References:
     """Place reference models on the scale of a ranking.
 
@@ -39,9 +43,12 @@ def references_of(
         mean on its own scale. None for several outcomes, which allow only means.
     new : iterable of str
         Models to be ranked; none may be known.
-    sampled : bool
+    population : bool
         Whether the benchmark's items count as a sample of a larger population: then even the means
         of full results have the sampling error of the items.
+    answers : int, optional
+        Number of answers behind a mean without a stated error if answers are sampled: its noise is
+        then at most that of as many draws of 0 or 1.
 
     Raises
     ------
@@ -52,7 +59,7 @@ def references_of(
     if isinstance(known, ScoreTable):
         if state is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
-        known = means_of_known(known, state.outcome.bank, sampled)
+        known = means_of_known(known, state.outcome.bank, population or answers is not None)
     if not isinstance(known, Mapping):
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
     if not known:
@@ -63,6 +70,8 @@ def references_of(
         row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
         try:
             mean, error, kept_mean = map(float, row)
+            if answers and np.ndim(value) == 0 and 0.0 <= mean <= 1.0:
+                error = math.sqrt(spread_of_mean(np.array(mean), np.array(answers)) / answers)
         except (TypeError, ValueError):
             raise UsageError(
                 f"known {value!r} of model {name!r} is not a mean, nor (mean, error, mean)"
@@ -76,7 +85,7 @@ def references_of(
             raise UsageError(f"known error {error!r} of model {name!r} is not a number above 0")
         rows.append((mean, error, kept_mean))
     means, errors, kept_means = np.array(rows).T
-    if sampled and not errors.any():
+    if population and not errors.any():
         raise UsageError(
             "question 'population' needs the known models' scores, or (mean, standard error, mean)"
         )
@@ -96,10 +105,16 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
         )
 
 
-def means_of_known(
-    table: ScoreTable, bank: ItemBank, sampled: bool = False
-) -> dict[str, KnownMean]:
-    """Return mean scores of models with (almost) full results; for `sampled` see `references_of`.
+def means_of_known(table: ScoreTable, bank: ItemBank, noisy: bool = False) -> dict[str, KnownMean]:
+    """Return mean scores of models with (almost) full results.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    bank : ItemBank
+    noisy : bool, optional
+        Whether even a mean over all items has an error, because the items are a sample of a
+        population or the answers are sampled.
 
     Raises
     ------
@@ -124,8 +139,9 @@ def means_of_known(
     n = seen.sum(axis=1)
     mean = np.where(seen, scores, 0.0).sum(axis=1) / n
     squares = np.where(seen, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    # Sampling without replacement; a larger population has no finite-population correction.
-    share = np.zeros(len(n)) if sampled else n / bank.n_items
+    # Sampling without replacement; neither a larger population nor the noise of sampled answers
+    # has a finite-population correction.
+    share = np.zeros(len(n)) if noisy else n / bank.n_items
     # A model with a single score gets the largest possible spread.
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept = seen & bank.kept

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..content import OpenPairContent
-from ..methods.belief import Belief, as_of_many, log_p_of_zeros, tail, zeros_to_come
+from ..methods.belief import POPULATION, Belief, as_of_many, log_p_of_zeros, tail, zeros_to_come
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from .looks import ROUNDING, Looks, family, family_size
@@ -413,7 +413,8 @@ class Verdicts:
             i, j = sorted(self.rows[at : at + 2].tolist())
             if i >= m or not n[i, j] > 0 or self.barred[i, j]:
                 continue
-            grid = np.arange(n[i, j] + 1.0, min(b.n_items, n[i, j] + _FAR) + 1.0)
+            size = b.n_items if b.question == POPULATION else float(n_items)
+            grid = np.arange(n[i, j] + 1.0, min(size, n[i, j] + _FAR) + 1.0)
             now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
             v = variance[i, j] * then / max(now, 1e-300)
             far = np.full(len(grid), np.inf if lasting else df[i, j])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from markupsafe import Markup
 from .. import __version__
 from ..errors import UsageError
 from ..masking import mask_text
-from ..methods.belief import BENCHMARK, POPULATION
+from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
 from ..shown import difference, in_markdown, plural
 from .chart import asset, axis
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 QUESTIONS = {
     BENCHMARK: "in full runs of these documents",
     POPULATION: "for documents like these",
+    RUN: "in these very answers",
 }
+
+
+def about(compared: Compared) -> str:
+    """Name the question that an outcome's verdict answers."""
+    if compared.sampled and compared.question == BENCHMARK:
+        return "in expected scores on these documents"
+    return QUESTIONS[compared.question]
 
 
 def lines(comparison: Comparison) -> list[str]:
@@ -34,9 +43,8 @@ def lines(comparison: Comparison) -> list[str]:
     shown = []
     for one in comparison.outcomes:
         beside = "" if one.decisive else " (reported)"
-        about = QUESTIONS[one.question]
         shown.append(
-            f"{one.name}{beside}, {about}: {in_words(comparison, one.overall, one.question)}"
+            f"{one.name}{beside}, {about(one)}: {in_words(comparison, one.overall, one.question)}"
         )
         width = max(map(len, one.groups), default=0)
         shown += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
@@ -50,7 +58,7 @@ def markdown(comparison: Comparison) -> str:
     def md(text: str) -> Markup:
         return Markup(in_markdown(text))
 
-    content = {"md": md, "other_answer": other_answer, "about": QUESTIONS}
+    content = {"md": md, "other_answer": other_answer, "about": about}
     return _rendered("comparison.md.j2", comparison, **content)
 
 
@@ -62,7 +70,7 @@ def junit(comparison: Comparison) -> str:
             one.name,
             name,
             d.verdict if one.decisive and d is one.overall else "",
-            f"{QUESTIONS[one.question]}: {in_words(comparison, d, one.question)}",
+            f"{about(one)}: {in_words(comparison, d, one.question)}",
         )
         for one in comparison.outcomes
         for name, d in ((one.name, one.overall), *one.groups.items())
@@ -76,7 +84,7 @@ def comparison_page(comparison: Comparison) -> str:
     for one in comparison.outcomes:
         rows = [("all documents", one.overall), *one.groups.items()]
         places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
-        first = f"{QUESTIONS[one.question]}: {in_words(comparison, one.overall, one.question)}"
+        first = f"{about(one)}: {in_words(comparison, one.overall, one.question)}"
         answers = map(str.strip, (first, *other_answer(comparison, one)))
         text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
         tables.append(
@@ -87,7 +95,7 @@ def comparison_page(comparison: Comparison) -> str:
     if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
         n = sum(one.overall.verdict == comparison.verdict for one in deciding)
         headline += f" by {n} of {len(deciding)} metrics"
-    headline += f", {QUESTIONS[comparison.outcomes[0].question]}"
+    headline += f", {about(comparison.outcomes[0])}"
     if headline.startswith("it is"):
         headline = f"I{headline[1:]}"
     stated = f"margin {margin:g}, " if margin else ""
@@ -134,8 +142,11 @@ def other_answer(comparison: Comparison, one: Compared) -> list[str]:
     d = one.other_question
     if d is None:
         return []
-    if one.question == BENCHMARK:
+    if one.question != POPULATION:
         return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, d, POPULATION)}"]
+    if one.sampled:  # all documents, answered once, leave the noise of answers
+        known = replace(one, question=BENCHMARK)
+        return [f"  {about(known)}: {in_words(comparison, d, BENCHMARK)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
     clause = sentence(comparison, d.verdict)
     these = "this document" if d.documents == 1 else f"these {d.documents:,} documents"

@@ -59,8 +59,10 @@ class Claims:
         Whether the run ranked by this estimate; the others were only reported.
     weighted : bool
         Whether it is a weighted mean of several metrics or tasks, which ``task`` then lists.
-    question : {"benchmark", "population"}
-        Whether it is about full runs of these items or about items like these.
+    question : {"benchmark", "population", "run"}
+        Whether it is about these items, about items like these, or about these very answers.
+    sampled : bool
+        Whether answers are draws, so that even all items leave an error.
     """
 
     source: str
@@ -75,6 +77,7 @@ class Claims:
     weighted: bool = False
     steers: bool = True
     question: str = BENCHMARK
+    sampled: bool = False
 
     @property
     def higher_is_better(self) -> bool:
@@ -209,8 +212,9 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         pairs={(p["a"], p["b"]): _claimed_of_pair(p) for p in content["pairwise"]},
         weighted=weighted,
         question=str(content.get("question", BENCHMARK)),  # earlier versions knew no other
+        sampled=bool(content.get("sampled")),
     )
-    kept = ("confidence", "items_of_benchmark", "question")
+    kept = ("confidence", "items_of_benchmark", "question", "sampled")
     inherited = {key: content[key] for key in kept if key in content}
     # A mean of a single term is that term, which is among the blocks.
     several = not weighted or len(terms) > 1

@@ -154,6 +154,18 @@ def known_arguments(name: str) -> set[str] | None:
     return arguments - {"self", "args", "kwargs"}
 
 
+#: Parts of names of OpenAI's models for which the harness sends temperature 1 whatever a task sets.
+_REASONING = ("o1", "5", "o3", "o4")
+
+
+def always_samples(name: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a model type samples its answers even if temperature 0 is set."""
+    if name not in ("openai-chat-completions", "azure-openai-chat-completions"):
+        return False
+    model = str(arguments.get("model", ""))
+    return any(part in model for part in _REASONING)
+
+
 def _model_class(name: str) -> Any:
     # The harness registers its own types only while no others are registered.
     import_module("lm_eval.models")

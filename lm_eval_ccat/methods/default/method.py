@@ -32,6 +32,8 @@ FEWEST_TO_FIND = 10
 #: With more models than this, turns are decided on a new look at all of them only after as many
 #: answers as a fifth of them, because a look takes 25 ms with 300 models.
 FEW, SHARE_PER_LOOK = 50, 5
+#: Weight, in items, of what the bank says of the noise of answers before there are any.
+BANKED = 2.0
 #: A departure that fewer than this share of new models shows is a finding.
 UNLIKE = 0.01
 #: Power of an item's price that the gain of a chosen item is divided by: between buying the most
@@ -65,6 +67,8 @@ class DefaultPolicy(Policy):
         Whether items are drawn at all; without draws nothing corrects the bank.
     placing : bool, optional
         Whether there are reference models.
+    sampled : bool, optional
+        Whether an answer is one draw, and the benchmark's question about expected scores.
     """
 
     def __init__(
@@ -77,15 +81,14 @@ class DefaultPolicy(Policy):
         item_price: float = ITEM_PRICE,
         draws: bool = True,
         placing: bool = False,
+        sampled: bool = False,
     ) -> None:
         choice("loss", "variance").check(allocation, "allocation")
         AT_LEAST_0.check(item_price, "item_price")
-        self._bank = bank
+        self._bank, self._sampled = bank, sampled
         self._apart = placing and len(bank.constants["abilities"]) >= APART
-        self._new_field = partial(
-            Field, model_of(bank), seed=seed, item_price=item_price, draws=draws
-        )
-        self.fields = [self._new_field(n) for n in ([1] * n_models if self._apart else [n_models])]
+        self._of = partial(Field, model_of(bank), seed=seed, item_price=item_price, draws=draws)
+        self.fields = [self._of(n) for n in ([1] * n_models if self._apart else [n_models])]
         self._by_variance = allocation == "variance"
 
     @property
@@ -105,7 +108,7 @@ class DefaultPolicy(Policy):
 
     def add_model(self) -> None:
         if self._apart:
-            self.fields.append(self._new_field(1))
+            self.fields.append(self._of(1))
         else:
             self.fields[0].add_model()
 
@@ -118,7 +121,7 @@ class DefaultPolicy(Policy):
 
     def told(self, model: int, item: int, score: float) -> None:
         field, a = self._at(model)
-        check_score(score, item, answered=field.members[a].posterior.is_seen(item))
+        check_score(score, item, seen=field.members[a].posterior.is_seen(item))
         if field.members[a].unasked[item]:
             field.place(a, item, None)
         field.learn(a, [item], [score])
@@ -129,12 +132,44 @@ class DefaultPolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        beliefs = [f.result() for f in self.fields]
-        belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
+        of = [f.result() for f in self.fields]
+        belief = of[0] if len(of) == 1 else _apart(of)
         if question == POPULATION:
             variance = belief.variance + self._sampling()
             belief = replace(belief, variance=variance, n_items=math.inf, question=question)
+        elif self._sampled:
+            variance = belief.variance + self._noise()
+            belief = replace(belief, variance=variance, n_items=math.inf)
         return belief
+
+    def _noise(self) -> Floats:
+        """Return the variance that the noise of the answers so far adds; as `_sampling`.
+
+        An estimate has the scores of ``n`` of ``N`` items where their expectations belong. Single
+        answers do not tell how much of their variance is noise; if all of it is, this adds
+        ``n s^2 / N^2``, with ``s^2`` the variance of scores, or of two models' differences on the
+        items that both have. Before the first items it is that of the bank's residuals. (Residuals
+        of the answers themselves are no guide: the response model has learned from these.)
+        """
+        S = block_diag(*(f.moments().S for f in self.fields))
+        before = spread(S)
+        scores = np.array([m.posterior.score for m in self._members])
+        seen = np.zeros(scores.shape)
+        for row, member in zip(seen, self._members):
+            row[member.posterior.seen] = 1.0
+        both, squares = seen @ seen.T, (scores * scores) @ seen.T
+        away, total = scores @ seen.T, squares + squares.T - 2.0 * scores @ scores.T
+        shift, n = away - away.T, seen.sum(axis=1)
+        every = slice(None, None, len(n) + 1)
+        before.flat[every], total.flat[every] = S.diagonal(), squares.diagonal()
+        shift.flat[every] = away.diagonal()
+        rest = np.maximum(total - shift**2 / np.maximum(both, 1.0), 0.0)
+        # Two models without common items have independent noise.
+        alone = rest.diagonal() / np.maximum(n - 1.0, 1.0)
+        apart = np.maximum(before, alone[:, None] + alone)
+        before = np.where(both > 1.0, before, apart)
+        of_one = (BANKED * before + rest) / (BANKED + np.maximum(both - 1.0, 0.0))
+        return np.asarray(of_one * np.maximum(n[:, None], n) / self._bank.n_items**2)
 
     def _sampling(self) -> Floats:
         """Return the sampling variance of the benchmark's items; shape (n_models, n_models).
@@ -215,28 +250,28 @@ class DefaultPolicy(Policy):
     def priorities(
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
-        indices = np.array(models, dtype=np.intp)
+        of = np.array(models, dtype=np.intp)
         members = self._members
         n = np.array([members[j].n_told + len(p) for j, p in zip(models, pending)])
-        fall = belief.variance.diagonal()[indices] / ((n + 1) * np.asarray(prices))
+        fall = belief.variance.diagonal()[of] / ((n + 1) * np.asarray(prices))
         if self._by_variance or len(belief.location) == 1:
             return np.asarray(fall)
-        return np.asarray(fall * (belief.loss[indices] + 1e-12))
+        return np.asarray(fall * (belief.loss[of] + 1e-12))
 
 
-def _apart(beliefs: list[Belief]) -> Belief:
+def _apart(of: list[Belief]) -> Belief:
     """Return the belief about the models of several fields, which have independent errors."""
-    location = np.concatenate([b.location for b in beliefs])
+    at = np.concatenate([b.location for b in of])
     alone, df, n = (
         np.concatenate([m.diagonal() for m in part])
-        for part in zip(*((b.variance, b.df, b.n) for b in beliefs))
+        for part in zip(*((b.variance, b.df, b.n) for b in of))
     )
     variance, share = alone[:, None] + alone, alone**2 / df
-    shares, welch = share[:, None] + share, np.full(variance.shape, np.inf)
-    np.divide(variance**2, shares, out=welch, where=shares > 0.0)
-    diagonal = slice(None, None, len(alone) + 1)
-    variance.flat[diagonal], welch.flat[diagonal] = alone, df
-    return Belief(location, variance, welch, np.minimum(n[:, None], n), beliefs[0].n_items)
+    both, welch = share[:, None] + share, np.full(variance.shape, np.inf)
+    np.divide(variance**2, both, out=welch, where=both > 0.0)
+    every = slice(None, None, len(alone) + 1)
+    variance.flat[every], welch.flat[every] = alone, df
+    return Belief(at, variance, welch, np.minimum(n[:, None], n), of[0].n_items)
 
 
 def item_curves(bank: ItemBank) -> Curves:

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import logit
 
 from ...bank.bank import ItemBank
+from ...errors import UsageError
 from ...metrics.scale import Floats
 from ...options import choice
 from ..belief import BENCHMARK, Belief, Places, References, log_p
@@ -220,6 +221,10 @@ class SamplePolicy(Policy):
         is valid for any number of items and needs more of them.
     min_difference : float, optional
         On [0, 1]: what betting has to refute for two models to be equivalent. The ranker's own.
+    sampled : bool, optional
+        Whether an answer is one draw, and the benchmark's question about expected scores. One
+        answer an item does not tell the noise within items from the variance between them, so
+        neither gets a finite-population correction.
 
     Raises
     ------
@@ -237,8 +242,15 @@ class SamplePolicy(Policy):
         seed: int = 0,
         guarantee: str = "asymptotic",
         min_difference: float = 0.0,
+        sampled: bool = False,
     ) -> None:
         choice(*GUARANTEES).check(guarantee, "guarantee")
+        if sampled and guarantee == "finite":
+            raise UsageError(
+                "guarantee 'finite' is proven for scores that do not change, not for sampled "
+                "answers; leave it out, or ask about these very answers (question: run)"
+            )
+        self._sampled = sampled
         self._finite, self._close_by = guarantee == "finite", min_difference
         items = np.flatnonzero(bank.kept)
         self.sequence = SharedSequence(items, seed)
@@ -268,7 +280,7 @@ class SamplePolicy(Policy):
         self._asked[model] -= 1
 
     def told(self, model: int, item: int, score: float) -> None:
-        check_score(score, item, answered=bool(self.pairs.done[model, item]))
+        check_score(score, item, seen=bool(self.pairs.done[model, item]))
         self.effects.learn(model, item, score)
         self._settle(model, item, score)
 
@@ -291,7 +303,7 @@ class SamplePolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        whole = question == BENCHMARK
+        whole = question == BENCHMARK and not self._sampled
         pairs = self._of_pairs(whole)
         mean, alone = self._of_models(whole)
         variance, n = np.minimum(pairs[_VARIANCE], 1.0), pairs[_ITEMS].copy()
@@ -387,7 +399,7 @@ class SamplePolicy(Policy):
 
     def describe(self, model: int) -> Description:
         """Return the logit of the mean as the ability, for want of another."""
-        means, variances = self._of_models(True)
+        means, variances = self._of_models(not self._sampled)
         mean, variance = float(means[model]), float(variances[model])
         edge = 0.5 / len(self.sequence.order)
         p = min(max(mean, edge), 1.0 - edge)
@@ -431,7 +443,7 @@ class SamplePolicy(Policy):
         theirs = had[list(models)]
         lead = theirs[:, None] - had[None, :]
         gain = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.05))
-        loss = self._of_pairs(belief.question == BENCHMARK)[_LOSS]
+        loss = self._of_pairs(math.isfinite(belief.n_items))[_LOSS]
         worth = (loss[list(models)] * gain).sum(axis=1) if len(had) > 1 else 1.0
         return np.asarray(worth / (theirs + 1) / np.asarray(prices, dtype=np.float64))
 

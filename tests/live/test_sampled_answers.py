@@ -1,0 +1,78 @@
+"""Sampled answers in logs and from a server: the settings say so, and the result names it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ScoreTable, compare
+from lm_eval_ccat.report.plain import lines
+
+DRAWN = {"generation_kwargs": {"temperature": 0.7}}
+TWO = ["m05", "m07"]
+
+
+def one_answer_each(n_items: int, seed: int, settings: dict) -> list[ScoreTable]:
+    """Two models of the same probabilities."""
+    rng = np.random.default_rng([seed, n_items])
+    p = rng.beta(0.6, 0.4, n_items)
+    return [
+        ScoreTable.from_arrays([(rng.random(n_items) < p) * 1.0], [name], settings=settings)
+        for name in ("old", "new")
+    ]
+
+
+@pytest.mark.parametrize(("n_items", "pairs"), [(30, 400), (100, 400), (442, 200)])
+def test_logs_of_equal_models_differ_in_at_most_a_twentieth(n_items: int, pairs: int) -> None:
+    def wrong(**how: str) -> int:
+        found = [
+            compare(*one_answer_each(n_items, seed, DRAWN), **how).outcomes[0].overall.verdict
+            for seed in range(pairs)
+        ]
+        return sum(verdict in ("better", "worse") for verdict in found)
+
+    assert wrong(question="benchmark") <= 0.05 * pairs + 2.5 * (0.05 * 0.95 * pairs) ** 0.5
+    assert wrong(question="run") > 0.5 * pairs  # these very answers do differ
+
+
+def test_a_comparison_of_sampled_logs_names_its_question() -> None:
+    [by_mean], [very] = (
+        lines(compare(*one_answer_each(30, 1, DRAWN), question=question))[:1]
+        for question in ("benchmark", "run")
+    )
+    assert "in expected scores on these documents" in by_mean
+    assert "in these very answers" in very
+    fixed = lines(compare(*one_answer_each(30, 1, {}), question="benchmark"))[0]
+    assert "in full runs of these documents" in fixed
+
+
+def test_a_ranking_at_a_temperature_is_about_expected_scores(bench, server) -> None:
+    harness = {"include_path": "tasks", "gen_kwargs": {"temperature": 0.7}}
+    content = bench.ranked(server, TWO, bank=None, harness=harness, max_items=30)
+    assert content["sampled"] and "expected" in content["estimand"]
+    run = bench.folder / "rank.run"
+    header = json.loads((run / "journal.jsonl").read_text().splitlines()[0])
+    assert header["ranker"]["sampled"] is True
+    plain = bench.ranked(server, TWO, bank=None, name="greedy", max_items=30)
+    assert "sampled" not in plain and "expected" not in plain["estimand"]
+
+
+def test_a_live_comparison_at_a_temperature_is_about_expected_scores(bench, server) -> None:
+    sides = [
+        {
+            "name": model,
+            "model": "local-completions",
+            "model_args": {"model": model, "base_url": server.url, "tokenizer_backend": "none"},
+        }
+        for model in TWO
+    ]
+    harness = {
+        "include_path": str(bench.folder / "tasks"),
+        "gen_kwargs": {"temperature": 0.7},
+    }
+    settings = {"harness": harness, "max_items": 20}
+    found = compare(*sides, task="loopback_task", settings=settings)
+    assert found.outcomes[0].sampled and found.outcomes[0].question == "benchmark"
+    assert "in expected scores on these documents" in lines(found)[0]
