@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
 MEASURED = ROOT / "docs" / "evidence" / "measured" / "quality.json"
 PAGE = ROOT / "docs" / "evidence" / "tables.md"
+LIMITS = ROOT / "docs" / "limits.md"
 CHART = ROOT / "docs" / "evidence" / "methods.svg"
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
@@ -43,6 +44,8 @@ def quality(part: str) -> str:
     """The table of methods, "short", or one of `benchmarks/rivals.py --out`."""
     if part == "short":
         return _short(json.loads(MEASURED.read_text(encoding="utf-8")))
+    if part == "limits":
+        return _limits()
     found = json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8"))
     return _shares(found) if part == "shares" else _rivals(found)
 
@@ -113,6 +116,21 @@ def _rivals(measured: dict[str, Any]) -> str:
         "after new models: score tables. *Gap more*: than that of `default`."
     )
     return f"{_table(head, rows)}\n\n{by}"
+
+
+def _limits() -> str:
+    """Models near the bank, random and far from it: what is decided, beside a t-test."""
+    rows = []
+    for kind, file in (("near", "rivals"), ("random", "hold_outs"), ("far", "rivals")):
+        found = json.loads((MEASURED.parent / f"{file}.json").read_text(encoding="utf-8"))
+        tables = found["found"][kind]
+        own, test = (
+            {table: figures[f"{method}, 50"] for table, figures in tables.items()}
+            for method in ("default", "random")
+        )
+        rows.append([kind, "50", _cell_of(own, "decided"), _cell_of(test, "decided")])
+    head = ["new models", "items", "decided (right)", "t-test: decided (right)"]
+    return _table(head, rows)
 
 
 def _shares(measured: dict[str, Any]) -> str:
@@ -197,8 +215,9 @@ def keep(path: Path, command: str, instead: str | None = None) -> None:
 
 
 def write() -> None:
-    """The tables of the page, and the chart, as the figures have them."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """The tables of the pages, and the chart, as the figures have them."""
+    for page in (PAGE, LIMITS):
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     CHART.write_text(drawn(), encoding="utf-8")
 
 

@@ -7,21 +7,16 @@ import time
 from functools import partial
 
 from ..demo import DOCUMENTS, LEAST, MOST
+from ..report import write_report
 from .live import Display
 from .parsing import Opt, Options
 
-_THE_SAME = """\
-The same for your own models:
-  lm-eval-ccat check my_task                                     which metrics can be used
-  lm-eval-ccat run --model hf --model_args pretrained=... --tasks my_task \\
-      --log_samples --output_path logs                           a full run of each known model
-  lm-eval-ccat calibrate logs --task my_task --metric bleu -o my_task.bank.json
-  lm-eval-ccat rank models.yaml                                  the new models, adaptively
-Files that can serve as an example:
-  {config}
-  {bank}
-  {run_dir}
-"""
+_LAST = """
+It took {seconds:.0f} s, and its dollars are made up. The same for your own models:
+  lm-eval-ccat calibrate LOGS -o BANK    if you have logs of others (lm_eval --log_samples)
+  lm-eval-ccat rank --task TASK --model hf --model_args pretrained=A \\
+      --model hf --model_args pretrained=B [--bank BANK]
+The page of this ranking: {page}"""
 
 
 OPTIONS: Options = {
@@ -45,6 +40,6 @@ def demo(args: argparse.Namespace) -> int:
     started, say = time.monotonic(), partial(print, flush=True)
     # Its dollars are play money, so nobody is asked.
     shown = demo(args.dir, args.documents, say=say, observer=Display(yes=True))
-    say(f"\nIt took {time.monotonic() - started:.0f} s.\n")
-    say(_THE_SAME.format(config=shown.config, bank=shown.bank, run_dir=shown.run_dir))
+    page = write_report(shown.run_dir)
+    say(_LAST.format(seconds=time.monotonic() - started, page=page))
     return 1 if shown.wrong else 0

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -161,8 +161,8 @@ def seconds_to_wait(header: str | None) -> float | None:
             moment = read(text.replace("Z", "+00:00") if read is datetime.fromisoformat else text)
         except (ValueError, TypeError):
             continue
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-        return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     return None
 
 

@@ -228,7 +228,7 @@ class Transport:
             raise
         except asyncio.CancelledError:
             kind, why = "cancelled", "the request was cancelled"
-        except asyncio.TimeoutError:
+        except TimeoutError:
             kind, why = "timeout", f"no answer within {limit:g} s"
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             kind = "request"

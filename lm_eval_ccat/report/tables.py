@@ -359,7 +359,7 @@ def date(when: float | None) -> str | None:
     """Format a time, in seconds of the epoch, in UTC."""
     if when is None:
         return None
-    moment = datetime.datetime.fromtimestamp(when, tz=datetime.timezone.utc)
+    moment = datetime.datetime.fromtimestamp(when, tz=datetime.UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

@@ -9,7 +9,7 @@ import socketserver
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
 from itertools import repeat
@@ -204,7 +204,7 @@ def test_a_request_is_not_passed_on_to_another_address(status):
         assert "secret" not in str(error) and "key=1" not in str(error)
 
 
-THEN = datetime.now(timezone.utc) + timedelta(seconds=3600)
+THEN = datetime.now(UTC) + timedelta(seconds=3600)
 
 
 @pytest.mark.parametrize(

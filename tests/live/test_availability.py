@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
@@ -115,7 +115,7 @@ def test_waiting_grows_is_bounded_and_listens_to_the_server():
     for attempt, header, seconds in ((1, "6", 6), (3, "0.1", 4), (1, "600", 600)):
         refused = Answered(429, {"Retry-After": header})
         assert Failure(refused).pause(rule, attempt) == seconds
-    soon = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=100), usegmt=True)
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert 90 < Failure(Answered(429, {"Retry-After": soon})).pause(rule, 1) <= 100
 
 

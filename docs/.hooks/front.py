@@ -1,0 +1,184 @@
+"""Writes what the front door prints: the tutorial's outputs, the README's figures, the recording.
+
+    python docs/.hooks/front.py make     runs the tutorial, keeps what it printed, writes the pages
+    python docs/.hooks/front.py          writes the pages from what is kept
+
+What was printed is kept in docs/evidence/measured/front.json, the demo's lines with their seconds.
+A page says what it shows: ``<!-- printed: FIRST .. LAST -->``, two patterns of lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from html import escape
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "docs" / "evidence" / "measured" / "front.json"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+README = ROOT / "README.md"
+RECORDING = ROOT / "docs" / "demo.svg"
+_PRINTED = re.compile(r"<!-- printed: (.+?) \.\. (.+?) -->\n.*?<!-- end of printed -->", re.S)
+_CLAIM = re.compile(r"<!-- claim -->\n.*?<!-- end of claim -->", re.S)
+#: Seconds, and the hash of a bank, which its date is part of.
+VARYING = re.compile(r" in \d+ s\.$|^It took |^age |^sha256 |^ *task:|, bank [0-9a-f]{12}\.$")
+
+
+def kept() -> dict[str, Any]:
+    """What the tutorial printed when it was last made."""
+    return dict(json.loads(KEPT.read_text(encoding="utf-8")))
+
+
+def pages(found: dict[str, Any]) -> dict[Path, str]:
+    """Every file that shows what was printed, as it should be."""
+    return {
+        TUTORIAL: filled(TUTORIAL.read_text(encoding="utf-8"), found),
+        README: filled(README.read_text(encoding="utf-8"), found),
+        RECORDING: drawn(found["demo"]),
+    }
+
+
+def filled(page: str, found: dict[str, Any]) -> str:
+    """The page with its outputs and claims as they were printed."""
+    lines = [line for _, line in found["demo"]] + found["tutorial"]
+
+    def shown(first: str, last: str) -> str:
+        start = next(n for n, line in enumerate(lines) if re.search(first, line))
+        end = next(n for n in range(start, len(lines)) if re.search(last, lines[n]))
+        return "\n".join(["```text", *lines[start : end + 1], "```"])
+
+    page = _PRINTED.sub(
+        lambda m: (
+            f"<!-- printed: {m[1]} .. {m[2]} -->\n{shown(m[1], m[2])}\n<!-- end of printed -->"
+        ),
+        page,
+    )
+    said = claim(lines, found["without_bank"])
+    return _CLAIM.sub(lambda _: f"<!-- claim -->\n{said}\n<!-- end of claim -->", page)
+
+
+def claim(lines: list[str], without_bank: int) -> str:
+    """What the demo found, and what it took with the bank and without."""
+    text = "\n".join(lines)
+    [documents] = re.findall(r"^(\d+) docstrings", text)
+    [known] = re.findall(r"^Full runs of (\d+) known", text, re.M)
+    [[decided, pairs, right, answers, full]] = re.findall(
+        r"^(\d+) of (\d+) pairs were decided, (\d+) of them correctly, with (\d+) answers "
+        r"instead of (\d+)",
+        text,
+        re.M,
+    )
+    models = int(full) // int(documents)
+    return (
+        f"In the demo it ranks {models} models with {answers} answers instead of {int(full):,}: "
+        f"{decided} of {pairs} pairs are\ndecided, {right} of them as full runs decide them. Its "
+        f"item bank is made of {known} known models\n({int(known) * int(documents):,} answers, "
+        f"paid once). Without the bank the same ranking takes {without_bank:,} answers."
+    )
+
+
+# -- the recording --------------------------------------------------------------------------------
+
+_COLUMNS, _ROWS, _WIDE, _HIGH, _EDGE = 100, 30, 7.23, 16, 14
+_SECONDS = 15.0
+
+
+def drawn(demo: list[list[Any]]) -> str:
+    """An SVG terminal in which the demo's lines appear at their seconds, slowed to fifteen."""
+    rows: list[tuple[float, str]] = [(0.0, "$ lm-eval-ccat demo --dir demo")]
+    pace = (_SECONDS - 4) / demo[-1][0]
+    for seconds, line in demo:
+        cut = [line[n : n + _COLUMNS] for n in range(0, len(line), _COLUMNS)] or [""]
+        rows += [(1 + seconds * pace, part) for part in cut]
+    width = round(_COLUMNS * _WIDE + 2 * _EDGE)
+    height = _ROWS * _HIGH + 2 * _EDGE
+    shown, texts, moves = [], [], []
+    for n, (seconds, line) in enumerate(rows):
+        style = f"animation-delay:{seconds:.1f}s"
+        y = _EDGE + 12 + n * _HIGH
+        texts.append(f'<text x="{_EDGE}" y="{y}" style="{style}">{escape(line)}</text>')
+        up = max(0, n + 1 - _ROWS) * _HIGH
+        moves.append((min(100.0, 100 * seconds / _SECONDS), up))
+    for share, up in dict(moves).items():
+        shown.append(f"{share:.2f}%{{transform:translateY(-{up}px)}}")
+    last = moves[-1][1]
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" \
+width="{width}" height="{height}" role="img" aria-label="A terminal in which the demo runs">
+<style>
+text{{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d7dce2;white-space:pre;\
+animation:show .01s both}}
+g{{transform:translateY(-{last}px);animation:move {_SECONDS:g}s step-end}}
+@keyframes show{{from{{opacity:0}}to{{opacity:1}}}}
+@keyframes move{{{"".join(shown)}100%{{transform:translateY(-{last}px)}}}}
+@media(prefers-reduced-motion:reduce){{text,g{{animation:none}}}}
+</style>
+<rect width="{width}" height="{height}" rx="8" fill="#16191d"/>
+<svg x="0" y="{_EDGE - 4}" width="{width}" height="{height - 2 * _EDGE + 8}" \
+viewBox="0 {_EDGE - 4} {width} {height - 2 * _EDGE + 8}">
+<g>
+{chr(10).join(texts)}
+</g>
+</svg>
+</svg>
+"""
+
+
+# -- making ---------------------------------------------------------------------------------------
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """What the tutorial's commands print, typed in order in this folder."""
+    sys.path.insert(0, str(ROOT / "tests" / "docs"))
+    from pages import blocks
+
+    scripts = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
+    environment |= {"COLUMNS": str(_COLUMNS), "PYTHONUNBUFFERED": "1"}
+    printed: list[list[tuple[float, str]]] = []
+    for block in blocks(TUTORIAL):
+        if block.title is not None:
+            (folder / block.title).write_text(block.code, encoding="utf-8")
+        elif block.language == "bash":
+            start = time.monotonic()
+            command = subprocess.Popen(
+                ["bash", "-eu", "-c", block.code], cwd=folder, env=environment, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            lines = command.stdout or ()
+            printed.append([(time.monotonic() - start, line.rstrip()) for line in lines])
+            if command.wait() not in block.exits:
+                raise SystemExit(f"{block.code}ended with {command.returncode}")
+    demo, *rest = printed
+    bank_free = re.sub(r"^bank:.*\n", "", (folder / "demo" / "rank.yaml").read_text(), flags=re.M)
+    (folder / "demo" / "bank_free.yaml").write_text(bank_free, encoding="utf-8")
+    command_line = ["lm-eval-ccat", "rank", "demo/bank_free.yaml", "--yes"]
+    subprocess.run(command_line, cwd=folder, env=environment, check=True, capture_output=True)
+    result = json.loads((folder / "demo" / "bank_free.run" / "result.json").read_text())
+    return {
+        "without_bank": result["items_administered"],
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "demo": [[round(seconds, 1), line] for seconds, line in demo],
+        "tutorial": [line for lines in rest for _, line in lines],
+    }
+
+
+def write() -> None:
+    """Write every page anew."""
+    for path, content in pages(kept()).items():
+        path.write_text(content, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["make"]:
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(Path(folder))
+        KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write()
