@@ -39,6 +39,7 @@ from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.live.run import Run
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.money import Price
+from lm_eval_ccat.records import Session
 from lm_eval_ccat.runs.book import Book
 
 NAMES, GAPS = ("a", "b", "c"), (0.0, 0.12, 0.24)
@@ -110,7 +111,7 @@ def ranked(
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), metric="m")
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())
-    book.note("start", op="session")
+    book.write([Session(event="start")])
     began = time.monotonic()
     with Run(spec, observer=Observer(), plan=plan, models=models) as run:
         run.book = book

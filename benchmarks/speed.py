@@ -36,7 +36,7 @@ from lm_eval_ccat.journal import JournalFile
 marks, append = [], JournalFile.append
 def marked(self, records):
     append(self, records := list(records))
-    if n := sum(record["op"] == "tell" for record in records):
+    if n := sum(record.kind == "tell" for record in records):
         n += marks[-1][0] if marks else 0
         by = {t.name: t.ident for t in threading.enumerate()}
         own = (time.pthread_getcpuclockid(by[t]) for t in ("MainThread", "ccat-transport"))

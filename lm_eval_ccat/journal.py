@@ -1,8 +1,7 @@
 """The append-only journal of a run: one JSON object per line, numbered, on disk before it counts.
 
-The first record describes the run (``op: "header"``). The others are asks, answers and events,
-which the :class:`~lm_eval_ccat.ranker.Ranker` is told, and notes, which it is not. `Book` replays
-them.
+The first record describes the run; the others are asks, answers and events, each of a kind with a
+class of its own (see `records`). `Book` replays them.
 
 A process may be killed in the middle of a write. The bytes after the last newline are then not a
 record: reading drops them and sets `torn`, and opening for append removes them. Anything unreadable
@@ -25,25 +24,19 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .errors import RunError
 from .files import sync_file, sync_folder
+from .records import FORMAT, VERSION, Change, Header, Item, NewerRecord, Record, record_of
 
-FORMAT = "lm-eval-ccat/journal"
 #: The journal of a run directory.
 JOURNAL = "journal.jsonl"
-VERSION = 2
-
-Record = dict[str, Any]
-#: (task, doc_id).
-Item = tuple[str, Any]
+#: The header of a journal that has none.
+NO_HEADER = Header(format="", version=0)
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
-
-
-class NewerJournal(RunError):
-    """A journal that a later version of this package began; it is not damaged."""
 
 
 class Journal:
@@ -61,9 +54,9 @@ class Journal:
 
     Attributes
     ----------
-    header : dict
-        The first record that describes the run; empty without one.
-    identity : dict
+    header : Header
+        The first record, which describes the run; blank without one.
+    identity : Header
         The header, with all changes that the journal has recorded since.
     count : int
         Number of lines read or written so far.
@@ -72,10 +65,11 @@ class Journal:
 
     Examples
     --------
+    >>> from lm_eval_ccat.records import Session
     >>> journal = Journal()
-    >>> journal.append([{"op": "note", "event": "start"}])
-    >>> [record["event"] for record in Journal(journal.lines).read_new()]
-    ['start']
+    >>> journal.append([Session(event="start")])
+    >>> Journal(journal.lines).read_new() == [Session(event="start")]
+    True
     """
 
     def __init__(
@@ -83,8 +77,7 @@ class Journal:
     ) -> None:
         self.name = name
         self.lines = [] if lines is None else lines
-        self.header: Record = {}
-        self.identity: Record = {}
+        self.header = self.identity = NO_HEADER
         self.count = 0
         self.torn: str | None = None
         self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
@@ -128,47 +121,45 @@ class Journal:
         name = f"{self}, line {self.count + 1}"
         remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
         try:
-            record: Record = json.loads(line)
-            sequence = record.pop("seq")
+            values: dict[str, Any] = json.loads(line)
+            sequence = values.pop("seq")
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
-        version = record.get("version") if record.get("op") == "header" else None
+        version = values.get("version") if values.get("op") == Header.kind else None
         if isinstance(version, int) and version > VERSION:  # its lines may be sealed otherwise
-            raise NewerJournal(
+            raise NewerRecord(
                 f"{self}: a journal of format version {version}; this package reads version "
                 f"{VERSION}: update lm-eval-ccat"
             )
-        trouble = self._trouble(line, record)
+        trouble = self._trouble(line, values)
         if sequence != self.count:
             trouble = f"carries the number {sequence}: lines are missing or repeated"
         if trouble:
             raise RunError(f"{name} {trouble}; {remedy}")
+        record = record_of(values, self.item, str(self))
         self._hash.update(line + b"\n")
         self.count += 1
         self._note_identity(record)
-        if "item" in record:
-            record["item"] = self.item(record["item"])
-        if record.get("op") == "ask":
-            record["pairs"] = [(model, self.item(item)) for model, item in record["pairs"]]
         return record
 
-    def _trouble(self, line: bytes, record: Record) -> str:
+    def _trouble(self, line: bytes, values: dict[str, Any]) -> str:
         """Return what is wrong with a line's seal; "" if nothing is."""
         if (seal := _SEAL.search(line)) is None:
             return "has no seal: it was edited by hand"
-        del record["sha256"]
+        del values["sha256"]
         hashed = self._hash.copy()
         hashed.update(line[: seal.start()])
         right = hashed.hexdigest().encode() == seal[1]
         return "" if right else "does not fit its seal: it was changed, or one before it"
 
     def _note_identity(self, record: Record) -> None:
-        if record.get("op") == "header":
-            several = "outcomes" in (record.get("report") or {})
-            self._alone = None if several else (record.get("task") or {}).get("name", "")
-            self.header = self.identity = record
-        elif record.get("op") == "change":
-            self.identity = {**self.identity, **record.get("identity", {})}
+        match record:
+            case Header():
+                several = "outcomes" in record.report
+                self._alone = None if several else record.task.get("name", "")
+                self.header = self.identity = record
+            case Change():
+                self.identity = replace(self.identity, **record.identity)
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -197,12 +188,8 @@ class Journal:
         hashed, lines = self._hash.copy(), list[bytes]()
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)
-            filed = {"seq": number, **record}
-            if "item" in record:
-                filed["item"] = self.filed(record["item"])
-            if "pairs" in record:
-                filed["pairs"] = [(model, self.filed(item)) for model, item in record["pairs"]]
-            text = json.dumps(filed, ensure_ascii=False, allow_nan=False)
+            values = {"seq": number, **record.to_json(self.filed)}
+            text = json.dumps(values, ensure_ascii=False, allow_nan=False)
             body = text[:-1].encode("utf-8", "surrogatepass")
             hashed.update(body)
             seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
@@ -239,11 +226,12 @@ class JournalFile(Journal):
     Examples
     --------
     >>> import tempfile
+    >>> from lm_eval_ccat.records import Header
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "journal.jsonl")
-    ...     JournalFile(path).append([{"op": "header"}])
-    ...     [record["op"] for record in JournalFile(path).read_new()]
-    ['header']
+    ...     JournalFile(path).append([Header(bank_sha256="9f86d081")])
+    ...     [record.bank_sha256 for record in JournalFile(path).read_new()]
+    ['9f86d081']
     """
 
     def __init__(self, path: Path) -> None:
@@ -265,7 +253,7 @@ class JournalFile(Journal):
 
         Returns
         -------
-        list of dict
+        list of Record
             In file order.  A torn last line is left out and kept in :attr:`torn`.
 
         Raises
@@ -362,7 +350,6 @@ def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
     journal = JournalFile(path)
     if not (records := journal.read_new()):
         raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
-    header = journal.header
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
+    if (journal.header.format, journal.header.version) != (FORMAT, VERSION):
         raise RunError(f"{path} is not a journal of lm-eval-ccat")
     return journal, records

@@ -57,7 +57,9 @@ class Tokens:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values, without what the server left out."""
-        return {name: value for name, value in vars(self).items() if value}
+        values = {"input": self.input, "output": self.output, "source": self.source}
+        optional = {"cached": self.cached or None, "usd": self.usd}
+        return values | {name: value for name, value in optional.items() if value is not None}
 
 
 @dataclass(frozen=True)

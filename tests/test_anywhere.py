@@ -42,6 +42,7 @@ from pathlib import Path
 import numpy as np
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.records import Header
 from lm_eval_ccat.runs.directory import RunDirectory, make_ranker, rebuild
 from worlds.journals import Teller
 
@@ -53,10 +54,10 @@ bank = calibrate(table.without(["m1", "m8"]), method="paper")
 run = RunDirectory(folder / "run")
 run.take()
 bank.save(run.path / "bank.json")
-run.start({
-    "config": {"task": "t"}, "bank_sha256": bank.sha256, "task": {"name": "t"}, "versions": {},
-    "ranker": {"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
-})
+run.start(Header(
+    config={"task": "t"}, bank_sha256=bank.sha256, task={"name": "t"},
+    ranker={"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
+))
 teller = Teller(make_ranker(bank, run.read_header()), run.journal)
 teller.read()
 while asked := teller.ask(2):

@@ -16,6 +16,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +29,6 @@ from lm_eval_ccat.options import options_of
 
 DOCS = Path(__file__).resolve().parents[1]
 
-JOURNAL_WORDS = {
-    "header": "First line: format and version, the configuration with credentials masked, the "
-    "identity of bank, task and versions, and the arguments of the Ranker.",
-    "session": "A process started or resumed.",
-    "ask": "Items that are asked, numbered from `n`; `after` says how many answers were told "
-    "before each.",
-    "tell": "An answer to ask number `n`: the score on [0, 1], the cost, what the server said of "
-    "itself, and everything needed to score it again. It is told in the order of the numbers.",
-    "fail": "An item that the model failed on; it is not scored and not asked again.",
-    "lost": "An attempt that brought nothing, and in which column of the money it stands.",
-    "drop": "A model is set aside, for good or until it is back (`away`); `restore` takes it up.",
-    "end": "The run ends after so many answers told; `reason` is empty where the ranking itself "
-    "says why.",
-    "note": "For readers only; the Ranker never sees it.",
-}
-
 
 def write_all() -> None:
     """Write every generated page beside those that people write; git ignores them."""
@@ -51,6 +36,7 @@ def write_all() -> None:
         "reference/commands.md": commands(),
         "reference/config.md": configuration(),
         "reference/run-directory.md": run_directory(),
+        "reference/journal.md": journal_format(),
     }
     for path, content in pages.items():
         (DOCS / path).write_text(content, encoding="utf-8")
@@ -195,39 +181,24 @@ def _default(field: dataclasses.Field[Any]) -> str:
     return f"`{json.dumps(value)}`"
 
 
-# -- run directory ------------------------------------------------------------------------------
+# -- run directory and journal ------------------------------------------------------------------
 
 
 def run_directory() -> str:
-    """What `rank` leaves behind, shown by a real journal of a small ranking."""
-    from lm_eval_ccat import journal
+    """What `rank` leaves behind, with the result of a small ranking."""
     from lm_eval_ccat.runs import directory
 
     layout = (directory.__doc__ or "").split("\n\n", 1)[1].strip()
-    records = _small_run()
-    shown: dict[str, Any] = {}
-    for record in records:
-        shown.setdefault(record["op"], record)
-    if set(shown) != set(JOURNAL_WORDS):
-        raise ValueError(
-            f"docs/.hooks/reference.py: journal records {set(shown) ^ set(JOURNAL_WORDS)}"
-        )
+    result = _small_run()[1]
     parts = [
         "# The run directory",
         "`rank` keeps everything about a run in one folder.",
         f"```text\n{layout}\n```",
-        "## `journal.jsonl`",
-        _cell_free(inspect.cleandoc(journal.__doc__ or "")),
-        "Each line is a JSON object with its number `seq` and an `op`. A small ranking has these:",
-    ]
-    for op, words in JOURNAL_WORDS.items():
-        text = json.dumps(_shortened(shown[op]), indent=2, ensure_ascii=False)
-        parts += [f"### `{op}`", words, f"```json\n{text}\n```"]
-    parts += [
+        "[The journal](journal.md) describes the lines of `journal.jsonl`.",
         "## `result.json`",
         "`rank --json` prints it. Estimates, standard errors and intervals are on the metric's "
-        "own scale. This is the Ranker's part for the same small ranking:",
-        f"```json\n{json.dumps(_shortened(_RESULT), indent=2, ensure_ascii=False)}\n```",
+        "own scale. This is the Ranker's part for a small ranking:",
+        f"```json\n{json.dumps(_shortened(result), indent=2, ensure_ascii=False)}\n```",
         "`rank` adds `headline`, `metric`, `key`, `estimand` (what was estimated, in words), "
         "`scorer` (what computed the metric: judge, encoder, checkpoint, sacrebleu's signature), "
         "tokens and seconds per model, `cost_unit`, `exit_code` and the bank's hash.",
@@ -236,14 +207,44 @@ def run_directory() -> str:
     return "\n\n".join(parts)
 
 
-_RESULT: dict[str, Any] = {}
+def journal_format() -> str:
+    """Every kind of line of a journal, from the classes that write and read it."""
+    from lm_eval_ccat import journal
+    from lm_eval_ccat.records import RECORDS, optional
+
+    shown: dict[str, Any] = {}
+    for line in _small_run()[0]:
+        shown.setdefault(line["op"], line)
+    rest = inspect.cleandoc(journal.__doc__ or "").split("\n", 1)[1]
+    parts = [
+        "# The journal",
+        "`journal.jsonl` of a [run directory](run-directory.md) has one JSON object per line, "
+        "which is on disk before it counts.",
+        _cell_free(rest.strip()),
+        "Every line is a JSON object with its number `seq`, its kind `op`, the fields below and "
+        "the seal `sha256`. A field with a star may be absent.",
+    ]
+    for kind, record in RECORDS.items():
+        rows = ["| field | meaning |", "| --- | --- |"]
+        for field in record.fields():
+            star = "*" if optional(field) else ""
+            rows.append(f"| `{field.name}`{star} | {_cell(field.metadata['meaning'])} |")
+        parts += [f"## `{kind}`", inspect.cleandoc(record.__doc__ or ""), "\n".join(rows)]
+        if kind in shown:
+            text = json.dumps(_shortened(shown[kind]), indent=2, ensure_ascii=False)
+            parts.append(f"```json\n{text}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
-def _small_run() -> list[dict[str, Any]]:
+@cache
+def _small_run() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The lines of the journal of a small ranking, and its result."""
     import numpy as np
 
     from lm_eval_ccat import ScoreTable, calibrate
     from lm_eval_ccat.live.line import Line
+    from lm_eval_ccat.money import Tokens
+    from lm_eval_ccat.records import Fail, Header, Interrupt, Lost, Session, Tell
     from lm_eval_ccat.runs.book import Book
     from lm_eval_ccat.runs.directory import RunDirectory, make_ranker
 
@@ -259,42 +260,44 @@ def _small_run() -> list[dict[str, Any]]:
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         directory = RunDirectory(folder)
-        directory.start({"config": {"task": "my_task", "...": "..."}, "bank_sha256": bank.sha256,
-                         "versions": {"lm_eval_ccat": lm_eval_ccat.__version__},
-                         "ranker": arguments})  # fmt: skip
+        header = Header(
+            config={"task": "my_task", "...": "..."}, bank_sha256=bank.sha256,
+            versions={"lm_eval_ccat": lm_eval_ccat.__version__}, ranker=arguments,
+        )  # fmt: skip
+        directory.start(header)
         directory.journal.read_new()
         times = iter(range(1_700_000_000, 1_800_000_000))
         book = Book(
-            make_ranker(bank, {"ranker": arguments}),
+            make_ranker(bank, header),
             directory.journal,
             clock=lambda: float(next(times)),
         )
-        book.note("start", op="session")
+        book.write([Session(event="start")])
         line = Line(book, {"m1": 16, "m5": 16, "m9": 16}, warmup=3)
         line.start()
         for number, ask in enumerate(line.next("m1", 2) + line.next("m5", 3) + line.next("m9", 3)):
             model, (_, doc) = ask.pair
             answer: dict[str, Any] = {"n": ask.number, "model": model, "item": ask.item}
             if number == 0:
-                line.arrive([{"op": "fail", **answer, "reason": "HTTP 400, too long", "cost": 0.0}])
+                line.arrive([Fail(**answer, reason="HTTP 400, too long", cost=0.0)])
                 continue
             score = float(table.select([model]).scores[0, doc])
-            answer |= {
-                "score": score, "cost": arguments["models"][model], "raw": score, "seconds": 0.31,
-                "tokens": {"input": 212, "output": 18, "source": "usage"},
-                "prompt_sha256": "9f86d081884c7d65...", "responses": [["An answer."]],
-                "served": [{"request_id": "req-17", "model": "m-0613", "finish": ["stop"]}],
-            }  # fmt: skip
-            line.arrive([{"op": "tell", **answer}])
-        about = {"why": "timeout", "column": "unknown", "usd": 0.002}
-        book.event("lost", model="m9", item=("", 4), **about)
+            tell = Tell(
+                **answer, score=score, cost=arguments["models"][model], raw=score, seconds=0.31,
+                tokens=Tokens(212, 18, "usage"), prompt_sha256="9f86d081884c7d65...",
+                responses=[["An answer."]],
+                served=[{"request_id": "req-17", "model": "m-0613", "finish": ["stop"]}],
+            )  # fmt: skip
+            line.arrive([tell])
+        lost = Lost(model="m9", item=("", 4), why="timeout", column="unknown", usd=0.002)
+        book.event(lost)
         line.set_aside("m1", "3 documents failed in a row; last: HTTP 500")
         line.end("the budget of 600 seconds is used up")
-        book.note("interrupted")
-        _RESULT.update(book.ranker.result().to_dict())
+        book.write([Interrupt()])
+        result = book.ranker.result().to_dict()
         directory.journal.close()
         lines = (Path(folder) / "journal.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in lines], dict(result)
 
 
 def _shortened(value: Any) -> Any:

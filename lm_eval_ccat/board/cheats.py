@@ -28,6 +28,7 @@ from ..journal import read_journal
 from ..methods.curves import fit_abilities
 from ..methods.method import method_of
 from ..metrics.scale import Floats
+from ..records import Tell
 from ..scores import ScoreTable
 from ..shown import first_of
 from .checking import tasks_of
@@ -227,9 +228,9 @@ def _answers(board: Board, row: BoardRow) -> dict[str, Floats]:
             continue
         only = next(iter(tasks_of(journal.header)))
         for record in records:
-            if record["op"] != "tell" or record["model"] != name:
+            if not isinstance(record, Tell) or record.model != name:
                 continue
-            (task, doc_id), score = record["item"], record["score"]
+            (task, doc_id), score = record.item, record.score
             task = task or only
             bank = board.banks.get(task)
             value = next(iter(score.values()), None) if isinstance(score, dict) else score

@@ -19,6 +19,7 @@ from ..live.verify import CLOSE
 from ..methods.belief import BENCHMARK
 from ..metrics.scale import Floats, Scale
 from ..ranker import Ranking
+from ..records import Header
 from ..runs.directory import book_of
 from ..scores import ScoreTable
 from .folder import CONFIDENCE, Board, average, metric_of, offered
@@ -210,23 +211,22 @@ def _difference(row: BoardRow, now: BoardRow) -> str:
 # -- from a journal -------------------------------------------------------------------------------
 
 
-def tasks_of(header: Mapping[str, Any]) -> dict[str, str]:
+def tasks_of(header: Header) -> dict[str, str]:
     """Return the tasks of a run, each with the hash of its bank.
 
     Parameters
     ----------
-    header : mapping
-        A journal's first record.
+    header : Header
 
     Raises
     ------
     RunError
         If the run ranks a task by several metrics.
     """
-    outcomes = header["report"].get("outcomes") or {header["task"]["name"]: ["the only one"]}
+    outcomes = header.report.get("outcomes") or {header.task["name"]: ["the only one"]}
     if any(len(of) > 1 for of in outcomes.values()):
         raise RunError("the run scores several metrics of one task; a board scores one")
-    return dict(zip(outcomes, header["bank_sha256"].split("+")))
+    return dict(zip(outcomes, header.bank_sha256.split("+")))
 
 
 def figures_of(
@@ -264,12 +264,12 @@ def figures_of(
     for task, sha256 in tasks_of(header).items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
-    outcomes = header["report"].get("outcomes")
+    outcomes = header.report.get("outcomes")
     by_task: Any = {t: dict.fromkeys(of, banks[t]) for t, of in (outcomes or {}).items()}
     if outcomes is None:
         [by_task] = banks.values()
     of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
-    file.header = {**header, "ranker": {**header["ranker"], **of_board, "looks": "every"}}
+    file.header = replace(header, ranker={**header.ranker, **of_board, "looks": "every"})
     ranking = book_of(by_task, file, records).ranker.result()
     rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
@@ -287,7 +287,7 @@ def _row(
     board: Board,
     ranking: Ranking,
     model: str,
-    header: Mapping[str, Any],
+    header: Header,
     banks: Mapping[str, ItemBank],
     hashes: Mapping[str, str],
     reserve: Sequence[int] | None,
@@ -299,8 +299,8 @@ def _row(
         return float(scale.restore(part.estimates[model])), low, high
 
     scales = {bank.scale for bank in banks.values()}
-    stated = header["task"].get("settings") or {}
-    weighting = header["ranker"].get("weights") or {task: {"": 1.0} for task in banks}
+    stated = header.task.get("settings") or {}
+    weighting = header.ranker.get("weights") or {task: {"": 1.0} for task in banks}
     weights = {task: float(sum(of.values())) for task, of in weighting.items()}
     tasks: dict[str, TaskScore] = {}
     asked: dict[str, list[Any]] = {}

@@ -17,8 +17,9 @@ from .. import __version__
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
-from ..journal import JOURNAL, Record
+from ..journal import JOURNAL
 from ..live.fields import YAML, defines_task
+from ..records import Asks, Header, Record, Tell
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
 from .adding import IN_LEDGER, Added, of_others, tables_of
@@ -103,7 +104,7 @@ def _live(
     reserve, seed = board.turn(rows), randbits(32)
     if resume:
         header = RunDirectory(work).read_header()
-        seed, reserve = header["ranker"]["seed"], _reserve(board, tasks_of(header), reserve)
+        seed, reserve = header.ranker["seed"], _reserve(board, tasks_of(header), reserve)
     banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
     options: dict[str, Any] = {
         "tasks": _as_stated(list(banks), spec.tasks),
@@ -255,26 +256,26 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         return others
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
     weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
-    identity = {
-        "bank_sha256": "+".join(bank.sha256 for bank in board.banks.values()),
-        "task": {
+    header = Header(
+        bank_sha256="+".join(bank.sha256 for bank in board.banks.values()),
+        task={
             "name": "+".join(board.banks),
             "settings": {task: dict(table.settings) for task, table in tables.items()},
         },
-        "versions": {"lm_eval_ccat": __version__, "lm_eval": None},
-        "report": {"outcomes": outcomes},
-        "config": {"logs": source.name},
-        "ranker": {
+        versions={"lm_eval_ccat": __version__, "lm_eval": None},
+        report={"outcomes": outcomes},
+        config={"logs": source.name},
+        ranker={
             "models": dict.fromkeys(models, 1.0),
             "stop": "limits",
             "warmup": 0,
             "weights": weights,
             "options": {},
         },
-    }
+    )
     with TemporaryDirectory() as folder:
         run = RunDirectory(folder)
-        run.start(identity)
+        run.start(header)
         for task, table in tables.items():
             for model in models:
                 run.journal.append(_answers(board.banks[task], task, model, table))
@@ -286,12 +287,15 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:
     """Return a journal's records of a model's scores, for those items that the bank keeps."""
     [scores] = table.select([model]).model_scores()
-    seen = [
-        ([task, d], float(s))
+    scores_of_items = [
+        ((task, d), float(s))
         for d, s in zip(table.doc_ids, scores)
         if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
     ]
-    pairs, n = [[model, item] for item, _ in seen], len(seen)
-    asks = {"op": "ask", "pairs": pairs, "draws": [None] * n, "after": [0] * n}
-    tell = {"op": "tell", "model": model, "cost": 1.0}
-    return [asks, *({**tell, "item": item, "score": {bank.metric: s}} for item, s in seen)]
+    pairs, n = [(model, item) for item, _ in scores_of_items], len(scores_of_items)
+    asks = Asks(pairs=pairs, draws=[None] * n, after=[0] * n)
+    tells = [
+        Tell(model=model, item=item, score={bank.metric: score}, cost=1.0)
+        for item, score in scores_of_items
+    ]
+    return [asks, *tells]

@@ -17,6 +17,7 @@ from typing import Any
 from ..metrics.bertscore import BertScoreSettings
 from ..metrics.pairs import PAIR_METRICS, SENTENCE, parts_of, sacrebleu_signature
 from ..metrics.scale import ITEM_SCALED
+from ..records import Header
 from ..scores.readers.lm_eval import SCORER
 from . import internals
 from .comet import checkpoint
@@ -108,9 +109,9 @@ def signed(
     return "|".join(parts)
 
 
-def scorer_of_run(header: Mapping[str, Any]) -> dict[str, object] | None:
+def scorer_of_run(header: Header) -> dict[str, object] | None:
     """Read the scorer of a ranking's metric from the header of its journal."""
-    task = header.get("task") or {}
+    task = header.task
     scorer = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
     return dict(scorer) if scorer else None
 

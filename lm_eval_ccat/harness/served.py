@@ -15,9 +15,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, cast
 
 from ..money import Tokens
+from ..records import ServedContent
 
 #: Tokens of one request; a larger count is taken for the server's mistake.
 MOST_TOKENS = 50_000_000
@@ -97,11 +98,13 @@ class Served:
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
         )
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> ServedContent:
         """Return the fields worth keeping as JSON values, without those the server left out."""
         # vars, not asdict, which would copy the request's settings item by item for each answer.
         values = {k: v for k, v in vars(self).items() if k != "usage" and v}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        return cast(
+            ServedContent, {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        )
 
 
 def pause_of(headers: Mapping[str, str]) -> float | None:

@@ -12,13 +12,14 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..errors import RunError
 from ..harness.transport import ServerError
-from ..journal import Item, Record
 from ..money import ASSUMED, BILLED
-from ..runs.book import BEYOND, LEFT, OPEN, Ask
+from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
+from ..runs.book import LEFT, OPEN, Ask
 from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
 from .models import Answer, Model
@@ -219,32 +220,36 @@ class Channel:
         asks = {ask.item: ask for ask in sending.asks}
         records: list[Record] = []
         for answer in answers:
-            ask, details, tokens = asks[answer.item], answer.details(), answer.tokens
+            ask, tokens = asks[answer.item], answer.tokens
             # Items that run concurrently share the hourly price.
             seconds, prior = answer.seconds / self.model.slots, answer.prior is not None
             cost, usd = self.plan.charge(self.name, tokens, seconds, answer.judge_usd, prior)
-            if usd is not None:
-                details["usd"] = usd
-            if sending.attempt > 1:
-                details["attempts"] = sending.attempt
-            number = {} if self.line.arrival else {"n": ask.number}
-            about: Record = {**number, "model": self.name, "item": ask.item}
+            details: dict[str, Any] = {
+                "model": self.name,
+                "cost": cost,
+                "usd": usd,
+                "attempts": sending.attempt if sending.attempt > 1 else None,
+                **answer.details(),
+            }
             if ask.number < 0:
-                about = {"event": BEYOND, "model": self.name, "item": ask.item}
-                records.append({"op": "note", **about, "cost": cost, **details})
+                records.append(BeyondBank(**details))
             elif self.book.has(ask.pair) or ask.pair in new:
-                column = BILLED if tokens is None or tokens.billed else ASSUMED
-                about = {"after": self.book.n_told, "model": self.name, "item": ask.item}
-                paid = {"cost": cost, "usd": usd, "column": column, "why": "second answer"}
-                records.append({"op": "lost", **about, **paid})
+                second = Lost(
+                    model=self.name, item=ask.item, why="second answer", usd=usd, cost=cost,
+                    column=BILLED if tokens is None or tokens.billed else ASSUMED,
+                    after=self.book.n_told,
+                )  # fmt: skip
+                records.append(second)
             elif answer.score is None:
                 reason = "; ".join(answer.unscored) or "the task reports no score for it"
-                records.append({"op": "fail", **about, "reason": reason, "cost": cost, **details})
+                records.append(Fail(n=self._number(ask), reason=reason, **details))
             else:
-                records.append(
-                    {"op": "tell", **about, "score": answer.score, "cost": cost, **details}
-                )
+                records.append(Tell(n=self._number(ask), score=answer.score, **details))
         return records
+
+    def _number(self, ask: Ask) -> int | None:
+        """Return an ask's number for the journal; None where answers count as they arrive."""
+        return None if self.line.arrival else ask.number
 
     def count_unscored(self, answers: Sequence[Answer]) -> None:
         """Count answers that a failed judge left without a score as failed items."""
@@ -263,13 +268,13 @@ class Channel:
 
     def lose(self, item: Item, column: str | None, why: str, usd: float | None = None) -> None:
         """Record an attempt without an answer, which may have been billed all the same."""
-        record: Record = {"model": self.name, "item": item, "why": why}
+        attempt = Lost(model=self.name, item=item, why=why)
         if column is not None:
             if usd is None:
                 usd = self.plan.usd_of_lost(self.name, item, column, self.book.tally)
             cost = (usd or 0.0) if self.plan.currency == "usd" else 0.0
-            record |= {"column": column, "usd": usd, "cost": cost}
-        self.line.lost(**record)
+            attempt = replace(attempt, column=column, usd=usd, cost=cost)
+        self.line.lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, now: float) -> None:
         """Handle a failed call: retry now, retry later, or give up."""
@@ -371,9 +376,11 @@ class Channel:
         reason, name = failure.text, self.name
         document = self.book.journal.filed(ask.item)
         logger.warning("%s failed on document %r: %s", name, document, reason)
-        number = {} if self.line.arrival else {"n": ask.number}
-        facts = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
-        self.line.arrive([{"op": "fail", **number, "model": name, "item": ask.item, **facts}])
+        failed = Fail(
+            n=self._number(ask), model=name, item=ask.item,
+            reason=reason, attempts=sending.attempt, cost=0.0,
+        )  # fmt: skip
+        self.line.arrive([failed])
         self.in_a_row += 1
         many = self.in_a_row >= self.rule.in_a_row
         if not passes:

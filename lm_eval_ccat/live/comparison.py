@@ -13,7 +13,6 @@ from scipy.special import ndtri
 
 from ..bank.settings import SAMPLED, compare_scorers, sampling
 from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableError, UsageError
-from ..journal import Record
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..metrics.scale import Scale
 from ..money import columns_in_words, sum_of
@@ -90,7 +89,7 @@ class Compared:
         key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
         return f"{self.task}/{key}" if self.task else key
 
-    def to_dict(self) -> Record:
+    def to_dict(self) -> dict[str, Any]:
         """JSON values."""
         content = asdict(self)
         return {**content.pop("overall"), **content}
@@ -162,7 +161,7 @@ class Comparison(Shown):
         title = f"{self.candidate} against {self.baseline}: {self.verdict}"
         return ShownTable(title, ("outcome", "group", *figures), rows, tuple(self.notes))
 
-    def to_dict(self) -> Record:
+    def to_dict(self) -> dict[str, Any]:
         """JSON values.
 
         Examples

@@ -11,6 +11,7 @@ from ..errors import RunError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.evaluation import save_model
 from ..masking import MASK, mask
+from ..records import End
 from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval import can_read
 from .earlier import logged_config, run_beside
@@ -77,7 +78,7 @@ def complete(
         if not of_run:
             spec = replace(spec, prior={ANY: [str(run_dir)]})
     elif of_run:
-        recorded = RunDirectory(place).present_identity()["config"]
+        recorded = RunDirectory(place).present_identity().config
         if not all(entry.get("model") for entry in recorded["models"]):
             raise UsageError(
                 f"{place} does not know its model, which the harness loaded; complete the output "
@@ -101,13 +102,13 @@ def complete(
     begun = RunDirectory(place).journal.exists()
     with Run(spec, place, watcher, resume=begun or of_run, asked=names) as run:
         if not of_run:  # this ranking asks nothing itself
-            run.book.event("end", reason="every document is asked")
+            run.book.event(End(reason="every document is asked"))
         run.require_same()
         run.book = rebuild(place)
         if not run.book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.
-        run.book.answers |= {p: r for p, r in run.book.waiting.items() if "responses" in r}
+        run.book.answers |= {pair: a for pair, a in run.book.waiting.items() if a.responses}
         runs = ModelRuns(run.plan, run.book)
         return {model.name: _complete(run, runs, model, place / FOLDER) for model in run.models}
 

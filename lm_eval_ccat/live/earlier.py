@@ -17,11 +17,11 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScoreTableError, UsageError
-from ..journal import Item
 from ..methods.belief import POPULATION
 from ..options import Values
 from ..plugins import did_you_mean
 from ..ranker.references import KnownMean, means_of_known
+from ..records import Item
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import LoggedRun, every_run

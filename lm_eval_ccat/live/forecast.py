@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from ..journal import Record
 from ..methods.method import method_of
 from ..methods.sample.pairs import (
     GRADED,
@@ -34,7 +33,7 @@ MOST_PLAYED = 400
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
-def forecast(plan: Plan) -> Record:
+def forecast(plan: Plan) -> dict[str, Any]:
     """Return the least and most items and cost per model, as JSON values.
 
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
@@ -50,7 +49,7 @@ def forecast(plan: Plan) -> Record:
     alone = max(least, min(most, int(answers) - least * (len(spec.models) - 1)))
     expected = [plan.forecasts[entry.name] for entry in spec.models]
     all_known, each_once = all(c.known for c in expected), sum(c.mean for c in expected)
-    models: dict[str, Record] = {}
+    models: dict[str, dict[str, Any]] = {}
     for entry in spec.models:
         cost = plan.forecasts[entry.name]
         most = alone

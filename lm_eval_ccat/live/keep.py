@@ -27,8 +27,8 @@ from ..content import RankingContent
 from ..errors import BankError, BankMismatchError, CcatError, MetricError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.task_metrics import blank_outcome, leading
-from ..journal import Item, Record
 from ..ranker import Ranker, Ranking
+from ..records import Answered, Item, Tell
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
 from .models import HarnessModel, scores_of
@@ -120,7 +120,7 @@ def keep(
     names : mapping
         Names of models in the bank, where they differ from those in the ranking.
     """
-    if not any("score" in answer for answer in book.answers.values()):
+    if not any(isinstance(answer, Tell) for answer in book.answers.values()):
         return
     opened = next((model.sessions for model in models if model.sessions), plan.sessions)
     path, today = str(plan.spec.save_bank), date.today().isoformat()
@@ -167,8 +167,8 @@ def _observed(
     """Return what a run observed on one outcome, one observation per model."""
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
-    for (model, item), record in book.answers.items():
-        score, (of, doc) = record.get("score"), item
+    for (model, item), answer in book.answers.items():
+        score, (of, doc) = answer.score if isinstance(answer, Tell) else None, item
         if isinstance(score, Mapping):
             score = score.get(outcome)
         if of == task and score is not None and doc in bank.index:
@@ -208,7 +208,7 @@ class ModelRuns:
         self.plan, self.book = plan, book
         self._ranking = book.ranker.result()
         self._rankings = {task: self._of_outcomes(task) for task in plan.measured}
-        self._answers: dict[str, dict[Item, Record]] = defaultdict(dict)
+        self._answers: dict[str, dict[Item, Answered]] = defaultdict(dict)
         self._grouped = 0  # answers that are in it
 
     def _of_outcomes(self, task: str) -> dict[str, Ranking]:
@@ -219,7 +219,7 @@ class ModelRuns:
             for name, outcome in self.plan.measured[task].items()
         }
 
-    def answers(self, model: str) -> Mapping[Item, Record]:
+    def answers(self, model: str) -> Mapping[Item, Answered]:
         """Return the answers of one model so far."""
         for (name, item), answer in islice(self.book.answers.items(), self._grouped, None):
             self._answers[name][item] = answer
@@ -258,7 +258,7 @@ class ModelRuns:
                 "name": model.name,
                 "administered": {doc: model.administered[item] for doc, item in of_task.items()},
                 "money": book.tally.money(model.name, task if several else None),
-                "seconds": sum(answers[item].get("seconds") or 0.0 for item in of_task.values()),
+                "seconds": sum(answers[item].seconds or 0.0 for item in of_task.values()),
             }
             of_outcomes = {
                 name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **about)

@@ -16,10 +16,9 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 
-from ..journal import Item, Record
 from ..ranker.ledger import SLACK
+from ..records import Drop, End, Item, Lost, Record, Release, Restore
 from ..runs.book import OPEN, Ask, Book
 
 #: Asks of one model that may run ahead of the processed answers; twice its slots, if that is more.
@@ -157,18 +156,18 @@ class Line:
         self.book.write(records)
         self._advance()
 
-    def lost(self, **about: Any) -> None:
+    def lost(self, attempt: Lost) -> None:
         """Record an attempt without an answer; give back asks that the budget no longer covers.
 
         Those that were sent stay: the last of those that were not are given back.
         """
-        self.book.event("lost", **about)
+        self.book.event(attempt)
         ranker, unsent = self.book.ranker, (a for asks in self._waiting.values() for a in asks)
         for ask in sorted(unsent, key=lambda one: -one.number) if self.over is None else ():
             if ranker.committed <= ranker.budget * (1.0 + SLACK):
                 break
             if ask.state == OPEN:
-                self.book.event("release", model=ask.model, item=ask.item)
+                self.book.event(Release(model=ask.model, item=ask.item))
 
     def set_aside(self, model: str, reason: str, back: bool = False) -> None:
         """Set a model aside: for now if it may come `back`, else for good.
@@ -179,14 +178,14 @@ class Line:
         if model in self.book.tally.set_aside and (back or model not in self.away):
             return
         self._write_new()
-        self.book.event("drop", model=model, reason=reason, away=back)
+        self.book.event(Drop(model=model, reason=reason, away=back))
         if self._started:  # else wait until it is known which models take part
             self._advance()
 
     def take_up(self, model: str) -> None:
         """Take up a model that is back: the Ranker may ask it again, after the asks in line."""
         if model in self.book.tally.set_aside:
-            self.book.event("restore", model=model)
+            self.book.event(Restore(model=model))
             self._advance()
 
     def end(self, reason: str) -> None:
@@ -246,7 +245,7 @@ class Line:
     def _finish(self, reason: str, gaps: bool = False) -> None:
         self._write_new()
         self.over = reason
-        self.book.event("end", reason=reason, **({"gaps": True} if gaps else {}))
+        self.book.event(End(reason=reason, gaps=gaps))
         self.book.settle()
 
     def _write_new(self) -> None:

@@ -25,8 +25,8 @@ from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.task_metrics import leading, score_of
 from ..harness.transport import Transport, begin, pooled
-from ..journal import Item, Record
 from ..money import Price, Tokens
+from ..records import Answered, Item, ServedContent
 from ..runs.book import PROMPTS
 from ..scores.answers import EarlierAnswer
 from ..scores.prompts import WRITTEN
@@ -86,22 +86,24 @@ class Answer:
     judge_usd: float = 0.0
     prompt_hash: str | None = None
     responses: list[Any] = field(default_factory=list)
-    served: list[Record] = field(default_factory=list)
+    served: list[ServedContent] = field(default_factory=list)
     empty: bool = False
     prior: str | None = None
     unscored: tuple[str, ...] = ()
 
-    def details(self) -> Record:
+    def details(self) -> dict[str, Any]:
         """Return what the journal keeps of the answer besides score and cost."""
-        some = {"served": self.served, "empty": self.empty, "prior": self.prior}
-        some["unscored"] = list(self.unscored)
         return {
+            "item": self.item,
             "raw": self.raw,
             "seconds": round(self.seconds, 6),
-            "tokens": None if self.tokens is None else self.tokens.to_dict(),
+            "tokens": self.tokens,
             "prompt_sha256": self.prompt_hash,
             "responses": self.responses,
-            **{key: value for key, value in some.items() if value},
+            "served": self.served,
+            "empty": self.empty,
+            "prior": self.prior,
+            "unscored": list(self.unscored),
         }
 
 
@@ -468,7 +470,7 @@ class HarnessModel(Model):
 
     # -- recorded answers --------------------------------------------------------------------
 
-    def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
+    def restore(self, answers: Mapping[Item, Answered]) -> None:
         """Score recorded answers again for the results files, without asking the model.
 
         The model is loaded nevertheless if its chat template shapes the prompts.
@@ -477,9 +479,9 @@ class HarnessModel(Model):
             HarnessModel.open(self)
         elif not self.sessions:
             self.sessions = self._open_sessions(internals.PlaceholderLM())
-        for item, record in answers.items():
+        for item, answer in answers.items():
             if item not in self.administered:
-                self._replay(item, record["responses"])
+                self._replay(item, answer.responses)
 
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an earlier answer again."""

@@ -20,7 +20,6 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
-from ..journal import Item, Record
 from ..methods.belief import POPULATION, RUN
 from ..methods.method import method_of
 from ..metrics.scale import Scale
@@ -30,6 +29,7 @@ from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
+from ..records import Header, Item
 from ..runs.book import PROMPTS, Tally
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
@@ -217,7 +217,7 @@ class Plan:
             return usd, usd
         return 0.0 if prior else 1.0, usd
 
-    def ranker_arguments(self) -> Record:
+    def ranker_arguments(self) -> dict[str, Any]:
         """Return the Ranker's arguments, as JSON values for the journal's header."""
         spec, several, units = self.spec, not self.alone, None
         if self.units is not None:  # in bank order
@@ -266,24 +266,23 @@ class Plan:
         ]
         return [item for item, k in zip(self.items(), np.concatenate(kept)) if k]
 
-    def new_ranker(self, header: Record | None = None) -> Ranker:
+    def new_ranker(self, header: Header | None = None) -> Ranker:
         """Return a Ranker in its initial state, of a run with this `header` if there is one."""
-        header = header or {
-            "task": {"name": self.outcome.task}, "ranker": self.ranker_arguments()
-        }  # fmt: skip
+        if header is None:
+            header = Header(task={"name": self.outcome.task}, ranker=self.ranker_arguments())
         rule = {} if self.rule is None else {"stop": self.rule}
-        return make_ranker(self.banks, {**header, "ranker": {**header["ranker"], **rule}})
+        return make_ranker(self.banks, replace(header, ranker={**header.ranker, **rule}))
 
-    def facts(self) -> Record:
-        """Return what a reader of the run needs to know about it, as JSON values."""
+    def facts(self) -> Header:
+        """Return what a reader of the run needs to know about it."""
         of_each = {
             t: {k: facts_of_outcome(o) for k, o in of.items()} for t, of in self.measured.items()
         }
-        return {
-            "bank_sha256": "+".join(o.bank.sha256 for o in self.every),
-            "task": {"name": "+".join(self.outcomes)},
-            "versions": {"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
-            "report": {
+        return Header(
+            bank_sha256="+".join(o.bank.sha256 for o in self.every),
+            task={"name": "+".join(self.outcomes)},
+            versions={"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
+            report={
                 "metric": self.label,
                 "key": self.key,
                 "scale": self.scale.to_dict(),
@@ -292,28 +291,30 @@ class Plan:
                 **({"accepted": list(self.accepted)} if self.accepted else {}),
                 **({} if self.alone else {"outcomes": of_each}),
             },
-        }
+        )
 
-    def identity(self) -> Record:
+    def identity(self) -> Header:
         """Return the journal's header: `facts`, and what must be unchanged to resume the run."""
         facts, sessions = self.facts(), self.sessions
         hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
-        settings: Record = {task: dict(session.settings) for task, session in sessions.items()}
+        settings: dict[str, Any] = {
+            task: dict(session.settings) for task, session in sessions.items()
+        }
         if len(sessions) == 1:
             [settings] = settings.values()
         task = {
-            **facts["task"],
+            **facts.task,
             "documents": len(self.documents()),
             "documents_sha256": _sha("".join(map(str, hashes))),
             "prompts": {task: list(s.marks.values()) for task, s in sessions.items()},
             SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
             "metric": self.outcome.metric.name,
             "filter": self.outcome.filter,
-            **{k: v for k, v in facts["report"].items() if k == "outcomes"},
+            **{k: v for k, v in facts.report.items() if k == "outcomes"},
             "settings": json.loads(json.dumps(settings, default=str)),
         }
         config, arguments = self.spec.public(), self.ranker_arguments()
-        return {**facts, "config": config, "task": task, "ranker": arguments}
+        return replace(facts, config=config, task=task, ranker=arguments)
 
     @property
     def estimand(self) -> str:
@@ -507,7 +508,7 @@ def _sizes(spec: Spec, expected: Mapping[Item, tuple[Tokens, Tokens]]) -> dict[I
     return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None
 
 
-def facts_of_outcome(outcome: Outcome) -> Record:
+def facts_of_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return what a reader of a run needs to know about one outcome."""
     return {
         "metric": outcome.metric.name,

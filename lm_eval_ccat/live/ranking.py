@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
-from ..journal import Record
 from ..money import dollars
 from ..ranker.ledger import SLACK
 from ..runs.directory import banks_at
@@ -109,7 +108,7 @@ def rank(
     return result
 
 
-def dry_run(config: Config, observer: Observer | None = None) -> Record:
+def dry_run(config: Config, observer: Observer | None = None) -> dict[str, Any]:
     """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
     Parameters

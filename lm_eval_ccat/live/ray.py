@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..cluster import cause_of, connect
-from ..journal import Item
+from ..records import Item
 from .failures import ModelGone
 from .models import Answer, HarnessModel
 

@@ -19,12 +19,12 @@ from ..bank.settings import TOKEN_LIMITS
 from ..content import RESULT, ModelContent, RankingContent
 from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
-from ..journal import Record
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
+from ..records import Header
 from ..runs.book import CUT, Book, Tally
 from ..runs.directory import read_result, rebuild
 from ..shown import Shown, ShownTable
@@ -52,8 +52,8 @@ class Result(Shown):
     ----------
     ranking : Ranking
         Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
-    facts : dict
-        Facts about what the run measures, from the header of its journal (see `Plan.facts`).
+    facts : Header
+        What the run measures, as the header of its journal has it (see `Plan.facts`).
     tally : Tally
         What each model was asked and cost, and what its server reported.
     scorer : dict or None
@@ -89,14 +89,14 @@ class Result(Shown):
     """
 
     ranking: Ranking
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Header = field(default_factory=Header)
     tally: Tally = field(default_factory=Tally)
     scorer: Mapping[str, Any] | None = None
     run_dir: Path | None = None
     seconds: float = 0.0
     interrupted: bool = False
     finished: bool | None = None
-    in_flight: list[Record] = field(default_factory=list)
+    in_flight: list[dict[str, Any]] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     exit_code: int = MET
@@ -131,7 +131,7 @@ class Result(Shown):
     @cached_property
     def content(self) -> RankingContent:
         """JSON values of ``result.json``, figures on the metric's own scale."""
-        ranking, report = self.ranking.to_dict(), self.facts.get("report", {})
+        ranking, report = self.ranking.to_dict(), self.facts.report
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
@@ -139,7 +139,7 @@ class Result(Shown):
         for name, block in ranking["models"].items():
             block |= _effort(self.tally, name)
         if "outcomes" in ranking:
-            of_task = report["outcomes"][self.facts["task"]["name"]]
+            of_task = report["outcomes"][self.facts.task["name"]]
             ranking["outcomes"] = {
                 name: outcome_block(block, of_task[name])
                 for name, block in ranking["outcomes"].items()
@@ -159,7 +159,7 @@ class Result(Shown):
             "changes": self.changes,
             "warnings": self.warnings,
             "exit_code": self.exit_code,
-            "bank_sha256": self.facts.get("bank_sha256", ""),
+            "bank_sha256": self.facts.bank_sha256,
             "run_dir": None if self.run_dir is None else str(self.run_dir),
             "scorer": None if self.scorer is None else dict(self.scorer),
             "signature": self.signature,
@@ -215,7 +215,7 @@ def _effort(tally: Tally, name: str) -> ModelContent:
 
 
 def result_of(
-    facts: Mapping[str, Any],
+    facts: Header,
     scorer: Mapping[str, Any] | None,
     book: Book,
     run_dir: Path | None,
@@ -227,8 +227,8 @@ def result_of(
 
     Parameters
     ----------
-    facts : mapping
-        Facts as `Plan.facts` returns them.
+    facts : Header
+        As `Plan.facts` returns it.
     scorer : mapping or None
     book : Book
     run_dir : Path or None
@@ -237,7 +237,7 @@ def result_of(
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
     """
-    ranking, tally = on_own_scales(book.ranker.result(), facts["report"]), book.tally
+    ranking, tally = on_own_scales(book.ranker.result(), facts.report), book.tally
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
     empty = {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
     limit = math.inf if fail_on_empty is None else fail_on_empty
@@ -251,14 +251,14 @@ def result_of(
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
     ] + doubts(tally, calibrated)
-    warnings += facts["report"].get("accepted", [])
+    warnings += facts.report.get("accepted", [])
     held_up = book.held_up()
     if book.interrupted and held_up:
         warnings.insert(0, f"{held_up}, and count once it is there")
     if tally.by_clock:
         again = "another run with the same seed may ask other items"
         warnings.append(f"{tally.by_clock}, so {again}")
-    task, lm_eval = facts["task"]["name"], facts["versions"]["lm_eval"]
+    task, lm_eval = facts.task["name"], facts.versions["lm_eval"]
     signature = signed(ranking.signature, task, scorer, lm_eval)
     if tally.ever_set_aside or tally.by_clock:  # such a run cannot be reproduced
         signature += f"|journal:{book.journal.digest[:12]}"
@@ -270,7 +270,7 @@ def result_of(
         run_dir,
         seconds=book.elapsed() if seconds is None else seconds,
         interrupted=book.interrupted,
-        changes=[text for record in tally.changes for text in record["settings"]],
+        changes=[text for change in tally.changes for text in change.settings],
         warnings=list(dict.fromkeys(warnings)),
         exit_code=PARTIAL if partial else MET if ranking.goal_met else TIES,
         signature=signature,
@@ -353,7 +353,7 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
     return cast(RankingContent, content)
 
 
-def board_of(ranking: Ranking) -> list[Record]:
+def board_of(ranking: Ranking) -> list[dict[str, Any]]:
     """Return one entry per column: the average first, then groups, then tasks.
 
     Parameters
@@ -373,7 +373,7 @@ def board_of(ranking: Ranking) -> list[Record]:
     parts += [(name, "group", part) for name, part in ranking.groups.items()]
     parts += [(name, "task", part) for name, part in ranking.tasks.items()]
     for name, kind, part in parts:
-        models: dict[str, Record] = {}
+        models: dict[str, dict[str, Any]] = {}
         for model, estimate in part.estimates.items():
             n, known = len(part.items.get(model, ())), part is ranking and model in part.known
             few = n < min(FEWEST_ITEMS, part.n_items) and not known

@@ -17,10 +17,11 @@ from ..content import RESULT
 from ..errors import HarnessError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
-from ..journal import Item, Journal, JournalFile
+from ..journal import Journal, JournalFile
 from ..masking import mask
 from ..money import UNKNOWN
-from ..runs.book import ACCEPTED, NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
+from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Tell
+from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..scores.prompts import compare_prompts
 from .channel import clock
@@ -36,9 +37,6 @@ from .sender import Sender, settled_heap
 from .spec import Spec
 from .surfaces import may_change
 from .tasks import require_fitting, require_model_types
-
-#: Kinds of records that may occur in a run without answers.
-_FIRST = ("header", "session", "ask", "release", "note", "lost", "drop", "end")
 
 
 class Run:
@@ -193,7 +191,7 @@ class Run:
         for kind in self.spec.accept_change:
             if kind not in book.accepted:
                 what = list(self.plan.accepted) if kind == PROMPTS else []
-                book.note(ACCEPTED, kind=kind, what=what)
+                book.write([Accept(change=kind, what=what)])
         return book
 
     # -- what it does --------------------------------------------------------------------------
@@ -306,7 +304,7 @@ class Run:
     def _begun(self) -> Book:
         if self.directory is None:
             journal = Journal()
-            journal.append([{"op": "header", **self.plan.facts()}])
+            journal.append([self.plan.facts()])
             return Book(self.plan.new_ranker(), journal)
         directory, journal = self.directory, self.directory.journal
         if journal.exists():  # without answers (after a mistyped metric, say): start over
@@ -316,9 +314,9 @@ class Run:
         # Write the bank first: without it, the journal could not be read back.
         save_banks(self.plan.banks, directory.path)
         ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
-        directory.start({**self.plan.identity(), "command": sys.argv[1:] if ours else None})
+        directory.start(replace(self.plan.identity(), command=sys.argv[1:] if ours else None))
         book = Book(self.plan.new_ranker(), journal)
-        book.note("start", op="session")
+        book.write([Session(event="start")])
         return book
 
     def _resumed(self) -> Book:
@@ -333,23 +331,22 @@ class Run:
             )
         retried = self._retried(book, changed)  # may refuse, so before anything is written
         killed, wire = not book.closed, dict(book.tally.wire)
-        book.note("resume", op="session")
+        book.write([Session(event="resume")])
         for ask in book.unanswered if killed else ():
             wire[ask.model] = wire.get(ask.model, 1) - 1
             if wire[ask.model] >= 0:  # one of the oldest asks, which may have been billed
                 # Leave the budget alone: a killed run must end as one that was not killed.
-                usd = plan.usd_of_lost(*ask.pair, UNKNOWN, book.tally)
-                about = {"column": UNKNOWN, "usd": usd, "why": "killed"}
-                book.event("lost", model=ask.model, item=ask.item, **about)
+                usd, (model, item) = plan.usd_of_lost(*ask.pair, UNKNOWN, book.tally), ask.pair
+                book.event(Lost(model=model, item=item, why="killed", column=UNKNOWN, usd=usd))
         book.change(changed, plan.identity())
         for change in changed.changes:
             tell = self.observer.warn if change.startswith("versions.") else self.observer.note
             tell(f"changed since the run began: {change}")
         for name in sorted(book.tally.away):
-            book.event("restore", model=name)
+            book.event(Restore(model=name))
         retried = [name for name in retried if name in book.tally.set_aside]
         for name in retried:
-            book.event("restore", model=name)
+            book.event(Restore(model=name))
         if retried:  # lift the end that their absence caused
             changes = [f"{name}: taken up again" for name in retried]
             budget = NO_LIMIT if plan.budget is None else plan.budget
@@ -378,7 +375,7 @@ class Run:
         """
         assert self.directory is not None
         old, new = self.directory.present_identity(), self.plan.identity()
-        before, _ = old["task"].pop("prompts"), new["task"].pop("prompts")
+        before = old.task["prompts"]
         for task, session in self.plan.sessions.items():
             marks = dict(zip(session.doc_ids, before.get(task, ())))
             changed, _ = compare_prompts(marks, session.marks, ("the run", f"task {task} now"))
@@ -387,8 +384,8 @@ class Run:
                     f"cannot resume {self.directory.path}: {changed}. Restore the prompts, or "
                     "start a new run with another --run_dir"
                 )
-        old["config"] = Spec.recorded(old["config"]).comparable()
-        new["config"] = self.spec.comparable()
+        old = _comparable(old, Spec.recorded(old.config))
+        new = _comparable(new, self.spec)
         accepted = [rf"task\.{SCORING}"] if SCORING_CODE in self.spec.accept_change else []
         unanswering = [f"{_path_of(name)}.*" for name in self._unanswering()]
         allowed = may_change(*accepted, *unanswering)
@@ -398,9 +395,15 @@ class Run:
         """Return the models without an answer, whose type and arguments may be corrected."""
         assert self.directory is not None
         records = JournalFile(self.directory.journal.path).read_new()
-        answers = [one for one in records if one["op"] == "tell" or "responses" in one]
-        answering = {answer["model"] for answer in answers}
+        answers = [record for record in records if isinstance(record, Answered)]
+        answering = {a.model for a in answers if isinstance(a, Tell) or a.responses}
         return [entry.name for entry in self.asked if entry.name not in answering]
+
+
+def _comparable(header: Header, spec: Spec) -> Header:
+    """Return a header with the options that count, without prompts, which are compared apart."""
+    task = {name: value for name, value in header.task.items() if name != "prompts"}
+    return replace(header, config=spec.comparable(), task=task)
 
 
 def _path_of(model: str) -> str:
@@ -416,7 +419,7 @@ def holds_answers(directory: RunDirectory) -> bool:
         records = JournalFile(directory.journal.path).read_new()
     except RunError:
         return True
-    return not records or any(record["op"] not in _FIRST for record in records)
+    return not records or any(isinstance(r, Answered | Restore | Change) for r in records)
 
 
 def _refuse_data_parallel() -> None:

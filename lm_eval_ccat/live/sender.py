@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from ..errors import CcatError, RunError
-from ..journal import Item, Record
 from ..money import UNKNOWN
-from ..runs.book import INTERRUPTED, WINDOWS, Book
+from ..records import Answered, Interrupt, Item, Record, Windows
+from ..runs.book import Book
 from .channel import Channel, Sending, clock
 from .failures import Failure, State
 from .interrupts import Interrupts
@@ -107,8 +107,8 @@ class Sender:
             if self.plan.spec.ahead is None:
                 self.line.turns = {channel.name for channel in self._turns}
             wire = {model.name: model.slots * model.batch for model in self.models}
-            arrival: Record = {"arrival": True} if self.line.arrival else {}
-            self.book.note(WINDOWS, windows=dict(self.line.windows), wire=wire, **arrival)
+            windows = dict(self.line.windows)
+            self.book.write([Windows(windows=windows, wire=wire, arrival=self.line.arrival)])
             self._began = clock()
         self.interrupts.wait = True
         self.line.start()
@@ -136,7 +136,7 @@ class Sender:
         """Wait a moment for requests in flight, keep their answers, and ask nothing more."""
         self._collect_for(FAREWELL)
         self._abandon("interrupted")
-        self.book.note(INTERRUPTED)
+        self.book.write([Interrupt()])
 
     def beyond(self, model: str, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer, without telling the Ranker.
@@ -363,7 +363,7 @@ class Sender:
                     failed.append((channel, sending, result))
                 continue
             channel.answered(sending, now)
-            new = {(r["model"], r["item"]) for r in records if "item" in r}
+            new = {record.pair for record in records if isinstance(record, Answered)}
             records += channel.records(sending, result, new)
             counted.append((channel, result))
         if fatal is not None:  # what arrived together with it is paid, and kept

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ..content import RESULT
 from ..errors import RunError, ScoreTableError, UsageError
-from ..journal import Record
 from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_result
@@ -128,7 +127,7 @@ class Side:
         return name
 
 
-def _content(path: Path) -> Record:
+def _content(path: Path) -> dict[str, Any]:
     with suppress(RunError):
         return read_result(path)
     return {}

@@ -18,8 +18,9 @@ from .. import __version__
 from ..content import RESULT
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder, writing
-from ..journal import FORMAT, JournalFile, NewerJournal
+from ..journal import JournalFile
 from ..money import COLUMNS, dollars
+from ..records import FORMAT, NewerRecord
 from ..runs.directory import RunDirectory, read_result
 from ..shown import short
 from .result import state
@@ -119,7 +120,7 @@ def verify(run: str | Path) -> Verification:
         )
         return Verification(condition, [], [], "", words)
     sound = state(folder, condition.records)
-    now, made_by = sound.content, str(sound.facts["versions"].get("lm_eval_ccat", ""))
+    now, made_by = sound.content, str(sound.facts.versions.get("lm_eval_ccat", ""))
     result = recorded or {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.
@@ -239,12 +240,12 @@ def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
         raise RunError(f"cannot read {journal}: {error.strerror or error}") from error
     try:
         journal.read_new()
-    except NewerJournal:
+    except NewerRecord:
         raise
     except RunError as error:
         damage = str(error).partition(";")[0]
-    size, version = journal.size, journal.header.get("version")
-    if journal.count and journal.header.get("format") != FORMAT:
+    size, version = journal.size, journal.header.version or None
+    if journal.count and journal.header.format != FORMAT:
         size, version, damage = 0, None, f"{journal}, line 1 is not the header of a journal"
     lost = len(data[size:].splitlines())  # a torn line counts
     return Condition(data[:size].count(b"\n"), lost, damage, version), data[:size]

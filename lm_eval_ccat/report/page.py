@@ -256,7 +256,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
 
 
 def _task(run: StoredRun) -> str:
-    return str((run.header.get("task") or {}).get("name") or "")
+    return str(run.header.task.get("name") or "")
 
 
 def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -16,11 +16,22 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
-from ..journal import Item, Journal, Record, read_journal
+from ..journal import Journal, read_journal
 from ..live.result import state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
-from ..runs.book import Book
+from ..records import (
+    Accept,
+    Answered,
+    BeyondBank,
+    Header,
+    Interrupt,
+    Record,
+    Session,
+    Tell,
+    Windows,
+)
+from ..runs.book import Book, Pair
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
 from ..scores.readers.samples import first_prompt
 
@@ -48,7 +59,7 @@ class StoredRun:
     Attributes
     ----------
     path : Path
-    header : dict
+    header : Header
         The journal's first record: configuration, task, versions.
     result : dict
         Content of ``result.json``; for an unfinished run, the same rebuilt from the journal.
@@ -63,12 +74,12 @@ class StoredRun:
         Times of the first and last dated record, in seconds of the epoch.
     torn : bool
         Whether the journal ends in a line torn by a crash.
-    records : list of dict
+    records : list of Record
         The whole journal after its header.
     """
 
     path: Path
-    header: Record
+    header: Header
     result: RankingContent
     answers: list[StoredAnswer]
     finished: bool
@@ -110,14 +121,14 @@ class StoredRun:
         return [m for m in self.models if not self.result["models"][m].get("known")]
 
     @property
-    def config(self) -> Record:
+    def config(self) -> dict[str, Any]:
         """The configuration as the run understood it, credentials masked."""
-        return dict(self.header.get("config") or {})
+        return dict(self.header.config)
 
     @property
-    def facts(self) -> Record:
+    def facts(self) -> dict[str, Any]:
         """Metric, key, estimand and currency, as the run recorded them."""
-        return dict(self.header["report"])
+        return dict(self.header.report)
 
     @cached_property
     def scale(self) -> Scale:
@@ -203,7 +214,7 @@ def read_run(path: str | Path) -> StoredRun:
         raise RunError(f"there is no run directory {folder.path}")
     journal, records = read_journal(folder.journal.path)
     header = journal.header
-    tasks = header["report"].get("outcomes") or {}
+    tasks = header.report.get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
     file = folder.path / RESULT
     stored = cast(RankingContent, read_result(file)) if file.is_file() else None
@@ -213,14 +224,14 @@ def read_run(path: str | Path) -> StoredRun:
     scored = {m: {journal.item(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
         StoredAnswer(
-            r["model"], r["item"] if len(tasks) > 1 else r["item"][1], *_score(r, lead),
-            _output(r.get("responses") or []),
+            answer.model, answer.item if len(tasks) > 1 else answer.item[1], *_score(answer, lead),
+            _output(answer.responses),
         )
-        for r in records
+        for answer in records
         # Answers that came after the deciding one are in the journal but not in the ranking.
-        if r.get("op") == "tell" and r["item"] in scored.get(r["model"], ())
+        if isinstance(answer, Tell) and answer.item in scored.get(answer.model, ())
     ]  # fmt: skip
-    times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
+    times = [record.time for record in records if record.time is not None]
     return StoredRun(
         path=folder.path,
         header=header,
@@ -238,18 +249,20 @@ def read_run(path: str | Path) -> StoredRun:
 def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:
     """Whether nothing was asked or answered after a result was written."""
     after = records[result["last_line"] :]
-    return all(record["op"] in ("note", "session") for record in after)
+    return all(
+        isinstance(record, Session | Windows | Accept | Interrupt | BeyondBank) for record in after
+    )
 
 
-def _leading(header: Record, task: str) -> str:
+def _leading(header: Header, task: str) -> str:
     """Name of a task's outcome that counts most."""
-    outcomes = header["report"]["outcomes"][task]
+    outcomes = header.report["outcomes"][task]
     return str(max(outcomes, key=lambda name: outcomes[name]["weight"]))
 
 
-def _score(record: Record, lead: str) -> tuple[float, float | None]:
+def _score(answer: Tell, lead: str) -> tuple[float, float | None]:
     """An answer's score on [0, 1] and the raw one, of several those of the leading outcome."""
-    score, raw = record["score"], record.get("raw")
+    score, raw = answer.score, answer.raw
     if isinstance(score, Mapping):
         name = lead if lead in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
@@ -268,7 +281,7 @@ def _output(responses: Any) -> str:
     return "\n---\n".join(texts)
 
 
-def _banks(folder: Path, header: Record) -> ItemBank | Mapping[str, Mapping[str, ItemBank]] | None:
+def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str, ItemBank]] | None:
     """The run's copy of its banks; a finished run can be read without it."""
     try:
         banks = load_banks(folder)
@@ -276,7 +289,7 @@ def _banks(folder: Path, header: Record) -> ItemBank | Mapping[str, Mapping[str,
         return None
     suite = SuiteBank({"": banks} if isinstance(banks, ItemBank) else banks)
     hashes = "+".join(bank.sha256 for *_, bank in suite.banks())
-    return banks if hashes == header.get("bank_sha256") else None
+    return banks if hashes == header.bank_sha256 else None
 
 
 # -- the course of a run ---------------------------------------------------------------------------
@@ -326,13 +339,13 @@ class _Watched(Book):
         # Full results are there from the beginning.
         self._known = set(run.models) - set(run.tested)
 
-    def _tell(self, record: Record, model: str, item: Item) -> None:
-        if record["op"] == "tell":
+    def _tell(self, answer: Answered, pair: Pair) -> None:
+        if isinstance(answer, Tell):
             if self.seen in self._moments:
                 self.checkpoint()
             self.seen += 1
-            self._known.add(model)
-        super()._tell(record, model, item)
+            self._known.add(answer.model)
+        super()._tell(answer, pair)
 
     def checkpoint(self) -> None:
         """Record the ranking as it is now."""

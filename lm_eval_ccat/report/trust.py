@@ -114,9 +114,8 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
 
 def command(run: StoredRun) -> str:
     """Return the command that started the run, or an equivalent one."""
-    argv = run.header.get("command")
-    if isinstance(argv, list):
-        return shlex.join(["lm-eval-ccat", *map(str, argv)])
+    if run.header.command is not None:
+        return shlex.join(["lm-eval-ccat", *map(str, run.header.command)])
     bank = shlex.quote(str(banks_at(run.path)))
     return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
 

@@ -19,26 +19,40 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import RunError
-from ..journal import Item, Journal, Record
-from ..masking import mask_values
+from ..journal import Journal
 from ..money import ASSUMED, BILLED, UNKNOWN, Tokens, no_money, sum_of
 from ..ranker import Ranker
+from ..records import (
+    Answered,
+    Asks,
+    BeyondBank,
+    Change,
+    Drop,
+    End,
+    Event,
+    Fail,
+    Header,
+    Item,
+    Lost,
+    Record,
+    Release,
+    Restore,
+    Session,
+    Tell,
+    Windows,
+)
 from ..shown import short
 
 Pair = tuple[str, Item]
-#: Note that a change of some kind is accepted.
-ACCEPTED = "a change is accepted"
 #: Kinds of changes that a user can accept, each by itself: prompts that differ from the bank's,
 #: code that scores, what a server serves, and answers cut off at different rates.
 PROMPTS, SCORING_CODE, SERVER, CUT_SHORT = CHANGES = "prompts", "scoring", "server", "cut"
-#: Notes of an answer outside the ranking, of Ctrl-C, and of how many requests are in flight.
-BEYOND, INTERRUPTED, WINDOWS = "beyond the bank", "interrupted", "windows"
 #: States of an ask.
 OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
 
@@ -55,15 +69,15 @@ class Ask:
     state : str
         ``"open"``, ``"answered"`` (but not told yet), ``"told"`` or ``"left"`` (its model was put
         aside, or the run ended first).
-    answer : dict or None
-        Record of its answer or failure.
+    answer : Answered or None
+        Its answer or failure.
     """
 
     number: int
     model: str
     item: Item
     state: str = OPEN
-    answer: Record | None = None
+    answer: Answered | None = None
 
     @property
     def pair(self) -> Pair:
@@ -82,10 +96,6 @@ UNLIKE, SURE, FEWEST = 0.2, 2.5, 8
 
 def _by_model(empty: Callable[[], Any]) -> Any:
     return field(default_factory=lambda: defaultdict(empty))
-
-
-#: What the journal leaves out of an answer's tokens.
-NO_TOKENS: Record = {"input": 0.0, "output": 0.0, "source": "usage"}
 
 
 @dataclass
@@ -152,8 +162,8 @@ class Tally:
         Whether a model was ever set aside, so that no other run asks exactly the same.
     by_clock : str
         How time decided what was asked, so that no other run does; "" if it did not.
-    changes : list of dict
-        Records of changes during the run.
+    changes : list of Change
+        Changes during the run.
     elapsed : float
         Seconds that the run took, up to the last record; those of completing it do not count.
     """
@@ -179,41 +189,42 @@ class Tally:
     wire: dict[str, int] = field(default_factory=dict)
     ever_set_aside: bool = False
     by_clock: str = ""
-    changes: list[Record] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     elapsed: float = 0.0
     _last: float | None = None
 
     def count(self, record: Record) -> None:
         """Add one record to the sums."""
-        op, when = record.get("op"), record.get("time")
-        idle = op == "session" or record.get("event") == BEYOND  # completing is not the run
-        if not idle and when is not None and self._last is not None:
-            self.elapsed += max(0.0, when - self._last)
-        if when is not None:
-            self._last = when
-        model = str(record.get("model"))
-        match op:
-            case "tell" | "fail":
-                tokens = Tokens(**{**NO_TOKENS, **(record.get("tokens") or {})})
-                self._pay(model, record, BILLED if tokens.billed else ASSUMED)
-                if (usd := record.get("usd")) and record.get("prior") is None:
-                    self.costs[model].add(usd)
-                self.seconds[model] += record.get("seconds") or 0.0
-            case "lost":
-                self._pay(model, record, UNKNOWN)
-                self.attempts[model][str(record.get("why", "lost"))] += 1
-            case "note":
-                self._note(record, model)
-            case "drop":
-                self.set_aside[model] = record["reason"]
-                (self.away.add if record.get("away") else self.away.discard)(model)
+        idle = isinstance(record, Session | BeyondBank)  # completing is not the run
+        if not idle and record.time is not None and self._last is not None:
+            self.elapsed += max(0.0, record.time - self._last)
+        if record.time is not None:
+            self._last = record.time
+        match record:
+            case BeyondBank():
+                self._pay(record, BILLED)
+            case Answered(model=model, tokens=tokens):
+                self._pay(record, BILLED if tokens is None or tokens.billed else ASSUMED)
+                if record.usd and record.prior is None:
+                    self.costs[model].add(record.usd)
+                self.seconds[model] += record.seconds or 0.0
+            case Lost(model=model):
+                self._pay(record, record.column or UNKNOWN)
+                self.attempts[model][record.why] += 1
+            case Windows():
+                self.wire = record.wire
+                if record.arrival:
+                    self.by_clock = "answers took effect as they arrived"
+            case Drop(model=model):
+                self.set_aside[model] = record.reason
+                (self.away.add if record.away else self.away.discard)(model)
                 self.ever_set_aside = True
-            case "restore":
+            case Restore(model=model):
                 self.set_aside.pop(model, None)
                 self.away.discard(model)
-            case "end" if record.get("gaps"):
+            case End(gaps=True):
                 self.by_clock = "the run ended at a deadline"
-            case "change":
+            case Change():
                 self.changes.append(record)
 
     @property
@@ -248,49 +259,38 @@ class Tally:
         rows = [c for (m, t), c in self.paid.items() if m == model and task in (None, t)]
         return sum_of(rows)
 
-    def _pay(self, model: str, record: Mapping[str, Any], column: str) -> None:
-        if (usd := record.get("usd")) is not None:
-            task, _ = record.get("item", ("", None))
-            self.paid[model, task][record.get("column", column)] += usd
+    def _pay(self, record: Answered | Lost, column: str) -> None:
+        if record.usd is not None:
+            self.paid[record.model, record.item[0]][column] += record.usd
 
-    def count_answer(self, record: Record) -> None:
+    def count_answer(self, answer: Answered) -> None:
         """Add an answer or failure that the Ranker is told."""
-        model, counted = record["model"], record.get("tokens")
-        if record["op"] == "fail":
-            self.failures[model].append((record["item"], record["reason"]))
+        model, tokens = answer.model, answer.tokens
+        if isinstance(answer, Fail):
+            self.failures[model].append((answer.item, answer.reason))
             return
         self.answered[model] += 1
-        if record.get("prior") is not None:
+        if answer.prior is not None:
             self.prior[model] += 1
-        if counted:
-            tokens = Tokens(**{**NO_TOKENS, **counted})
+        if tokens is not None:
             self.tokens[model] = self.tokens[model] + tokens if model in self.tokens else tokens
             self.token_sources[model].add(tokens.source)
-        self.empty_outputs[model] += bool(record.get("empty"))
-        if record.get("unscored"):
-            self.unscored[model].append("; ".join(record["unscored"]))
-        served = record.get("served") or ()
+        self.empty_outputs[model] += answer.empty
+        if answer.unscored:
+            self.unscored[model].append("; ".join(answer.unscored))
         for identity in dict.fromkeys(
-            (one.get("model") or "", one.get("fingerprint") or "") for one in served
+            (request.get("model", ""), request.get("fingerprint", "")) for request in answer.served
         ):
             if any(identity):
                 self.served[model][identity] = self.served[model].get(identity, 0) + 1
-        for reason in {reason for one in served for reason in one.get("finish", ())}:
+        for reason in {r for request in answer.served for r in request.get("finish", ())}:
             self.finished[model][reason] += 1
-        for one in served:
-            self.outside[model] += one.get("outside", 0)
-            if one.get("sent"):
-                self.sent.setdefault(model, one["sent"])
-            if one.get("refused_usage"):
-                self.refused_usage[model] = one["refused_usage"]
-
-    def _note(self, record: Record, model: str) -> None:
-        if record["event"] == WINDOWS:
-            self.wire = record["wire"]
-            if record.get("arrival"):
-                self.by_clock = "answers took effect as they arrived"
-        elif record["event"] == BEYOND:
-            self._pay(model, record, BILLED)
+        for request in answer.served:
+            self.outside[model] += request.get("outside", 0)
+            if request.get("sent"):
+                self.sent.setdefault(model, request["sent"])
+            if request.get("refused_usage"):
+                self.refused_usage[model] = request["refused_usage"]
 
 
 class Book:
@@ -312,14 +312,14 @@ class Book:
         Number of the first ask that is neither told nor left.
     n_told : int
         Answers and failures that the Ranker knows.
-    answers : dict of (model, item) to dict
-        Records of the answers that the Ranker was told, and of those to items beyond its bank.
-    waiting : dict of (model, item) to dict
-        Records of answers that the Ranker was not told yet.
+    answers : dict of (model, item) to Answered
+        The answers that the Ranker was told, and those to items beyond its bank.
+    waiting : dict of (model, item) to Answered
+        Answers that the Ranker was not told yet.
     told_of : dict of model to int
         `n_told` by model.
-    ended : dict or None
-        Record with which the last session ended.
+    ended : End or None
+        With what the last session ended.
     accepted : set of str
         The `CHANGES` that are accepted.
     interrupted : bool
@@ -335,9 +335,9 @@ class Book:
         self.journal = journal
         self.asks: list[Ask] = []
         self.head = self.n_told = 0
-        self.answers: dict[Pair, Record] = {}
-        self.waiting: dict[Pair, Record] = {}
-        self.ended: Record | None = None
+        self.answers: dict[Pair, Answered] = {}
+        self.waiting: dict[Pair, Answered] = {}
+        self.ended: End | None = None
         self.tally = Tally()
         self.told_of: dict[str, int] = defaultdict(int)
         self._open: dict[Pair, Ask] = {}
@@ -372,8 +372,8 @@ class Book:
         releases the remaining asks.
         """
         if self.ended is not None:
-            self._tell_to(self.ended["after"])
-            if self.ended.get("gaps"):
+            self._tell_to(self.ended.after)
+            if self.ended.gaps:
                 for ask in self.asks[self.head :]:
                     if ask.state == ANSWERED:
                         self.tell(ask)
@@ -383,8 +383,8 @@ class Book:
             for ask in list(self._open.values()):
                 self._leave(ask)
                 self.ranker.release(*ask.pair)
-            if self.ended["reason"]:
-                self.ranker.stop(self.ended["reason"])
+            if self.ended.reason:
+                self.ranker.stop(self.ended.reason)
 
     @property
     def next_told(self) -> Ask | None:
@@ -436,46 +436,49 @@ class Book:
         """
         if not records:
             return
+        for record in records:
+            if isinstance(record, Tell | Fail):  # write nothing that the Ranker would refuse
+                self._require_valid(record)
         now = round(self._clock(), 3)
-        for record in (r for r in records if r["op"] in ("tell", "fail")):
-            # Write nothing that the Ranker would refuse.
-            model, item = record["model"], self.journal.filed(record["item"])
-            score, cost = record.get("score", 0.0), record.get("cost") or 0.0
-            for v in score.values() if isinstance(score, Mapping) else [score]:
-                if not (isinstance(v, int | float) and math.isfinite(v) and 0 <= v <= 1):
-                    raise RunError(f"score {v!r} of {model} on item {item!r} is not in [0, 1]")
-            if not (math.isfinite(cost) and cost >= 0.0):
-                raise RunError(f"cost {cost!r} of {model} is not a number of at least 0")
-        kept = [mask_values({**record, "time": now}) for record in records]
-        self.journal.append(kept)
-        if any("item" in record for record in kept):
+        written = [record.masked(now) for record in records]
+        self.journal.append(written)
+        if any(isinstance(record, Answered | Lost | Release) for record in written):
             self.journal.make_durable()  # paid for: it survives a power cut
-        for record in kept:
+        for record in written:
             self._take(record)
 
-    def event(self, op: str, **details: Any) -> None:
+    def _require_valid(self, answer: Tell | Fail) -> None:
+        scores: Iterable[Any] = ()
+        if isinstance(answer, Tell):
+            scores = answer.score.values() if isinstance(answer.score, Mapping) else [answer.score]
+        for score in scores:
+            if not (isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1):
+                item = self.journal.filed(answer.item)
+                raise RunError(
+                    f"score {score!r} of {answer.model} on item {item!r} is not in [0, 1]"
+                )
+        cost = answer.cost or 0.0
+        if not (math.isfinite(cost) and cost >= 0.0):
+            raise RunError(f"cost {cost!r} of {answer.model} is not a number of at least 0")
+
+    def event(self, event: Event) -> None:
         """Write an event that takes effect now, between two answers."""
-        self.write([{"op": op, "after": self.n_told, **details}])
+        self.write([replace(event, after=self.n_told)])
 
-    def note(self, event: str, op: str = "note", **details: Any) -> None:
-        """Write a note, which does not reach the Ranker."""
-        self.write([{"op": op, "event": event, **details}])
-
-    def change(self, differences: Differences, identity: Mapping[str, Any]) -> None:
+    def change(self, differences: Differences, identity: Header) -> None:
         """Apply the changes to a run that `differences` allows.
 
         Parameters
         ----------
         differences : Differences
             Changes; without any, nothing is written.
-        identity : mapping
+        identity : Header
             Identity of the run from now on, to which the next resume is compared.
         """
         if differences.changes or differences.ranker:
-            kept = {k: identity[k] for k in (*COMPARED, "ranker") if k in identity}
-            self.event(
-                "change", ranker=differences.ranker, settings=differences.changes, identity=kept
-            )
+            parts = {name: getattr(identity, name) for name in (*COMPARED, "ranker")}
+            change = Change(ranker=differences.ranker, settings=differences.changes, identity=parts)
+            self.event(change)
 
     def place(self, model: str, item: Any) -> Ask:
         """Add an ask that the Ranker has just made; `write_asks` records it."""
@@ -483,10 +486,7 @@ class Book:
         self.asks.append(ask)
         self._open[ask.pair] = ask
         if (late := self.waiting.get(ask.pair)) is not None:
-            ask.state, ask.answer = (
-                ANSWERED,
-                late,
-            )  # it came after its model was set aside
+            ask.state, ask.answer = ANSWERED, late  # it came after its model was set aside
         return ask
 
     def write_asks(self, asks: Sequence[tuple[Ask, int]]) -> None:
@@ -494,42 +494,39 @@ class Book:
         if not asks:
             return
         pairs = [ask.pair for ask, _ in asks]
-        record = {
-            "op": "ask",
-            "n": asks[0][0].number,
-            "pairs": pairs,
-            "draws": [self.ranker.probability(*pair) for pair in pairs],
-            "after": [after for _, after in asks],
-            "time": round(self._clock(), 3),
-        }
-        self.journal.append([mask_values(record)])
+        record = Asks(
+            n=asks[0][0].number,
+            pairs=pairs,
+            draws=[self.ranker.probability(*pair) for pair in pairs],
+            after=[after for _, after in asks],
+        ).masked(round(self._clock(), 3))
+        self.journal.append([record])
         self.tally.count(record)
         self.closed = False
 
     def tell(self, ask: Ask) -> None:
         """Tell the Ranker the answer to an ask."""
-        record = ask.answer
-        assert record is not None
-        self._tell(record, ask.model, ask.item)
+        assert ask.answer is not None
+        self._tell(ask.answer, ask.pair)
         ask.state = TOLD
         del self._open[ask.pair]
 
     # -- replaying -----------------------------------------------------------------------------
 
-    def _tell(self, record: Record, model: str, item: Item) -> None:
-        cost = record.get("cost")
-        self.tally.count_answer(record)
+    def _tell(self, answer: Answered, pair: Pair) -> None:
+        self.tally.count_answer(answer)
         self._bar()
-        if record["op"] == "tell":
-            self.ranker.tell(model, item, record["score"], cost=cost)
-        else:
-            self.ranker.fail(model, item, record["reason"], cost=cost)
+        match answer:
+            case Tell():
+                self.ranker.tell(*pair, answer.score, cost=answer.cost)
+            case Fail():
+                self.ranker.fail(*pair, answer.reason, cost=answer.cost)
         self.n_told += 1
-        self.told_of[model] += 1
-        self.waiting.pop((model, item), None)
-        self._ended.add((model, item))
-        if "responses" in record or record["op"] == "tell":
-            self.answers[model, item] = record
+        self.told_of[pair[0]] += 1
+        self.waiting.pop(pair, None)
+        self._ended.add(pair)
+        if isinstance(answer, Tell) or answer.responses:
+            self.answers[pair] = answer
 
     def _bar(self) -> None:
         """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
@@ -543,9 +540,9 @@ class Book:
             self.ranker.bar(pairs)
             self._barred = pairs
 
-    def _tell_to(self, after: int) -> None:
+    def _tell_to(self, after: int | None) -> None:
         """Tell answers in the order of their asks, until `after` answers are told."""
-        while self.n_told < after:
+        while self.n_told < (after or 0):
             ask = self.next_told
             if ask is None:
                 raise RunError(
@@ -559,92 +556,73 @@ class Book:
         self._open.pop(ask.pair, None)
 
     def _take(self, record: Record) -> None:
-        op = record.get("op")
         # After a deadline the answers behind gaps count too, but only where the run is settled.
-        gaps = self.ended is not None and self.ended.get("gaps")
-        if "after" in record and op not in ("ask", "tell", "fail") and not gaps:
-            self._tell_to(record["after"])
-        match op:
-            case "tell" | "fail":
-                self._arrive(record)
-            case "ask":
-                self._take_asks(record)
-            case "release":
-                pair = record["model"], record["item"]
-                self.ranker.release(*pair)
-                if pair in self._open:
-                    self._leave(self._open[pair])
-            case "drop":
-                for ask in [ask for ask in self._open.values() if ask.model == record["model"]]:
-                    self._leave(ask)
-                self.ranker.drop(record["model"], record["reason"])
-            case "restore":
-                self.ranker.restore(record["model"])
-            case "stop":
-                self.ranker.stop(record["reason"])
-            case "end":
-                self.ended, self.closed = record, True
-            case "lost":  # an attempt without an answer, which may have been billed
-                self._lost += record.get("cost") or 0.0
-                if self.ended is None:  # else when the run goes on: its result stands
-                    self._lower_budget()
-            case "change":
-                self._change(record["ranker"])
-            case "session":
-                self.ended, self.interrupted = None, False
-                self._lower_budget()
-            case "note":
-                self.interrupted = self.closed = record["event"] == INTERRUPTED
-                if record["event"] == ACCEPTED:
-                    self.accepted.add(record["kind"])
-                    self._bar()
-                if "responses" in record:  # beyond the bank
-                    self.answers[record["model"], record["item"]] = record
-            case "header":
-                pass
-            case _:
-                raise RunError(
-                    f"{self.journal} holds a record {op!r} that this version does not know; "
-                    "update lm-eval-ccat"
-                )
+        gaps = self.ended is not None and self.ended.gaps
+        if isinstance(record, Event) and not gaps:
+            self._tell_to(record.after)
+        record.apply(self)
         self.tally.count(record)
 
-    def _take_asks(self, record: Record) -> None:
+    # -- what records call (see `Replayed`) ------------------------------------------------------
+
+    def take(self, asks: Asks) -> None:
+        """Ask what the journal says was asked, each after as many answers as then."""
         self.closed = False
-        for (model, item), probability, after in zip(
-            record["pairs"], record["draws"], record["after"]
-        ):
+        for (model, item), probability, after in zip(asks.pairs, asks.draws, asks.after):
             self._tell_to(after)
             self.ranker.impose([(model, item, probability)])
             self.place(model, item)
 
-    def _arrive(self, record: Record) -> None:
+    def arrive(self, answer: Answered) -> None:
         """Process an answer: tell it in its turn, or at once if its line has no number."""
-        pair = record["model"], record["item"]
+        pair = answer.pair
         ask = self._open.get(pair)
-        if "n" in record:
+        if answer.n is not None:
             if not self.has(pair):  # else it answers a second request; the first answer counts
-                self.waiting[pair] = record
+                self.waiting[pair] = answer
                 if ask is not None:
-                    ask.state, ask.answer = ANSWERED, record
+                    ask.state, ask.answer = ANSWERED, answer
             return
-        self._tell(record, *pair)
+        self._tell(answer, pair)
         if ask is not None:
-            ask.state, ask.answer = TOLD, record
+            ask.state, ask.answer = TOLD, answer
             del self._open[pair]
 
-    def _lower_budget(self) -> None:
+    def keep(self, answer: Answered) -> None:
+        """Keep an answer to an item beyond the bank."""
+        self.answers[answer.pair] = answer
+
+    def leave(self, model: str, item: Item | None = None) -> None:
+        """Take a model's open asks out of the line: all of them, or that of one item."""
+        for ask in [ask for ask in self._open.values() if ask.model == model]:
+            if item in (None, ask.item):
+                self._leave(ask)
+
+    def lose(self, cost: float) -> None:
+        """Lower the budget by what an attempt without an answer cost."""
+        self._lost += cost
+        if self.ended is None:  # else when the run goes on: its result stands
+            self.lower_budget()
+
+    def lower_budget(self) -> None:
+        """Lower the budget by what was lost since the run ended."""
         if self._lost:
             self.ranker.lose(self._lost)
             self._lost = 0.0
 
-    def _change(self, arguments: Mapping[str, Any]) -> None:
-        wanted = dict(arguments)
-        if wanted.get("budget") == NO_LIMIT:
-            wanted["budget"] = math.inf
-        if wanted.get("max_items") == NO_LIMIT:
-            del wanted["max_items"]  # the separate stopping rule has none
-        self.ranker.change(**wanted)
+    def accept(self, change: str) -> None:
+        """Let pairs be decided in spite of a change; see `CHANGES`."""
+        self.accepted.add(change)
+        self._bar()
+
+    def change_limits(self, arguments: Mapping[str, Any]) -> None:
+        """Change the Ranker's limits, prices or models."""
+        changed = dict(arguments)
+        if changed.get("budget") == NO_LIMIT:
+            changed["budget"] = math.inf
+        if changed.get("max_items") == NO_LIMIT:
+            del changed["max_items"]  # the separate stopping rule has none
+        self.ranker.change(**changed)
 
 
 # -- what makes a run the same run -----------------------------------------------------------------
@@ -675,7 +653,7 @@ class Differences:
 
     refused: list[str]
     changes: list[str]
-    ranker: Record
+    ranker: dict[str, Any]
 
     def accepted(self, where: str) -> Differences:
         """Return self if the run is the same run; refuse it otherwise.
@@ -695,40 +673,38 @@ class Differences:
         return self
 
 
-def differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], may_change: re.Pattern[str]
-) -> Differences:
+def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differences:
     r"""Compare two headers, or a header and the identity of the run to resume.
 
     Parameters
     ----------
-    old, new : mapping
+    old, new : Header
     may_change : pattern
         Matches the paths that may change when a run is resumed.
 
     Examples
     --------
-    >>> old = {"config": {"task": "t", "budget": {"usd": 5}, "models": []}}
-    >>> new = {"config": {"task": "t", "budget": {"usd": 10}, "models": []}}
+    >>> old = Header(config={"task": "t", "budget": {"usd": 5}, "models": []})
+    >>> new = Header(config={"task": "t", "budget": {"usd": 10}, "models": []})
     >>> differences(old, new, re.compile(r"config\.budget.*")).changes
     ['config.budget.usd: 5 -> 10']
     """
-    plain = json.loads(json.dumps(new))
+    before, after = (json.loads(json.dumps(part.to_json())) for part in (old, new))
     changed: list[tuple[str, Any, Any]] = []
     for key in COMPARED:
-        _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, changed)
-    before, after = ((part.get("report") or {}).get("currency") for part in (old, plain))
-    _compare(before, after, "report.currency", changed)
+        _compare(_by_name(before.get(key)), _by_name(after.get(key)), key, changed)
+    currency, new_currency = (part.report.get("currency") for part in (old, new))
+    _compare(currency, new_currency, "report.currency", changed)
     refused: list[str] = []
     changes: list[str] = []
     for path, was, is_now in changed:
         joins = was is None and re.fullmatch(MODEL, path)
         line = f"{path}: joins" if joins else f"{path}: {_text(was)} -> {_text(is_now)}"
         (changes if joins or may_change.fullmatch(path) else refused).append(line)
-    arguments = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
-    if any(path.startswith("config.budget") for path, _, _ in changed) and plain.get("ranker"):
+    arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
+    if any(path.startswith("config.budget") for path, _, _ in changed) and new.ranker:
         # Even if only the time has changed: a new budget lets an ended ranking go on.
-        arguments.setdefault("budget", _or_none(plain["ranker"].get("budget")))
+        arguments.setdefault("budget", _or_none(new.ranker.get("budget")))
     return Differences(refused, changes, arguments)
 
 
@@ -736,14 +712,14 @@ def _or_none(limit: float | None) -> Any:
     return NO_LIMIT if limit is None else limit
 
 
-def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Record:
+def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[str, Any]:
     if not old or not new:
         return {}
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
         # A new rule replaces the limits too, so pass them together.
         changed = list(_LIMITS)
-    arguments: Record = {name: _or_none(new.get(name)) for name in changed}
+    arguments: dict[str, Any] = {name: _or_none(new.get(name)) for name in changed}
     before, after = old["models"], new["models"]
     if prices := {m: p for m, p in after.items() if m in before and before[m] != p}:
         arguments["prices"] = prices

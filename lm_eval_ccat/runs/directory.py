@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
-from ..journal import FORMAT, JOURNAL, VERSION, JournalFile, Record, read_journal
+from ..journal import JOURNAL, JournalFile, read_journal
 from ..masking import mask, mask_file, mask_values
 from ..ranker import Ranker
 from ..ranker.contents import Banks
+from ..records import Header, Record
 from .book import Book
 
 #: Suffixes of the files that the harness, its logs and its models write. The journal is not among
@@ -123,16 +125,15 @@ class RunDirectory:
 
     # -- header ----------------------------------------------------------------------------
 
-    def start(self, identity: Mapping[str, Any]) -> None:
+    def start(self, header: Header) -> None:
         """Write the configuration and the journal's header of a new run."""
         self.make()
-        identity = mask_values({**identity, "config": mask(identity["config"])})
-        self.write_json("config.json", identity["config"])
-        header = {"op": "header", "format": FORMAT, "version": VERSION, **identity}
+        header = replace(header, config=mask(header.config)).masked()
+        self.write_json("config.json", header.config)
         self.journal.append([header])
         self.journal.make_durable()
 
-    def read_header(self) -> Record:
+    def read_header(self) -> Header:
         """Return the journal's first record, without moving the position of :attr:`journal`.
 
         Raises
@@ -142,7 +143,7 @@ class RunDirectory:
         """
         return read_journal(self.journal.path)[0].header
 
-    def present_identity(self) -> Record:
+    def present_identity(self) -> Header:
         """Return the header with all changes that the journal has recorded since."""
         return read_journal(self.journal.path)[0].identity
 
@@ -176,7 +177,7 @@ def _in_lines(content: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def read_result(file: Path) -> Record:
+def read_result(file: Path) -> dict[str, Any]:
     """Return the content of a ``result.json``, or of a results file of the harness.
 
     Content that is no JSON object counts as none.
@@ -232,21 +233,19 @@ def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
     return ItemBank.load(place) if place.suffix else SuiteBank.load(place)
 
 
-def make_ranker(
-    bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: Mapping[str, Any]
-) -> Ranker:
+def make_ranker(bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: Header) -> Ranker:
     """Return a Ranker in its initial state.
 
     Parameters
     ----------
     bank : ItemBank, or mapping of task to (mapping of outcome to ItemBank)
-    header : mapping
-        Header of a journal. Its ``ranker`` holds ``models`` (name to price), ``units`` (a list in
+    header : Header
+        Its ``ranker`` holds ``models`` (name to price), ``units`` (a list in
         bank order, or None) and the keyword arguments of `Ranker`; ``task`` names a single task.
     """
-    arguments = header["ranker"]
+    arguments = header.ranker
     rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
-    task = (header.get("task") or {}).get("name", "")
+    task = header.task.get("name", "")
     banks: Banks = [Outcome.of(bank, task)] if isinstance(bank, ItemBank) else bank
     return Ranker(banks, arguments["models"], **rest, **arguments["options"])
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
+from ..records import Answered
 from .grid import ScoreGrid
 from .readers import journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
@@ -227,12 +228,13 @@ def earlier_answers(
 def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     for file in journal.journals(path):
         for record in journal.run_of(file)[1]:
-            of_task, doc_id = record.get("item", (None, None))
-            responses, prompt = record.get("responses"), record.get("prompt_sha256")
-            if of_task != task:
-                continue
-            if responses and isinstance(prompt, str) and isinstance(doc_id, int):
-                yield EarlierAnswer(record["model"], doc_id, prompt, responses, str(file))
+            match record:
+                case Answered(
+                    item=(of_task, int(doc_id)),
+                    responses=[_, *_] as responses,
+                    prompt_sha256=str(prompt),
+                ) if of_task == task:
+                    yield EarlierAnswer(record.model, doc_id, prompt, responses, str(file))
 
 
 def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:

@@ -23,6 +23,7 @@ from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.ranker.verdicts import outside
+from lm_eval_ccat.records import Tell
 from lm_eval_ccat.scores.prompts import Prompts
 from lm_eval_ccat.upkeep.update import update
 
@@ -111,8 +112,11 @@ def test_who_mends_every_hash_is_found_by_the_figures(board):
     """A better score with its line's checksum, its file's hash and the ledger's chain anew."""
     [journal] = (board.path / "journals").iterdir()
     records = JournalFile(journal).read_new()
-    low = next(r for r in records if r.get("model") == "m01" and r.get("score", 1.0) < 0.5)
-    low["score"] = 1.0
+    low = next(
+        n for n, record in enumerate(records)
+        if isinstance(record, Tell) and record.model == "m01" and record.score < 0.5
+    )  # fmt: skip
+    records[low] = replace(records[low], score=1.0)
     journal.unlink()
     JournalFile(journal).append(records)
     mended = [

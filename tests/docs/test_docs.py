@@ -20,6 +20,7 @@ from lm_eval_ccat.cli.main import COMMANDS, RAW, main
 from lm_eval_ccat.demo.systems import RANKED
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.options import options_of
+from lm_eval_ccat.records import RECORDS
 
 OTHER_PAGES = sorted(
     p.relative_to(DOCS).as_posix()
@@ -65,8 +66,13 @@ def test_the_reference_has_every_command_key_and_public_name(site, capsys):
     config = text_of(site / "reference" / "config.html")
     for key in options_of(Spec):
         assert key in config
-    directory = text_of(site / "reference" / "run-directory.html")
-    assert '"op": "tell"' in directory and '"stopped_because"' in directory
+    assert '"stopped_because"' in text_of(site / "reference" / "run-directory.html")
+    journal = (site / "reference" / "journal.html").read_text(encoding="utf-8")
+    assert '"op": "tell"' in text_of(site / "reference" / "journal.html")
+    for kind, record in RECORDS.items():
+        assert f'id="{kind}"' in journal
+        for field in record.fields():
+            assert f"<code>{field.name}</code>" in journal
     page = (site / "reference" / "python.html").read_text(encoding="utf-8")
     for name in lm_eval_ccat.__all__:
         assert f'id="lm_eval_ccat.{name}"' in page, name

@@ -13,7 +13,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankMismatchError, CcatError
 from lm_eval_ccat.journal import read_journal
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.runs.book import ACCEPTED
+from lm_eval_ccat.records import Accept
 from lm_eval_ccat.scores.prompts import mark_of
 
 TWO = ["m01", "m11"]
@@ -38,8 +38,8 @@ def test_the_bank_s_own_prompts_pass_in_silence_and_a_run_keeps_theirs(bench, se
     assert "rompts" not in capsys.readouterr().err
     header = read_journal(bench.run() / "journal.jsonl")[0].header
     marks = ItemBank.load(bench.folder / "prompted.bank.json").prompts
-    assert tuple(header["task"]["prompts"][TASK]) == marks
-    assert len(json.dumps(header["task"]["prompts"][TASK])) <= 15 * len(marks)
+    assert tuple(header.task["prompts"][TASK]) == marks
+    assert len(json.dumps(header.task["prompts"][TASK])) <= 15 * len(marks)
 
 
 def test_another_prompt_is_refused_naming_one_document_and_both_hashes(bench, server, bank):
@@ -75,8 +75,8 @@ def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, serve
     assert main(["report", str(run), "-o", str(page)]) == 0
     assert said in page.read_text()
     _, records = read_journal(run / "journal.jsonl")
-    [note] = [record for record in records if record.get("event") == ACCEPTED]
-    assert note["kind"] == "prompts" and said in note["what"][0]
+    [accepted] = [record for record in records if isinstance(record, Accept)]
+    assert accepted.change == "prompts" and said in accepted.what[0]
     own = model_of(ItemBank.load(bench.folder / "prompted.bank.json")).departures
     used = model_of(ItemBank.load(run / "bank.json")).departures
     assert (used.single >= own.single).all() and used.single.sum() > own.single.sum()

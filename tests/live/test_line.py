@@ -24,6 +24,7 @@ from lm_eval_ccat.live.line import Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.spec import ModelSpec, Spec
+from lm_eval_ccat.records import Lost, Tell
 from lm_eval_ccat.runs.book import OPEN, Ask, Book
 
 THREE = ["m01", "m03", "m05"]
@@ -70,11 +71,10 @@ def played(
             line.take_up(min(line.away))
         now, wire = wire[:2], wire[2:]
         line.arrive([
-            {
-                "op": "tell", **({} if arrival else {"n": ask.number}), "model": ask.model,
-                "item": ask.item, "cost": 1.0,
-                "score": random.Random(f"{ask.pair}").random() / 2 + "abc".index(ask.model) / 5,
-            }
+            Tell(
+                n=None if arrival else ask.number, model=ask.model, item=ask.item, cost=1.0,
+                score=random.Random(f"{ask.pair}").random() / 2 + "abc".index(ask.model) / 5,
+            )
             for ask in now
             if not (arrival and ask.state != OPEN)
         ])  # fmt: skip
@@ -92,13 +92,13 @@ def test_neither_the_order_of_answers_nor_a_kill_changes_a_result(seed, cut):
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_a_journal_replays_to_what_the_run_ended_with(seed, arrival, away):
     book = played(seed, arrival, away)
-    assert book.ended and book.ended["reason"] == "", "whoever is away, it ends by itself"
+    assert book.ended and book.ended.reason == "", "whoever is away, it ends by itself"
     again = fresh(Journal(book.journal.lines))
     again.settle()
     assert again.ranker.result() == book.ranker.result() and again.done
     assert again.n_told == book.n_told == len(book.answers) and not again.ranker.in_flight
-    tells = [r for r in Journal(book.journal.lines).read_new() if r["op"] == "tell"]
-    assert len({(r["model"], r["item"]) for r in tells}) == len(tells), "none is asked twice"
+    tells = [r for r in Journal(book.journal.lines).read_new() if isinstance(r, Tell)]
+    assert len({tell.pair for tell in tells}) == len(tells), "none is asked twice"
 
 
 def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much():
@@ -117,7 +117,7 @@ def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much
         answered[loaded] += len(asks)
         assert answered[loaded] <= 1.5 * book.told_of[loaded] + 16
         line.arrive([
-            {"op": "tell", "n": ask.number, "model": loaded, "item": ask.item, "score": 0.5}
+            Tell(n=ask.number, model=loaded, item=ask.item, score=0.5)
             for ask in asks
         ])  # fmt: skip
     assert answered == dict.fromkeys("abcd", 200)
@@ -205,6 +205,6 @@ def test_a_budget_that_shrinks_gives_back_the_youngest_asks():
     line = Line(book, {"a": 4, "b": 4}, warmup=3)
     line.start()
     numbers = sorted(ask.number for ask in book.unanswered)
-    line.lost(model="a", item=book.unanswered[0].item, why="cut", usd=None, cost=8.5)
+    line.lost(Lost(model="a", item=book.unanswered[0].item, why="cut", cost=8.5))
     left = sorted(ask.number for ask in book.unanswered)
     assert 0 < len(left) < len(numbers) and left == numbers[: len(left)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live import earlier
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.records import Answered, Tell
 
 PAIR = ["m05", "m07"]
 WHOLE: dict[str, Any] = {"stop": "limits", "bank": None}
@@ -51,8 +53,8 @@ def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
     assert sorted(logged) == sorted(content["models"]["m05"]["items"])
     records = JournalFile(run / "journal.jsonl").read_new()
-    old = [r for r in records if r["op"] == "tell" and r.get("prior")]
-    assert len(old) == sum(used.values()) and all("first.run" in r["prior"] for r in old)
+    old = [r for r in records if isinstance(r, Tell) and r.prior]
+    assert len(old) == sum(used.values()) and all("first.run" in r.prior for r in old)
 
 
 def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had, ccat):
@@ -74,7 +76,10 @@ def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had,
 
 def test_an_answer_to_another_prompt_does_not_count(bench, server, had):
     records = JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new()
-    changed = [r | {"prompt_sha256": "0" * 64} if "prompt_sha256" in r else r for r in records]
+    changed = [
+        replace(record, prompt_sha256="0" * 64) if isinstance(record, Answered) else record
+        for record in records
+    ]
     (other := bench.folder / "other").mkdir()
     JournalFile(other / "journal.jsonl").append(changed)
     content = bench.ranked(server, PAIR, budget={"items": 40}, prior="other", **WHOLE)

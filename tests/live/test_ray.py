@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.records import Tell
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 TWO = ["m03", "m09"]
@@ -54,7 +55,7 @@ def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster):
     content = ranked_while_a_node_is_lost(bench, server, cluster, (0, 3), entry=one)
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
     records = JournalFile(bench.run() / "journal.jsonl").read_new()
-    told = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
+    told = [record.pair for record in records if isinstance(record, Tell)]
     assert len(told) == len(set(told)) == 100
     repeated = Counter(server.asked) - Counter(set(server.asked))
     assert sum(repeated.values()) <= 2  # one of each model

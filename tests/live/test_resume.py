@@ -18,6 +18,7 @@ from worlds.chaos import PRELOADED
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.records import Tell
 
 THREE = ["m03", "m05", "m09"]
 SETTINGS = {"stop": "limits", "budget": {"items": 100}}
@@ -73,7 +74,7 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
         child.join(120)
     assert kills and code.value in (0, 3)
     records = JournalFile(journal).read_new()
-    told = [(r["model"], r["item"][1]) for r in records if r["op"] == "tell"]
+    told = [(r.model, r.item[1]) for r in records if isinstance(r, Tell)]
     assert len(told) == len(set(told))
     # Every request beyond one per document was in flight when the process died.
     assert sum(server.asked.values()) - len(told) <= kills * 4 * len(THREE)

@@ -15,6 +15,7 @@ from worlds.bench import TASK, content_of
 from lm_eval_ccat import ItemBank, compare
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.records import Answered, Fail, Tell
 from lm_eval_ccat.runs.directory import rebuild
 from lm_eval_ccat.simulation.audit import all_claims
 
@@ -197,13 +198,13 @@ def test_a_judge_that_raises_costs_answers_its_own_score(several, server, judged
         shown = ccat("rank", path, code=(0, 3, 4))
     assert max(server.asked.values()) == 1
     records = JournalFile(several.run() / "journal.jsonl").read_new()
-    answers = [r for r in records if "responses" in r]
+    answers = [record for record in records if isinstance(record, Answered)]
     assert len(answers) == sum(server.asked.values())
     for record in answers:
-        refused = record["item"][1] % 3 == 0
-        assert set(record["raw"]) == ({"share"} if refused else {"share", "judged"})
-        assert record["op"] == ("fail" if refused and weights["judged"] else "tell")
-        assert bool(record.get("unscored")) == refused
+        refused = record.item[1] % 3 == 0
+        assert set(record.raw) == ({"share"} if refused else {"share", "judged"})
+        assert isinstance(record, Fail if refused and weights["judged"] else Tell)
+        assert bool(record.unscored) == refused
         assert ("refused: HTTP 400" in str(record)) == refused
     if weights["share"]:
         content = content_of(path)

@@ -23,6 +23,7 @@ from worlds.journals import Teller
 from lm_eval_ccat import Ranker, Ranking
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.journal import Journal
+from lm_eval_ccat.records import Asks, Change, Tell
 
 N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
@@ -264,7 +265,7 @@ class AnyRanking(RuleBasedStateMachine):
         for model, item in pairs:
             at = self.run.journal.item(item)
             draws = [twin.probability(model, item)]
-            self.record(op="ask", pairs=[(model, at)], draws=draws, after=[self.run.n_told])
+            self.run.write([Asks(pairs=[(model, at)], draws=draws, after=[self.run.n_told])])
 
     @rule(data=st.data())
     @precondition(lambda self: self.ranker.in_flight)
@@ -286,7 +287,7 @@ class AnyRanking(RuleBasedStateMachine):
         if item in found.items[model] or item in found.failed.get(model, {}):
             return
         score, at = self.world.score(model, item), self.run.journal.item(item)
-        self.record(op="tell", model=model, item=at, score=score, cost=0.0)
+        self.run.write([Tell(model=model, item=at, score=score, cost=0.0)])
 
     @rule(data=st.data(), cost=st.sampled_from([None, 0.0, 0.5]))
     @precondition(lambda self: self.ranker.in_flight)
@@ -298,10 +299,6 @@ class AnyRanking(RuleBasedStateMachine):
     @precondition(lambda self: self.ranker.in_flight)
     def release(self, data: st.DataObject) -> None:
         self.run.release(*self.pick(data, self.ranker.in_flight))
-
-    def record(self, **record: Any) -> None:
-        """Write and apply a call for which the journal has no method of its own."""
-        self.run.write([record])
 
     # -- what changes ---------------------------------------------------------------------------
 
@@ -317,11 +314,11 @@ class AnyRanking(RuleBasedStateMachine):
     @precondition(lambda self: "e" not in self.models)
     def add(self) -> None:
         self.models.append("e")
-        self.record(op="change", ranker={"add": {"e": PRICES["e"]}})
+        self.run.write([Change(ranker={"add": {"e": PRICES["e"]}})])
 
     @rule(change=st.sampled_from([{"budget": 90.0}, {"max_items": 20}, {"prices": {"a": 1.5}}]))
     def change(self, change: dict[str, Any]) -> None:
-        self.record(op="change", ranker=change)
+        self.run.write([Change(ranker=change)])
 
     @rule()
     @precondition(lambda self: len(self.lines) > 12)

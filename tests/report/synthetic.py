@@ -14,6 +14,8 @@ from worlds.journals import Teller
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.money import Tokens
+from lm_eval_ccat.records import Header, Interrupt, Session
 from lm_eval_ccat.runs.directory import RunDirectory, make_ranker, save_banks
 
 WORDS = (
@@ -116,14 +118,14 @@ def make_run(
     }  # fmt: skip
     run = RunDirectory(folder)
     run.start(
-        {
-            "config": config,
-            "bank_sha256": "+".join(b.sha256 for of in banks.values() for b in of.values()),
-            "task": {"name": name, "metric": metrics[0], "filter": "none", "documents": n_items},
-            "versions": {"lm_eval_ccat": "0.1.0", "lm_eval": "0.4.13"},
-            "ranker": arguments,
-            "report": report,
-        }
+        Header(
+            config=config,
+            bank_sha256="+".join(b.sha256 for of in banks.values() for b in of.values()),
+            task={"name": name, "metric": metrics[0], "filter": "none", "documents": n_items},
+            versions={"lm_eval_ccat": "0.1.0", "lm_eval": "0.4.13"},
+            ranker=arguments,
+            report=report,
+        )
     )
     run.journal.read_new()
     run.journal.durable = False
@@ -142,8 +144,8 @@ def make_run(
                 journaled.fail(model, item, reason, cost=0.0005 if eventful else None)
                 continue
             if asked in releases:
-                journaled.release(model, item, why="interrupted")
-                journaled.note("resume", op="session")
+                journaled.release(model, item)
+                journaled.write([Session(event="resume")])
                 continue
             if eventful and asked == 60:
                 journaled.drop(models[0], "HTTP 401")
@@ -162,12 +164,12 @@ def make_run(
                 price[model],
                 raw=raw if several else raw[metrics[0]],
                 seconds=0.3,
-                tokens={"input": 40.0, "output": 12.0, "source": "usage"} if prices else None,
+                tokens=Tokens(40.0, 12.0, "usage") if prices else None,
                 prompt_sha256="0" * 64,
                 responses=[[text]],
             )
     if eventful:
-        journaled.note("interrupted")
+        journaled.write([Interrupt()])
     run.journal.close()
     if finished:
         run.write_json("result.json", state(folder).content)

@@ -11,6 +11,7 @@ from worlds.journals import Teller
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
+from lm_eval_ccat.records import Header
 from lm_eval_ccat.runs.book import differences
 from lm_eval_ccat.runs.directory import BANK_FILE, RunDirectory, rebuild
 
@@ -18,22 +19,22 @@ BANK = bank_of("paper", 40)
 SCORES = of(draw([-0.8, -0.6, 0.8], 40, seed=2), ("m1", "m2", "m10"))
 
 
-def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
+def identity(budget: float | None = 24.0, **changes: Any) -> Header:
     prices = changes.get("prices", {"m1": 1.0, "m2": 1.0})
     args = {"base_url": changes.get("url", "http://a/v1"), "num_concurrent": 4}
     if "temperature" in changes:
         args["temperature"] = changes["temperature"]
     models = [{"name": m, "price": {"item": p}, "model_args": args} for m, p in prices.items()]
-    return {
-        "config": {"task": "t", "seed": changes.get("seed", 0), "budget": {"items": budget},
-                   "models": models},
-        "bank_sha256": BANK.sha256,
-        "task": {"name": "t", "documents_sha256": changes.get("documents", "0")},
-        "versions": {"lm_eval_ccat": changes.get("version", "0.1.0")},
-        "ranker": {"models": prices, "units": None, "confidence": 0.999, "warmup": 4,
-                   "budget": budget, "max_items": None, "seed": 0, "options": {}},
-        "report": {"currency": changes.get("currency", "items")},
-    }  # fmt: skip
+    return Header(
+        config={"task": "t", "seed": changes.get("seed", 0), "budget": {"items": budget},
+                "models": models},
+        bank_sha256=BANK.sha256,
+        task={"name": "t", "documents_sha256": changes.get("documents", "0")},
+        versions={"lm_eval_ccat": changes.get("version", "0.1.0")},
+        ranker={"models": prices, "units": None, "confidence": 0.999, "warmup": 4,
+                "budget": budget, "max_items": None, "seed": 0, "options": {}},
+        report={"currency": changes.get("currency", "items")},
+    )  # fmt: skip
 
 
 def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
@@ -48,7 +49,7 @@ def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
     return answered
 
 
-def resume(folder: Path, now: dict[str, Any]) -> list[str]:
+def resume(folder: Path, now: Header) -> list[str]:
     before = RunDirectory(folder).present_identity()
     found = differences(before, now, may_change()).accepted(str(folder))
     ranker = Teller.of(folder)
@@ -77,7 +78,7 @@ def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run):
     assert resume(run, identity(None)) == ["config.budget.items: 32 -> null"]
     assert len(work(run)) == 8  # to half of the items, where the method paper ends
     ranker = rebuild(run)
-    assert [len(c["settings"]) for c in ranker.tally.changes] == [1, 1]
+    assert [len(change.settings) for change in ranker.tally.changes] == [1, 1]
     assert sum(ranker.ranker.result().cost.values()) == sum(ranker.tally.answered.values())
 
 
@@ -119,7 +120,7 @@ def test_more_time_goes_on_where_the_time_was_used_up(run):
     ranker.journal.close()
     assert work(run) == []
     now = identity()
-    now["config"]["budget"] = {"seconds": 60}
+    now.config["budget"] = {"seconds": 60}
     assert resume(run, now) == [
         "config.budget.items: 24 -> null",
         "config.budget.seconds: null -> 60",
@@ -129,8 +130,8 @@ def test_more_time_goes_on_where_the_time_was_used_up(run):
 
 def test_a_header_without_a_ranker_asks_no_change_of_it():
     ranker = {"models": {"a": 1.0}, "budget": 3.0}
-    for old, new in (({}, {"ranker": ranker}), ({"ranker": ranker}, {})):
+    for old, new in ((Header(), Header(ranker=ranker)), (Header(ranker=ranker), Header())):
         assert differences(old, new, may_change()).ranker == {}
     dearer = {"models": {"a": 2.0, "b": 1.0}, "budget": None}
-    found = differences({"ranker": ranker}, {"ranker": dearer}, may_change()).ranker
+    found = differences(Header(ranker=ranker), Header(ranker=dearer), may_change()).ranker
     assert found == {"budget": "none", "prices": {"a": 2.0}, "add": {"b": 1.0}}

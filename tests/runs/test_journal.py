@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,25 +13,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.journal import Journal, JournalFile, Record
+from lm_eval_ccat.journal import Journal, JournalFile
+from lm_eval_ccat.money import Tokens
+from lm_eval_ccat.records import (
+    RECORDS,
+    VERSION,
+    Asks,
+    Change,
+    Drop,
+    Header,
+    Interrupt,
+    NewerRecord,
+    Record,
+    Restore,
+    Tell,
+    record_of,
+)
 
-RECORDS = st.lists(
-    st.fixed_dictionaries(
-        {"op": st.just("note"), "text": st.text(max_size=30), "number": st.floats(0, 1)}
-    ),
+DROPS = st.lists(
+    st.builds(Drop, model=st.text(max_size=30), reason=st.just(""), time=st.floats(0, 1)),
     min_size=1,
     max_size=8,
 )
-HEADER: Record = {"op": "header", "format": "lm-eval-ccat/journal", "version": 2}
-TELL: Record = {
-    "op": "tell",
-    "model": "m/ä\u202e\x00\ud800",
-    "item": ("task", 3),
-    "score": {"bleu": 0.1, "chrf": 1.0},
-    "cost": 1e-300,
-    "responses": [['", "sum": "00000000"}']],
-}
-ASK: Record = {"op": "ask", "pairs": [("m", ("", 1)), ("m", ("t", "x"))], "draws": [None, 0.125]}
+HEADER = Header()
+TELL = Tell(
+    model="m/ä\u202e\x00\ud800",
+    item=("task", 3),
+    score={"bleu": 0.1, "chrf": 1.0},
+    cost=1e-300,
+    tokens=Tokens(7, 2, "usage"),
+    responses=[['", "sum": "00000000"}']],
+)
+ASK = Asks(pairs=[("m", ("", 1)), ("m", ("t", "x"))], draws=[None, 0.125], after=[0, 0])
+NOTE = Interrupt()
 
 
 @pytest.fixture(params=["in memory", "file"])
@@ -58,7 +74,7 @@ def test_nothing_counts_of_what_cannot_be_read_back(opened, wrong):
     journal = opened()
     journal.append([HEADER])
     with pytest.raises((ValueError, TypeError)):
-        journal.append([TELL, {**TELL, "score": wrong}])
+        journal.append([TELL, replace(TELL, score=wrong)])
     assert journal.count == 1 and opened().read_new() == [HEADER]
     journal.close()
     with pytest.raises(RunError, match="is closed"):
@@ -66,17 +82,17 @@ def test_nothing_counts_of_what_cannot_be_read_back(opened, wrong):
 
 
 def test_the_identity_of_a_run_follows_its_changes(opened):
-    header = {**HEADER, "config": {"budget": 1}, "bank_sha256": "x"}
+    header = Header(config={"budget": 1}, bank_sha256="x")
     writer, reader = opened(), opened()
-    writer.append([header, {"op": "change", "identity": {"config": {"budget": 2}}}])
+    writer.append([header, Change(identity={"config": {"budget": 2}})])
     reader.read_new()
     for journal in (writer, reader):
         assert journal.header == header
-        assert journal.identity == {**header, "config": {"budget": 2}}
+        assert journal.identity == replace(header, config={"budget": 2})
 
 
 @settings(max_examples=60, deadline=None)
-@given(records=RECORDS, more=RECORDS, data=st.data())
+@given(records=DROPS, more=DROPS, data=st.data())
 def test_cut_at_any_byte_it_goes_on(tmp_path_factory, records, more, data):
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     first = JournalFile(path)
@@ -99,7 +115,7 @@ def test_cut_at_any_byte_it_goes_on(tmp_path_factory, records, more, data):
 
 
 @settings(max_examples=60, deadline=None)
-@given(records=RECORDS, data=st.data())
+@given(records=DROPS, data=st.data())
 def test_one_changed_byte_is_noticed(tmp_path_factory, records, data):
     path = tmp_path_factory.mktemp("journal") / "j"
     JournalFile(path).append(records)
@@ -116,7 +132,7 @@ def test_one_changed_byte_is_noticed(tmp_path_factory, records, data):
 
 @pytest.mark.skipif(os.name != "posix", reason="permission bits are POSIX's")
 def test_only_the_owner_may_read_it(tmp_path):
-    JournalFile(tmp_path / "j").append([{"op": "note"}])
+    JournalFile(tmp_path / "j").append([NOTE])
     assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
 
@@ -132,7 +148,7 @@ def test_records_are_forced_to_the_disk_until_it_takes_them(tmp_path, monkeypatc
         really(handle)
 
     journal = JournalFile(tmp_path / "j")
-    journal.append([{"op": "note"}] * 3)
+    journal.append([NOTE] * 3)
     monkeypatch.setattr(os, "fsync", sync)
     for _ in range(2):
         with pytest.raises(RunError, match="Input/output error"):
@@ -144,7 +160,7 @@ def test_records_are_forced_to_the_disk_until_it_takes_them(tmp_path, monkeypatc
 
 def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     journal = JournalFile(tmp_path / "j")
-    journal.append([{"op": "header", "n": 1, "task": {"name": "a"}}])
+    journal.append([Header(task={"name": "a"})])
     whole = (tmp_path / "j").read_bytes()
 
     def half(stream: object, data: bytes) -> None:
@@ -154,35 +170,76 @@ def test_a_disk_that_fills_up_leaves_what_was_whole(tmp_path, monkeypatch):
     with monkeypatch.context() as full:
         full.setattr("lm_eval_ccat.journal._write_all", half)
         with pytest.raises(RunError, match=r"cannot write the journal .*No space left"):
-            journal.append([{"op": "change", "n": 2, "identity": {"task": {"name": "b"}}}])
+            journal.append([Change(identity={"task": {"name": "b"}})])
     assert (tmp_path / "j").read_bytes() == whole and journal.count == 1
-    assert journal.identity == journal.header and journal.header["task"] == {"name": "a"}
-    journal.append([{"op": "note", "n": 3}])
-    assert [r["n"] for r in JournalFile(tmp_path / "j").read_new()] == [1, 3]
+    assert journal.identity == journal.header and journal.header.task == {"name": "a"}
+    journal.append([NOTE])
+    assert JournalFile(tmp_path / "j").read_new() == [Header(task={"name": "a"}), NOTE]
 
 
 def test_a_line_is_written_as_people_read_it():
     journal = Journal()
-    journal.append([{"op": "note", "text": "Bäume \u2713"}])
+    journal.append([Restore(model="Bäume \u2713")])
     assert "Bäume \u2713".encode() in journal.lines[0]
 
 
 def test_a_line_without_a_seal_is_refused():
     journal = Journal()
-    journal.append([{"op": "note"}])
-    journal.lines.append(b'{"seq": 1, "op": "note"}')
+    journal.append([NOTE])
+    journal.lines.append(b'{"seq": 1, "op": "interrupt"}')
     with pytest.raises(RunError, match="line 2 has no seal"):
         journal.read_new()
 
 
 def test_a_sealed_line_cannot_be_taken_out_or_added():
     lines: list[bytes] = []
-    Journal(lines).append([{"op": "note", "n": n} for n in range(4)])
+    Journal(lines).append([Restore(model=str(n)) for n in range(4)])
     forged: list[bytes] = []
-    Journal(forged).append([{"op": "note", "n": 9}])  # right in itself, before the others
+    Journal(forged).append([Restore(model="9")])  # right in itself, before the others
     wrong = [("line 2 does not fit its seal", [*forged, *lines[1:]])]
     for n in range(3):
         wrong.append((f"line {n + 1} carries the number {n + 1}", lines[:n] + lines[n + 1 :]))
     for trouble, some in wrong:
         with pytest.raises(RunError, match=trouble):
             Journal(some).read_new()
+
+
+def example_of(kind: str) -> Record:
+    """A record with a value in every field."""
+    values = {
+        "tokens": Tokens(7, 2, "usage"), "item": ("t", 1), "pairs": [("m", ("t", 1))],
+        "draws": [0.5], "after": 3, "n": 4, "version": VERSION, "score": 0.25, "raw": 25.0,
+        "windows": {"m": 16}, "wire": {"m": 8}, "identity": {"config": {}},
+    }  # fmt: skip
+    by_type = {"bool": True, "float": 0.5, "int": 2, "list": ["x"], "dict": {"x": 1}}
+    record = RECORDS[kind]
+    return record(**{
+        field.name: [3] if (kind, field.name) == ("ask", "after") else values.get(
+            field.name, by_type.get(re.match(r"\w+", str(field.type))[0], "x")
+        )
+        for field in record.fields()
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_record_is_read_as_it_was_written_with_every_field(opened, kind):
+    record, header = example_of(kind), Header(report={"outcomes": {}})  # of several tasks
+    opened().append([header, record])
+    _, read = opened().read_new()
+    assert read == record and read.kind == kind
+    assert read.to_json().keys() == {"op", *(field.name for field in record.fields())}
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "words"),
+    [
+        ({"op": "merge"}, NewerRecord, "a record 'merge' that this version does not know"),
+        ({"model": "m"}, NewerRecord, "a record None that this version does not know"),
+        ({"op": "restore", "model": "m", "by": "x"}, NewerRecord, "'restore' with 'by', which"),
+        ({"op": "drop", "model": "m"}, RunError, "a record 'drop' without 'reason'"),
+    ],
+)
+def test_a_record_that_this_version_does_not_know_is_refused(line, error, words):
+    with pytest.raises(RunError, match=words) as refused:
+        record_of(line, where="the journal")
+    assert type(refused.value) is error

@@ -19,6 +19,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live import verify
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.records import Header
 from lm_eval_ccat.runs.directory import RunDirectory, rebuild, save_banks
 
 
@@ -29,15 +30,15 @@ def run(tmp_path: Path) -> Path:
     models = {"a": 1.0, "b": 1.0, "c": 2.0}
     directory = RunDirectory(folder)
     directory.start(
-        {
-            "config": {"task": "t0"}, "bank_sha256": bank.sha256, "task": {"name": "t0"},
-            "versions": {"lm_eval_ccat": __version__, "lm_eval": "0.4.13"},
-            "ranker": {"models": models, "units": None, "seed": 3, "options": {}},
-            "report": {
+        Header(
+            config={"task": "t0"}, bank_sha256=bank.sha256, task={"name": "t0"},
+            versions={"lm_eval_ccat": __version__, "lm_eval": "0.4.13"},
+            ranker={"models": models, "units": None, "seed": 3, "options": {}},
+            report={
                 "metric": "acc", "key": "acc,none", "scale": Scale().to_dict(),
                 "estimand": "Estimates are of the mean acc", "currency": "items",
             },
-        }
+        )
     )  # fmt: skip
     directory.journal.close()
     save_banks(bank, folder)

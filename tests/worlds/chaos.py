@@ -28,6 +28,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import Observer, state
+from lm_eval_ccat.records import Fail, Lost, Tell
 from lm_eval_ccat.runs.directory import rebuild
 
 from .server import CompletionsServer
@@ -380,15 +381,15 @@ class Night:
         content = state(self.run_dir).content
         done: dict[tuple[str, int], float] = {}
         for record in records:
-            if record["op"] not in ("tell", "fail"):
+            if not isinstance(record, Tell | Fail):
                 continue
-            pair = record["model"], record["item"][1]
+            pair = record.model, record.item[1]
             if pair in done:
                 self._trouble(where, f"{pair} is recorded twice")
-            done[pair] = record["time"]
+            done[pair] = record.time
             true = [self.stage.score(pair[1], text) for _, text, _ in self._said(*pair)]
-            if record["op"] == "tell" and all(abs(record["raw"] - x) > 1e-6 for x in true):
-                self._trouble(where, f"{pair} was given {record['raw']}, its score is {true}")
+            if isinstance(record, Tell) and all(abs(record.raw - x) > 1e-6 for x in true):
+                self._trouble(where, f"{pair} was given {record.raw}, its score is {true}")
         for arrived, model, prompt, _ in self.server.log:
             item = self.stage.items[prompt]
             if arrived > done.get((model, item), float("inf")) + 0.002:
@@ -405,14 +406,15 @@ class Night:
         money = content["money"] or dict.fromkeys(("billed", "assumed", "unknown"), 0.0)
         # What was under way at a kill is noted when the run is taken up again, at what it was
         # expected to cost, which prices that were edited blur.
-        cut = Counter(record["model"] for record in records if record.get("why") == "killed")
+        attempts = [record for record in records if isinstance(record, Lost)]
+        cut = Counter(attempt.model for attempt in attempts if attempt.why == "killed")
         if not ended:
             cut.update(one["model"] for one in content["in_flight"])
         doubt = max(PRICES) * cut.total()
         if not money["billed"] - 1e-9 <= self.billed <= sum(money.values()) + doubt + 1e-9:
             said = f"the server counts ${self.billed:.4f}, the run {money} (+ ${doubt:.4f})"
             self._trouble(where, said)
-        lost = Counter((r["model"], r["item"][1]) for r in records if r["op"] == "lost")
+        lost = Counter((attempt.model, attempt.item[1]) for attempt in attempts)
         asked = Counter(
             (model, self.stage.items[prompt])
             for _, model, prompt, kind in self.server.log

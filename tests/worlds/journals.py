@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lm_eval_ccat.records import Drop, End, Fail, Record, Release, Restore, Tell
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory, load_banks, make_ranker
 
@@ -31,34 +32,38 @@ class Teller(Book):
 
     def answer(self, model: str, item: Any, score: Any, cost: float, **details: Any) -> None:
         """An answer, told at once."""
-        pair = {"model": model, "item": self.journal.item(item)}
-        self.write([{"op": "tell", **pair, "score": score, "cost": cost, **details}])
+        item = self.journal.item(item)
+        self.write([Tell(model=model, item=item, score=score, cost=cost, **details)])
 
     def fail(self, model: str, item: Any, reason: str, **details: Any) -> None:
         """An item that a model cannot do."""
-        pair = {"model": model, "item": self.journal.item(item)}
-        self.write([{"op": "fail", **pair, "reason": reason, **details}])
+        item = self.journal.item(item)
+        self.write([Fail(model=model, item=item, reason=reason, **details)])
 
-    def release(self, model: str, item: Any, **details: Any) -> None:
+    def release(self, model: str, item: Any) -> None:
         """Give an item back."""
-        pair = {"model": model, "item": self.journal.item(item)}
-        self.write([{"op": "release", **pair, **details}])
+        self.write([Release(model=model, item=self.journal.item(item))])
 
     def drop(self, model: str, reason: str) -> None:
         """Set a model aside, once."""
         self.ranker.estimate(model)  # refuses a model that is not there, before it is written
         if model not in self.tally.set_aside:
-            self.write([{"op": "drop", "model": model, "reason": reason}])
+            self.write([Drop(model=model, reason=reason)])
 
     def restore(self, model: str) -> None:
         """Take a model back."""
         if model in self.tally.set_aside:
-            self.write([{"op": "restore", "model": model}])
+            self.write([Restore(model=model)])
 
     def stop(self, reason: str) -> None:
         """End the ranking."""
         if not self.ranker.done:
-            self.write([{"op": "stop", "reason": reason}])
+            self.event(End(reason=reason))
+
+    def _take(self, record: Record) -> None:
+        super()._take(record)
+        if isinstance(record, End):  # nothing waits in a line
+            self.settle()
 
     @property
     def claims(self) -> set[tuple[str, Any]]:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ScaleError, ScoreTableError
-from ...journal import JOURNAL, Record, read_journal
+from ...journal import JOURNAL, read_journal
 from ...metrics.scale import Scale
+from ...records import Asks, Header, Record, Tell
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
 from ..table import Reader, ScoreTable
@@ -34,21 +35,22 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
             f"{path}: {len(further_journals) + 1} runs; name one, such as {journal.parent}"
         )
     header, records = run_of(journal)
-    names = {what: header["task"].get(key) for what, key in _NAMED.items()}
+    names: dict[str, Any] = {what: header.task.get(key) for what, key in _NAMED.items()}
     for what, value in names.items():
         one_of(path, what, getattr(query, what), [value])
     try:
-        scale = Scale.from_dict(header["report"]["scale"])
+        scale = Scale.from_dict(header.report["scale"])
     except (KeyError, TypeError, ScaleError) as e:
         raise ScoreTableError(f"{journal}: its header states no scale ({e})") from None
     scores: dict[tuple[str, Any], float] = {}  # on [0, 1], of each (model, item)
     drawn: set[tuple[str, Any]] = set()  # at random
     for record in records:
-        if record["op"] == "ask":
-            pairs = zip(record["pairs"], record["draws"])
-            drawn |= {(m, doc_id) for (m, (_, doc_id)), p in pairs if p is not None}
-        elif record["op"] == "tell" and isinstance(record["score"], (int, float)):
-            scores[record["model"], record["item"][1]] = float(record["score"])
+        match record:
+            case Asks(pairs=pairs, draws=draws):
+                asked = zip(pairs, draws)
+                drawn |= {(m, doc_id) for (m, (_, doc_id)), p in asked if p is not None}
+            case Tell(score=int() | float() as score):
+                scores[record.model, record.item[1]] = float(score)
     if not scores:
         raise ScoreTableError(f"{journal}: no scores in it")
     grid = ScoreGrid()
@@ -60,7 +62,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         replace(query, scale=scale),
         str(names.pop("metric")),
         **names,
-        settings=dict(header["task"].get("settings") or {}),
+        settings=dict(header.task.get("settings") or {}),
         sources=(str(journal),),
         chosen=tuple("adaptive" if model in adaptive else "drawn" for model, _ in grid.rows),
     )
@@ -68,7 +70,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
 
 def outcomes(path: Path) -> list[Logged]:
     """The (task, metric, filter) of each run."""
-    tasks = [run_of(journal)[0]["task"] for journal in journals(path)]
+    tasks = [run_of(journal)[0].task for journal in journals(path)]
     return [Logged(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
 
 
@@ -82,10 +84,10 @@ def journals(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def run_of(file: Path) -> tuple[Record, list[Record]]:
+def run_of(file: Path) -> tuple[Header, list[Record]]:
     """The header of a journal, which says what the run is of, and all its records."""
     journal, records = read_journal(file)
-    if not isinstance(journal.header.get("task"), dict):
+    if not journal.header.task:
         raise ScoreTableError(f"{file}: its header names no task")
     return journal.header, records
 

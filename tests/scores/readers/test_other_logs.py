@@ -15,8 +15,9 @@ from pyarrow import parquet
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, ScoreTableError
-from lm_eval_ccat.journal import FORMAT, JOURNAL, VERSION, JournalFile
+from lm_eval_ccat.journal import JOURNAL, JournalFile
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.records import Asks, Header, Tell
 from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite
@@ -162,18 +163,15 @@ def test_details_of_the_first_open_llm_leaderboard(tmp_path):
 def write_journal(folder, models, docs=range(6), drawn=False):
     task = {"name": "toy_task", "metric": "toy", "filter": None, "settings": {}}
     scale = {"low": 0.0, "high": 1.0, "higher_is_better": True, "cap": None}
-    about = {"task": task, "report": {"scale": scale}}
-    lines = [{"op": "header", "format": FORMAT, "version": VERSION, **about}]
+    lines = [Header(task=task, report={"scale": scale})]
     table = example_table()
     for model in models:
         items = {i: ("toy_task", table.doc_ids[i]) for i in docs}
         pairs = [(model, item) for item in items.values()]
-        lines.append({"op": "ask", "pairs": pairs, "draws": [0.1 if drawn else None] * len(pairs)})
+        draws = [0.1 if drawn else None] * len(pairs)
+        lines.append(Asks(pairs=pairs, draws=draws, after=[0] * len(pairs)))
         own = table.select([model]).scores[0]
-        lines += [
-            {"op": "tell", "model": model, "item": item, "score": float(own[i])}
-            for i, item in items.items()
-        ]
+        lines += [Tell(model=model, item=item, score=float(own[i])) for i, item in items.items()]
     folder.mkdir()
     JournalFile(folder / JOURNAL).append(lines)
     with (folder / JOURNAL).open("a") as stream:

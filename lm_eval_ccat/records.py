@@ -1,0 +1,452 @@
+"""The kinds of lines of a journal: one class each, with its fields and what it does to a run.
+
+A record writes its own JSON (`Record.to_json`), is read from it (`record_of`), and brings the state
+of a run up to date (`Record.apply`). `docs/reference/journal.md` is made from this file.
+"""
+
+# ruff: noqa: RUF009 - `about` returns a dataclass field
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import Enum
+from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
+
+from .errors import RunError
+from .masking import mask_values
+from .money import Tokens
+
+FORMAT = "lm-eval-ccat/journal"
+VERSION = 2
+
+#: (task, doc_id).
+Item = tuple[str, Any]
+#: Form of an item in lines and messages, and the item of such a form; see `Journal.filed`.
+Filed = Callable[[Item], Any]
+ItemOf = Callable[[Any], Item]
+
+
+class NewerRecord(RunError):
+    """A record of a later version of this package; it is not damaged."""
+
+
+class RecordKind(str, Enum):
+    """The ``op`` of a line."""
+
+    HEADER = "header"
+    SESSION = "session"
+    WINDOWS = "windows"
+    ASK = "ask"
+    TELL = "tell"
+    FAIL = "fail"
+    BEYOND = "beyond"
+    LOST = "lost"
+    RELEASE = "release"
+    DROP = "drop"
+    RESTORE = "restore"
+    ACCEPT = "accept"
+    CHANGE = "change"
+    INTERRUPT = "interrupt"
+    END = "end"
+
+
+class Replayed(Protocol):
+    """The state of a run that records bring up to date; `Book` says what each part means."""
+
+    ranker: Any
+    ended: End | None
+    interrupted: bool
+    closed: bool
+
+    def arrive(self, answer: Answered) -> None: ...
+    def keep(self, answer: Answered) -> None: ...
+    def take(self, asks: Asks) -> None: ...
+    def leave(self, model: str, item: Item | None = None) -> None: ...
+    def lose(self, cost: float) -> None: ...
+    def lower_budget(self) -> None: ...
+    def accept(self, change: str) -> None: ...
+    def change_limits(self, arguments: Mapping[str, Any]) -> None: ...
+
+
+def about(meaning: str, default: Any = MISSING, empty: Callable[[], Any] | None = None) -> Any:
+    """Declare a field of a record with its meaning, for the reference."""
+    metadata = {"meaning": meaning}
+    if empty is not None:
+        return field(default_factory=empty, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A line of a journal.
+
+    Examples
+    --------
+    >>> Session(event="start").to_json()
+    {'op': 'session', 'event': 'start'}
+    >>> record_of({"op": "drop", "model": "a", "reason": "HTTP 401"}).reason
+    'HTTP 401'
+    """
+
+    kind: ClassVar[RecordKind]
+    time: float | None = about("When it was written, in seconds since the epoch.", None)
+
+    def apply(self, book: Replayed) -> None:
+        """Bring the state of a run up to date with this record."""
+
+    @classmethod
+    def fields(cls) -> list[Field[Any]]:
+        """Return the fields in the order in which a line has them, `time` last."""
+        return sorted(fields(cls), key=lambda field: field.name == "time")
+
+    def to_json(self, filed: Filed = lambda item: item) -> dict[str, Any]:
+        """Return the JSON values of the line, without optional fields that are empty."""
+        line: dict[str, Any] = {"op": self.kind.value}
+        for entry in self.fields():
+            value = getattr(self, entry.name)
+            if not (optional(entry) and _empty(value)):
+                line[entry.name] = value
+        if "item" in line:
+            line["item"] = filed(line["item"])
+        if "pairs" in line:
+            line["pairs"] = [(model, filed(item)) for model, item in line["pairs"]]
+        if "tokens" in line:
+            line["tokens"] = line["tokens"].to_dict()
+        return line
+
+    def masked(self: AnyRecord, time: float | None = None) -> AnyRecord:
+        """Return the record as it is written: dated, and without known credentials."""
+        values = {entry.name: mask_values(getattr(self, entry.name)) for entry in self.fields()}
+        return type(self)(**{**values, "time": time})
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def optional(entry: Field[Any]) -> bool:
+    """Whether a line may lack a field: it does where there is nothing to say."""
+    if entry.default_factory is not MISSING:
+        return True
+    return entry.default is not MISSING and _empty(entry.default)
+
+
+def _required(entry: Field[Any]) -> bool:
+    return entry.default is MISSING and entry.default_factory is MISSING
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, str | list | dict) and not value)
+
+
+# -- what the run is -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header(Record):
+    """The first line: what the run is, by which a resumed run is compared."""
+
+    kind = RecordKind.HEADER
+    format: str = about("Name of the format.", FORMAT)
+    version: int = about("Version of the format.", VERSION)
+    config: dict[str, Any] = about("The configuration, without credentials.", empty=dict)
+    bank_sha256: str = about("Hashes of all item banks, joined by `+`.", "")
+    task: dict[str, Any] = about(
+        "Name of the task, its documents, prompts, settings, metric and scoring code.", empty=dict
+    )
+    versions: dict[str, str | None] = about(
+        "Versions of this package and of the harness.", empty=dict
+    )
+    ranker: dict[str, Any] = about("Arguments of the `Ranker`.", empty=dict)
+    report: dict[str, Any] = about(
+        "What results state: metric, scale, currency, estimand, outcomes.", empty=dict
+    )
+    command: list[str] | None = about("The command that started the run.", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session(Record):
+    """A process starts the run or resumes it."""
+
+    kind = RecordKind.SESSION
+    event: str = about("`start` or `resume`.")
+
+    def apply(self, book: Replayed) -> None:
+        book.ended, book.interrupted = None, False
+        book.lower_budget()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows(Record):
+    """The models are open: how much of each is asked at once from now on."""
+
+    kind = RecordKind.WINDOWS
+    windows: dict[str, int] = about("By model, most asks whose answers do not count yet.")
+    wire: dict[str, int] = about("By model, most items in flight.")
+    arrival: bool = about("Whether answers count in the order in which they arrive.", False)
+
+    def apply(self, book: Replayed) -> None:
+        book.interrupted = book.closed = False
+
+
+# -- asks and answers ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asks(Record):
+    """Items that are asked, numbered from `n`."""
+
+    kind = RecordKind.ASK
+    n: int = about("Number of the first ask.", 0)
+    pairs: list[tuple[str, Item]] = about("Model and item of each ask.")
+    draws: list[float | None] = about(
+        "Probability of each draw among the items left; null for an item that was chosen."
+    )
+    after: list[int] = about("Answers that counted before each ask.")
+
+    def apply(self, book: Replayed) -> None:
+        book.take(self)
+
+
+class ServedContent(TypedDict, total=False):
+    """What a server reported about one request, as JSON values; see `Served`."""
+
+    request_id: str
+    model: str
+    fingerprint: str
+    finish: list[str]
+    null: bool
+    outside: int
+    refused_usage: str
+    sent: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered(Record):
+    """What a model returned for one item, or that it failed: fields of `tell`, `fail`, `beyond`."""
+
+    n: int | None = about("Number of the ask; absent where answers count as they arrive.", None)
+    model: str = about("Name of the model.")
+    item: Item = about("The item: a `doc_id`; of several tasks, task and `doc_id`.")
+    cost: float | None = about("Cost in the currency of the budget.", None)
+    usd: float | None = about("Cost in dollars, if the price is known.", None)
+    raw: Any = about("Score on the metric's own scale; of several outcomes, by outcome.", None)
+    seconds: float | None = about("Time that it took.", None)
+    tokens: Tokens | None = about(
+        "Tokens read (`input`, of these `cached`) and written (`output`), who counted them "
+        "(`source`), and their cost in dollars if the server states it (`usd`).",
+        None,
+    )
+    prompt_sha256: str | None = about("Hash of the prompt.", None)
+    responses: list[Any] = about("Responses of the model, by request.", empty=list)
+    served: list[ServedContent] = about("What the server reported, by request.", empty=list)
+    empty: bool = about("Whether no response has any text.", False)
+    prior: str | None = about("Source of an answer that was paid for in an earlier run.", None)
+    unscored: list[str] = about("Why scores are missing.", empty=list)
+    attempts: int | None = about("Attempts that it took, if several.", None)
+
+    @property
+    def pair(self) -> tuple[str, Item]:
+        """Model and item."""
+        return self.model, self.item
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tell(Answered):
+    """A scored answer; it counts in the order of the asks' numbers."""
+
+    kind = RecordKind.TELL
+    score: float | dict[str, float] = about("Score on [0, 1]; of several outcomes, by outcome.")
+
+    def apply(self, book: Replayed) -> None:
+        book.arrive(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fail(Answered):
+    """An item that the model failed on; it has no score and is not asked again."""
+
+    kind = RecordKind.FAIL
+    reason: str = about("Why.")
+
+    def apply(self, book: Replayed) -> None:
+        book.arrive(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeyondBank(Answered):
+    """An answer outside the ranking, which `complete` asked for; the `Ranker` is not told it."""
+
+    kind = RecordKind.BEYOND
+
+    def apply(self, book: Replayed) -> None:
+        book.keep(self)
+
+
+# -- events, which take effect between two answers -------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event(Record):
+    """What takes effect between two answers."""
+
+    after: int | None = about("Answers that counted before it.", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost(Event):
+    """An attempt without an answer that counts, which may have been billed."""
+
+    kind = RecordKind.LOST
+    model: str = about("Name of the model.")
+    item: Item = about("The item.")
+    why: str = about("Kind of failure.", "lost")
+    column: str | None = about(
+        "Column of the money: `billed`, `assumed` or `unknown`; absent if nothing was paid.", None
+    )
+    usd: float | None = about("Cost in dollars, if the price is known.", None)
+    cost: float | None = about("By how much it lowers the budget.", None)
+
+    def apply(self, book: Replayed) -> None:
+        book.lose(self.cost or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Event):
+    """An ask is given back, because the budget no longer covers it."""
+
+    kind = RecordKind.RELEASE
+    model: str = about("Name of the model.")
+    item: Item = about("The item.")
+
+    def apply(self, book: Replayed) -> None:
+        book.ranker.release(self.model, self.item)
+        book.leave(self.model, self.item)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop(Event):
+    """A model is set aside: its asks leave the line."""
+
+    kind = RecordKind.DROP
+    model: str = about("Name of the model.")
+    reason: str = about("Why.")
+    away: bool = about("Whether it may come back by itself.", False)
+
+    def apply(self, book: Replayed) -> None:
+        book.leave(self.model)
+        book.ranker.drop(self.model, self.reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Event):
+    """A model that was set aside is taken up again."""
+
+    kind = RecordKind.RESTORE
+    model: str = about("Name of the model.")
+
+    def apply(self, book: Replayed) -> None:
+        book.ranker.restore(self.model)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Event):
+    """A resumed run goes on with other options, or with one more model."""
+
+    kind = RecordKind.CHANGE
+    ranker: dict[str, Any] = about("Changed limits and prices, and models that join.", empty=dict)
+    settings: list[str] = about("Each change in words.", empty=list)
+    identity: dict[str, Any] = about("Parts of the header as they are from now on.", empty=dict)
+
+    def apply(self, book: Replayed) -> None:
+        book.change_limits(self.ranker)
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(Event):
+    """The run ends: the result is that of the answers that counted before it."""
+
+    kind = RecordKind.END
+    reason: str = about("Why; empty where the stopping rule says it.")
+    gaps: bool = about("Whether answers behind unanswered asks count too, after a deadline.", False)
+
+    def apply(self, book: Replayed) -> None:
+        book.ended, book.closed = self, True
+
+
+# -- what people do --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accept(Record):
+    """A person accepts a change that would otherwise leave pairs undecided."""
+
+    kind = RecordKind.ACCEPT
+    change: str = about("`prompts`, `scoring`, `server` or `cut`, as `accept_change` takes them.")
+    what: list[str] = about("What differs, in words.", empty=list)
+
+    def apply(self, book: Replayed) -> None:
+        book.accept(self.change)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interrupt(Record):
+    """A person or the system ends the session: Ctrl-C, SIGTERM or SIGHUP."""
+
+    kind = RecordKind.INTERRUPT
+
+    def apply(self, book: Replayed) -> None:
+        book.interrupted = book.closed = True
+
+
+#: The class of each kind, in the order of the reference.
+RECORDS: dict[str, type[Record]] = {
+    record.kind.value: record
+    for record in (
+        Header, Session, Windows, Asks, Tell, Fail, BeyondBank, Lost, Release, Drop, Restore,
+        Accept, Change, Interrupt, End,
+    )
+}  # fmt: skip
+
+
+def record_of(
+    line: Mapping[str, Any], item: ItemOf = lambda value: tuple(value), where: str = "the journal"
+) -> Record:
+    """Return the record of a line's JSON values.
+
+    Parameters
+    ----------
+    line : mapping
+    item : callable, optional
+        Returns the item of its form in the line.
+    where : str, optional
+        The journal, for errors.
+
+    Raises
+    ------
+    NewerRecord
+        Its kind or a field of it is unknown.
+    RunError
+        A field is missing.
+    """
+    values = dict(line)
+    kind = values.pop("op", None)
+    if (record := RECORDS.get(str(kind))) is None:
+        raise NewerRecord(
+            f"{where} holds a record {kind!r} that this version does not know; update lm-eval-ccat"
+        )
+    entries = record.fields()
+    if unknown := values.keys() - {entry.name for entry in entries}:
+        raise NewerRecord(
+            f"{where} holds a record {kind!r} with {min(unknown)!r}, which this version does not "
+            "know; update lm-eval-ccat"
+        )
+    if missing := [e.name for e in entries if _required(e) and e.name not in values]:
+        raise RunError(f"{where} holds a record {kind!r} without {missing[0]!r}")
+    if "item" in values:
+        values["item"] = item(values["item"])
+    if "pairs" in values:
+        values["pairs"] = [(model, item(value)) for model, value in values["pairs"]]
+    if "tokens" in values:
+        values["tokens"] = Tokens(**values["tokens"])
+    return record(**values)
