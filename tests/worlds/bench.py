@@ -108,7 +108,16 @@ def content_of(config: Path) -> dict[str, Any]:
 
 def facts(content: dict[str, Any]) -> dict[str, Any]:
     """What a result says, whatever it took to get it and in however many sessions."""
-    aside = ("seconds", "usd", "money", "attempts_lost", "run_dir", "last_line", "changes")
+    aside = (
+        "headline",
+        "seconds",
+        "usd",
+        "money",
+        "attempts_lost",
+        "run_dir",
+        "last_line",
+        "changes",
+    )
     kept = {k: v for k, v in content.items() if k not in aside}
     kept["models"] = {
         name: {k: v for k, v in block.items() if k not in aside}
