@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from enum import Enum
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
 
 from .errors import RunError
@@ -31,7 +31,7 @@ class NewerRecord(RunError):
     """A record of a later version of this package; it is not damaged."""
 
 
-class RecordKind(str, Enum):
+class RecordKind(StrEnum):
     """The ``op`` of a line."""
 
     HEADER = "header"
