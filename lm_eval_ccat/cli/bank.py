@@ -215,13 +215,13 @@ def form(args: argparse.Namespace) -> int:
       lm-eval-ccat bank form gsm8k.bank.json --items 40 --scores logs/ -o gsm8k.form
       lm_eval run --model hf --model_args pretrained=gpt2 --tasks gsm8k_form1_40 \
           --include_path gsm8k.form --log_samples --output_path out
-      lm-eval-ccat bank form gsm8k.form --score out
+      lm-eval-ccat bank form gsm8k.form out
 
     If you cannot run adaptively, use a form: a fixed subset chosen to predict the full score.  Its
     estimate is a regression on the scores of its items, not their mean.  If few models are known,
     an adaptive test of as many items is more precise.
     """
-    if args.score is not None:
+    if args.logs is not None:
         return _score_form(args)
     if args.output is None:
         raise UsageError("name a folder to write the form to: -o DIR")
@@ -246,7 +246,7 @@ def form(args: argparse.Namespace) -> int:
         if not lacking:
             print(
                 f"{folder}: run with lm_eval --tasks {form.name} --include_path {folder} "
-                f"--log_samples, then lm-eval-ccat bank form {folder} --score LOGS"
+                f"--log_samples, then lm-eval-ccat bank form {folder} LOGS"
             )
     _emit_facts(args, facts, {"suite": args.output} if several else {})
     return 0
@@ -254,13 +254,13 @@ def form(args: argparse.Namespace) -> int:
 
 def _score_form(args: argparse.Namespace) -> int:
     """Estimate full scores from a form's logs, and print them."""
-    existing(args.score)
+    existing(args.logs)
     content: list[Facts] = []
     lines: list[str] = []
     why = None
     for f in load_forms(args.bank):
         try:
-            models = score_form(f, args.score)
+            models = score_form(f, args.logs)
         except UsageError as error:  # the logs may hold only some of a suite's forms
             why = error
             continue
@@ -393,13 +393,13 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         **JSON,
     }),
     "form": (form, {
-        "BANK": f"{BANK}; with --score a form's folder",
+        "BANK": f"{BANK}; with LOGS a form's folder",
+        "LOGS?": "a form's logs, from which full scores are estimated",
         "--items N": Opt("number of items of the form", 40),
         "--scores LOGS_OR_TABLE": "full results of many models (default: those that the bank "
         "keeps)",
         **INCLUDE_PATH,
         "-o --output DIR": "folder to write",
-        "--score LOGS": "estimate full scores from a form's logs",
         **JSON,
     }),
     "list": (list_banks, {"FOLDER?": "where to look for local banks (default: here)", **JSON}),

@@ -21,7 +21,9 @@ The page of this ranking: {page}"""
 
 OPTIONS: Options = {
     "--dir DIR": Opt("where to write", "ccat_demo"),
-    "--documents N": Opt(f"documents, {LEAST} to {MOST}; fewer decide fewer pairs", DOCUMENTS),
+    "documents=DOCUMENTS?": Opt(
+        f"documents, {LEAST} to {MOST}; fewer decide fewer pairs", DOCUMENTS
+    ),
 }
 
 
@@ -30,7 +32,7 @@ def demo(args: argparse.Namespace) -> int:
 
     example:
       lm-eval-ccat demo
-      lm-eval-ccat demo --dir my_demo --documents 600
+      lm-eval-ccat demo 600 --dir my_demo
 
     It needs no network and no weights, and takes under two minutes. Exit codes: 0
     every decided pair agrees with the full runs, 1 one does not, 2 usage.

@@ -27,6 +27,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "start here": {
         "demo": "rank real systems on real documents, offline, in seconds",
         "check": "which metrics of a task work adaptively, before you spend",
+        "plan": "what items can show, and what that takes, before you spend",
     },
     "ask models": {
         "rank": "put several models in order with few items each",

@@ -19,9 +19,8 @@ from ..live.surfaces import add_flags, given_by_flags, starter
 from ..options import OptionPlace, Values, number
 from ..report import LivePage, write_report
 from ..report.page import PAGE, SECONDS
-from ..report.terminal import forecast_lines
 from .live import Display, show
-from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of
+from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, models_of
 
 OPTIONS: Options = {
     "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to show (default: this one)",
@@ -37,7 +36,6 @@ OPTIONS: Options = {
     "--retry [MODEL]": Opt(
         "with --resume: retry models that were set aside, all or the one named", None, None, True
     ),
-    "--dry_run": "print expected items, cost and time, and exit",
     "--yes": "skip the confirmation of a run without a limit",
     **EXECUTOR,
     **JSON,
@@ -82,7 +80,7 @@ def rank(args: argparse.Namespace) -> int:
       bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
 
       lm-eval-ccat rank --init --task T --model ...  write models.yaml
-      lm-eval-ccat rank models.yaml --dry_run        what it will take; spends nothing
+      lm-eval-ccat plan models.yaml                  what it will take; spends nothing
       lm-eval-ccat rank models.yaml                  run; the run directory is models.run
       lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
       lm-eval-ccat rank models.yaml --watch          with a live page in the run directory
@@ -104,7 +102,7 @@ def rank(args: argparse.Namespace) -> int:
         )
     path = Path(args.config or ".")
     if path.is_dir() and not written:
-        if flags or models or args.resume or args.dry_run:
+        if flags or models or args.resume:
             raise UsageError(
                 f"{path} is a run directory, which is only shown; to run or resume it, give its "
                 f"configuration: rank CONFIG --run_dir {path} --resume"
@@ -117,10 +115,6 @@ def rank(args: argparse.Namespace) -> int:
     config = Spec.read(*stated)
     if written:
         path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
-    if args.dry_run:
-        content = ranking.dry_run(config, display)
-        emit(args.json, content, forecast_lines(content))
-        return 0
     folder = args.run_dir or path.with_suffix(".run")
     if args.watch:
         display.note(f"Live page: {folder / PAGE}")
@@ -160,4 +154,4 @@ def _write_starter(file: Path, values: Values) -> None:
     if file.exists():
         raise UsageError(f"{file} exists; choose another name: --init FILE")
     replace_text(file, starter(Spec.read(values).require_ranking()))
-    print(f"Wrote {file}. See what it will take: lm-eval-ccat rank {file} --dry_run")
+    print(f"Wrote {file}. See what it will take: lm-eval-ccat plan {file}")

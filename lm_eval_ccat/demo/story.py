@@ -75,7 +75,7 @@ def demo(
         If the folder already holds a demo, or this Python has too few sources for documents.
     """
     if not LEAST <= documents <= MOST:
-        raise UsageError(f"--documents {documents}: the demo takes {LEAST} to {MOST}")
+        raise UsageError(f"{documents} documents: the demo takes {LEAST} to {MOST}")
     folder = Path(folder)
     run_dir, logs, bank_file = (folder / n for n in ("rank.run", "logs", f"{TASK_NAME}.bank.json"))
     if run_dir.exists():

@@ -1,40 +1,33 @@
-"""``rank --dry_run``: a forecast of items and cost, before anything is spent."""
+"""`plan`: what a ranking takes and what its items can show, before anything is spent."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
 
-from ..methods.method import method_of
-from ..methods.sample.pairs import (
-    GRADED,
-    GRADED_SCORE,
-    RIGHT_OR_WRONG,
-    RIGHT_OR_WRONG_SCORE,
-    items_for_error,
-    items_needed,
-)
-from ..ranker import Ranker
+from ..money import Tokens
 from ..ranker.ledger import SLACK
+from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power, spreads_of
 from .line import turns_for
 from .models import memory_of, taking_turns
-from .plan import Plan
+from .plan import Plan, expected_tokens, with_public_bank
 from .spec import ModelSpec, Spec
 
 #: Differences between two models, on [0, 1], for which to forecast the number of items.
 GAPS = (0.2, 0.1, 0.05, 0.02)
-#: Most items of a simulated test, which takes a second or two.
-MOST_PLAYED = 400
-#: Multiples of it are spread evenly over [0, 1), in whatever number they are taken.
-GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+#: Items per model for which to forecast the smallest difference that they decide.
+ITEMS = (20, 50, 100, 200, 500, 1000, 2000, 5000)
+#: Standard error, on [0, 1], for which to say what a public bank saves.
+OFFERED_ERROR = 0.05
+#: Documents, of all tasks, from which to estimate tokens.
+SOME = 200
 
 
-def forecast(plan: Plan) -> dict[str, Any]:
-    """Return the least and most items and cost per model, as JSON values.
+def forecast(plan: Plan, gap: float | None = None) -> dict[str, Any]:
+    """Return the least and most items and cost per model, and `prospects`, as JSON values.
 
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
     actual number depends on how close the models are, which is unknown beforehand.
@@ -98,7 +91,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
-        "items_per_model_by_gap": items_by_gap(plan),
+        **prospects(plan, gap),
         "least_items": least * len(models),
         "most_items": items_most,
         "least_cost": least_cost,
@@ -123,65 +116,135 @@ def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> dict[str, int] | Non
     return dict(zip(("least", "most"), bounds))
 
 
-def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
-    """Return the expected items per model of a ranking by random items, by difference.
+def powers(plan: Plan) -> dict[str, Power]:
+    """Return what items show, by the way in which they are chosen.
 
-    Returns
-    -------
-    dict of str to (int or None, int or None)
-        Items for graded and for 0/1 scores, by the difference on the metric's own scale; None if
-        it takes all.
+    ``bank``: by the plan's banks, and ``random``: the same random items for all models. Without a
+    bank nobody knows how scores vary, so random items stand there as ``graded`` and ``right or
+    wrong``, by published spreads of such scores.
     """
     spec, size = plan.spec, len(plan.items())
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
-    alpha = (1.0 - spec.confidence) / max(pairs, 1)
-    needed = {}
-    for gap in GAPS:
-        graded, binary = (items_needed(gap, s, size, alpha) for s in (GRADED, RIGHT_OR_WRONG))
-        needed[_on_scale(plan, gap)] = _at_least(plan, graded), _at_least(plan, binary)
-    return needed
+    level = (1.0 - spec.confidence) / max(pairs, 1)
+    banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
+    spreads = spreads_of(banks)
+    if spreads is None:
+        return {
+            kind: Power.of_random_items(spreads, size, level) for kind, spreads in PUBLISHED.items()
+        }
+    of_bank = Power.of_banks(banks, level, weights=plan.weights or "documents")
+    return {"bank": of_bank, "random": Power.of_random_items(spreads, size, level)}
 
 
-def _at_least(plan: Plan, items: int | None) -> int | None:
-    return None if items is None else max(items, plan.warmup * len(plan.measured))
+def prospects(plan: Plan, gap: float | None = None) -> dict[str, Any]:
+    """Return what numbers of items decide, and what deciding a difference takes, as JSON values.
+
+    Parameters
+    ----------
+    plan : Plan
+    gap : float, optional
+        Difference of two models on the metric's own scale; default: several.
+
+    Returns
+    -------
+    dict
+        ``smallest_gap_by_items``, and by difference and way (see `powers`; ``full`` is a full run)
+        the items of each model, tokens, dollars, and minutes if an answer takes a second.
+    """
+    spec, size, scale = plan.spec, len(plan.items()), plan.scale
+    ways = powers(plan)
+    if not spec.bank and (public := with_public_bank(plan)) is not None:
+        by_bank, at_random = powers(public).values()
+        ways = {f"bank {public.spec.bank}": by_bank, "random": at_random}
+    counts = sorted({*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size})
+    smallest = {
+        n: {way: float(scale.restore_error(power.smallest(n))) for way, power in ways.items()}
+        for n in counts
+        if n <= size
+    }
+    unit = float(scale.restore_error(1.0))
+    tokens = _tokens_per_item(plan)
+    costs = [plan.forecasts[entry.name] for entry in spec.models]
+    usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
+    by_gap: dict[str, dict[str, Any]] = {}
+    for difference in GAPS if gap is None else [gap / unit]:
+        items = {way: _at_least(plan, power.items(difference)) for way, power in ways.items()}
+        by_gap[f"{difference * unit:g}"] = {
+            way: {
+                "items_per_model": n,
+                "answers": n * len(spec.models),
+                "input_tokens": round(n * len(spec.models) * tokens.input),
+                "output_tokens": round(n * len(spec.models) * tokens.output),
+                "usd": None if usd is None else n * usd,
+                # Models work at the same time.
+                "minutes_at_1s": n / min(map(_at_once, spec.models)) / 60.0,
+            }
+            for way, n in {**items, "full": size}.items()
+        }
+    return {
+        "chance": CHANCE,
+        "confidence": spec.confidence,
+        "familywise": spec.familywise,
+        "smallest_gap_by_items": smallest,
+        "by_gap": by_gap,
+    }
 
 
-def _on_scale(plan: Plan, gap: float) -> str:
-    return f"{float(plan.scale.restore_error(gap)):g}"
+def _tokens_per_item(plan: Plan) -> Tokens:
+    """Estimate the mean tokens of an item, from a part of very many."""
+    lengths: list[Tokens] = []
+    for task, outcome in plan.outcomes.items():
+        doc_ids = outcome.bank.doc_ids
+        step = max(len(doc_ids) * len(plan.outcomes) // SOME, 1)
+        documents = expected_tokens(plan.sessions[task], doc_ids[::step])
+        lengths += [usual for usual, _ in documents.values()]
+    read, written = (float(np.mean(part)) for part in zip(*((t.input, t.output) for t in lengths)))
+    return Tokens(read, written, "estimate")
+
+
+def _at_least(plan: Plan, items: int) -> int:
+    return min(max(items, plan.first), len(plan.items()))
 
 
 def need_in_words(plan: Plan) -> str:
     """Say in one line how many items a ranking without a bank is expected to need."""
-    size, parts = len(plan.items()), []
-    for gap, both in needed_without_bank(plan).items():
-        numbers = dict.fromkeys(str(size if n is None else n) for n in both)
-        parts.append(f"{' to '.join(numbers)} if they differ by {gap}")
+    size, parts, ways = len(plan.items()), [], powers(plan).values()
+    for gap in GAPS:
+        numbers = dict.fromkeys(str(_at_least(plan, power.items(gap))) for power in ways)
+        on_scale = float(plan.scale.restore_error(gap))
+        parts.append(f"{' to '.join(numbers)} if they differ by {on_scale:g}")
     return (
-        f"Expected items of each model to decide a pair by {plan.label} (fewer for graded scores, "
-        f"more for right or wrong): {', '.join(parts)}. The task has {size}."
+        f"Expected items of each model to decide a pair by {plan.label}, in {CHANCE:.0%} of "
+        f"rankings (fewer for graded scores, more for right or wrong): {', '.join(parts)}. The "
+        f"task has {size}."
     )
 
 
-def items_by_gap(plan: Plan) -> dict[str, int | None]:
-    """Return the items per model that separate two neighbours, by how far apart they are.
-
-    Two models count as separated once the standard error of one is small enough to tell them
-    apart. Methods that compare models on shared items often need fewer.
-
-    Returns
-    -------
-    dict of str to int or None
-        Items by gap on the metric's own scale; None if a bank says that all allowed items are not
-        enough.
-    """
-    if plan.outcome.bank.method == "sample":
-        return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
-    z, errors = float(ndtri((1 + plan.spec.confidence) / 2)), list(_expected_errors(plan))
-    by_gap: dict[str, int | None] = {}
+def offer_in_words(plan: Plan) -> str:
+    """Say in one line what a public bank would save; "" if none fits, or it would save nothing."""
+    if plan.spec.bank or (public := with_public_bank(plan)) is None:
+        return ""
+    by_bank, at_random = powers(public).values()
+    unit, size = float(plan.scale.restore_error(1.0)), len(plan.items())
+    saved: list[str] = []
     for gap in GAPS:
-        enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
-        by_gap[_on_scale(plan, gap)] = _at_least(plan, next(enough, None))
-    return by_gap
+        if not saved and (n := by_bank.items(gap)) < (others := at_random.items(gap)):
+            saved.append(
+                f"differences of {gap * unit:g} are decided after {n} items of each model, not "
+                f"{others}"
+            )
+    n, others = (power.items_for_error(OFFERED_ERROR) or size for power in (by_bank, at_random))
+    if n < others:
+        saved.append(
+            f"scores are known to a standard error of {OFFERED_ERROR * unit:g} after {n} items, "
+            f"not {others}"
+        )
+    if not saved:
+        return ""
+    return (
+        f"A public bank fits: with `bank: {public.spec.bank}` (--bank {public.spec.bank}) it is "
+        f"expected that {' and '.join(saved)}."
+    )
 
 
 def target_in_words(plan: Plan, by_default: bool) -> str:
@@ -196,47 +259,22 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     """
     target, size = plan.spec.target_se, len(plan.items())
     assert target is not None
-    if plan.outcome.bank.method == "sample":
-        few, many = (items_for_error(target, s, size) for s in (GRADED_SCORE, RIGHT_OR_WRONG_SCORE))
+    items = {way: power.items_for_error(target) for way, power in powers(plan).items()}
+    if "bank" not in items:
+        few, many = (_at_least(plan, n or size) for n in items.values())
         number = f"{few} (graded scores) to {many} (right or wrong) of {size} documents"
+    elif (n := items["bank"]) is not None:
+        n = _at_least(plan, n)
+        number = f"about {n} of {size} documents, more if the model departs from its bank"
     else:
-        reached = (n for n, se in enumerate(_expected_errors(plan), 1) if se <= target)
-        if (items := _at_least(plan, next(reached, None))) is not None:
-            number = f"about {items} of {size} documents, more if the model departs from its bank"
-        else:
-            most = plan.new_ranker().item_cap
-            more = f"more than {MOST_PLAYED}" if most > MOST_PLAYED else f"all {most} allowed"
-            number = f"{more} of {size} documents"
+        most = plan.new_ranker().item_cap
+        more = f"more than {STOPS[-1]}" if most > STOPS[-1] else f"all {most} allowed"
+        number = f"{more} of {size} documents"
     goes = (
         f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which is "
         f"expected to take {number}"
     )
     return f"by default {goes}; stop, max_items or a budget set another" if by_default else goes
-
-
-def _expected_errors(plan: Plan) -> Iterator[float]:
-    """Yield one model's standard error after each item, if it scores as its bank expects.
-
-    The test is simulated, for at most `MOST_PLAYED` items, with scores that vary as the bank says:
-    a golden-ratio sequence stands for chance, so that few items show their whole variance.
-    """
-    spec, banks = plan.spec, {task: o.bank for task, o in plan.outcomes.items()}
-    limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
-    about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": spec.seed}
-    ranker = Ranker(banks, {"one": 1.0}, weights=plan.weights or "documents", **about)
-    at = {item: n for n, item in enumerate((t, d) for t, b in banks.items() for d in b.doc_ids)}
-    known = [method_of(b).curves(b).noise if method_of(b).has_curves else np.zeros(b.n_items)
-             for b in banks.values()]  # fmt: skip
-    noise = np.clip(np.concatenate(known), 1e-6, 1.0 - 1e-6)
-    for n in range(1, limit + 1):
-        if not (pairs := ranker.ask(1)):
-            return
-        [(name, item)] = pairs
-        mu = min(1.0 - 1e-6, max(1e-6, float(ranker.expected(name)[at[item]])))
-        width = 1.0 / noise[at[item]] - 1.0  # a beta's, whose variance is noise mu (1 - mu)
-        score = betaincinv(mu * width, (1.0 - mu) * width, n * GOLDEN % 1.0)
-        ranker.tell(name, item, float(score))
-        yield ranker.estimate(name)[1]
 
 
 def _at_once(entry: ModelSpec) -> int:

@@ -13,11 +13,11 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank
-from ..bank.file import located
+from ..bank.file import located, public_banks
 from ..bank.outcome import Outcome
 from ..bank.settings import SAMPLED, check_prompts, sampling
 from ..bank.suite import SuiteBank
-from ..errors import BankError, UsageError
+from ..errors import BankError, CcatError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of, script_note
 from ..methods.belief import POPULATION, RUN
@@ -433,7 +433,7 @@ def plan_of(
     expected: dict[Item, tuple[Tokens, Tokens]] = {}
     if any(m.price.known for m in spec.models):  # this needs the prompt of every document
         for task, of in measured.items():
-            for doc, lengths in _expected(sessions[task], leading(of).bank.doc_ids).items():
+            for doc, lengths in expected_tokens(sessions[task], leading(of).bank.doc_ids).items():
                 expected[task, doc] = lengths
     forecasts = {}
     for model in spec.models:
@@ -454,6 +454,30 @@ def plan_of(
         spec, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
         dict(weights or {}), **more,
     )  # fmt: skip
+
+
+def with_public_bank(plan: Plan) -> Plan | None:
+    """Return a plan without a bank with the public one that fits its tasks; None if none does.
+
+    It fits if it has banks of all tasks by the same metrics and filters, and documents and
+    settings agree.
+    """
+    spec, names = plan.spec, [model.name for model in plan.spec.models]
+    for name, folder in public_banks().items():
+        if not set(plan.sessions) <= set(SuiteBank.tasks(folder)):
+            continue
+        measured: dict[str, dict[str, Outcome]] = {}
+        try:
+            for task, session in plan.sessions.items():
+                outcomes, _ = measure(name, spec.metrics, session, names, len(plan.sessions) == 1)
+                check_session(outcomes, session)
+                measured[task], _, _ = as_prompted(outcomes, session, spec.accept_change)
+        except CcatError:
+            continue
+        keys = [leading(outcomes).results_key for outcomes in measured.values()]
+        if keys == [outcome.results_key for outcome in plan.outcomes.values()]:
+            return replace(plan, spec=replace(spec, bank=name), measured=measured)
+    return None
 
 
 def currency_of(spec: Spec) -> str:
@@ -477,7 +501,7 @@ def currency_of(spec: Spec) -> str:
     return "usd"
 
 
-def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, tuple[Tokens, Tokens]]:
+def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, tuple[Tokens, Tokens]]:
     """Estimate the tokens of each document, from the lengths of its prompt and its reference.
 
     The second of each pair is for answers at the token limit.

@@ -13,7 +13,7 @@ from ..integrations.trackers import track, wanted
 from ..money import dollars
 from ..ranker.ledger import SLACK
 from ..runs.directory import banks_at
-from .forecast import forecast, need_in_words
+from .forecast import forecast, need_in_words, offer_in_words
 from .plan import Plan
 from .result import Observer, Result
 from .run import Run
@@ -108,19 +108,23 @@ def rank(
     return result
 
 
-def dry_run(config: Config, observer: Observer | None = None) -> dict[str, Any]:
+def dry_run(
+    config: Config, observer: Observer | None = None, gap: float | None = None
+) -> dict[str, Any]:
     """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
     Parameters
     ----------
     config, observer
         As `rank` takes them.
+    gap : float, optional
+        Difference of two models that is to be decided, on the metric's own scale.
     """
     watcher = observer or Observer()
     spec = Spec.read(config).require_ranking()
     with Run(spec, observer=watcher) as run:
         _require_warmup(run.plan, watcher)
-        return forecast(run.plan)
+        return forecast(run.plan, gap)
 
 
 def _before(plan: Plan, observer: Observer) -> None:
@@ -134,6 +138,8 @@ def _before(plan: Plan, observer: Observer) -> None:
             f"{plan.label} (filter {plan.outcome.filter})."
         )
         observer.note(need_in_words(plan))
+        if offer := offer_in_words(plan):
+            observer.note(offer)
     if plan.spec.budget:
         return
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)

@@ -205,14 +205,14 @@ class Spec:
     tasks: tuple[str, ...] = option(
         (), TASKS, "A task, a group or the YAML file of a task; several as a list or separated by "
         "commas. Models are ranked by their weighted mean (`task` and `tasks` mean the same).",
-        "rank compare",
+        "plan rank compare",
     )
     models: tuple[ModelSpec, ...] = option((), MODELS, "The models; see below.")
     bank: Any = option(
         "", BANK, "Item bank: a file, a folder of banks, a hub name, or one of these per task or "
         "metric (TASK=FILE); or `{borrow: [SCORES, ...], scores: SCORES}`: scores of tasks on the "
         "same documents, and of full runs of this task. Without a bank all models answer the same "
-        "random items (method `sample`).", "rank run",
+        "random items (method `sample`).", "plan rank run",
     )
     metrics: dict[str, float] = option(
         dict, METRICS, "Metrics that score each answer, with weights. Models are ranked by the "
@@ -291,7 +291,7 @@ class Spec:
     )
     save_bank: str | None = option(
         None, FILE, "Bank file to which each run adds the scores it observed; a folder for "
-        "several tasks or metrics.", "rank", live=True,
+        "several tasks or metrics.", live=True,
     )
     ahead: int | None = option(
         None, whole(1), "Maximum number of items in flight per model. Default: "

@@ -446,6 +446,38 @@ def plot_simulation(*simulations: Any) -> Chart:
     return chart
 
 
+def plot_power(content: Mapping[str, Any]) -> Chart:
+    """Plot the smallest difference that is decided, over items of each model.
+
+    Parameters
+    ----------
+    content : mapping
+        What `lm_eval_ccat.live.ranking.dry_run` returns.
+
+    Examples
+    --------
+    >>> gaps = {20: {"random": 0.4}, 200: {"random": 0.1}, 900: {"random": 0.0}}
+    >>> content = {"smallest_gap_by_items": gaps, "metric": "acc", "chance": 0.8}
+    >>> plot_power(content).svg.count("<path")
+    1
+    """
+    by_items = {int(n): gaps for n, gaps in content["smallest_gap_by_items"].items()}
+    ways = list(next(iter(by_items.values())))
+    largest = max(gap for gaps in by_items.values() for gap in gaps.values())
+    title = f"Smallest difference in {content['metric']} decided in {content['chance']:.0%}"
+    chart = Chart(560, 310, f"{title} of rankings, over items of each model")
+    across, up = between(0.0, 1.02 * max(by_items)), between(0.0, 1.05 * largest)
+    panel = Panel(
+        chart, (60, 30, 360, 220), across, up, f"{title} of rankings", "items of each model"
+    )
+    for number, way in enumerate(ways):
+        colour = COLOURS[number % len(COLOURS)]
+        panel.curve(list(by_items), [gaps[way] for gaps in by_items.values()], colour, dots=True)
+        chart.line(436, 36 + 18 * number, 456, 36 + 18 * number, colour, 2)
+        chart.text(462, 40 + 18 * number, way)
+    return chart
+
+
 #: Items per model, a figure there, and the ends of its band.
 Points = list[tuple[float, float, float, float]]
 

@@ -423,10 +423,8 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
         )
     lines += [
         f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}.",
-        "Items per model, by how far apart two neighbours are:",
+        *_power_lines(content),
     ]
-    for gap, number in content["items_per_model_by_gap"].items():
-        lines.append(f"  {gap:>6} of {content['metric']}: {number or 'more than the limit'}")
     if content["overspend_at_most"] is not None:
         over = _usd(content["overspend_at_most"], "~")
         lines.append(f"Requests in flight at the end may exceed the budget, by at most {over}.")
@@ -443,6 +441,46 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
     if content["loads"]:
         lines.append(_loads_in_words(content))
     return [*lines, "Nothing was asked and no model was loaded."]
+
+
+def _power_lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """Say what items decide, and what it takes to decide a difference."""
+    smallest, metric = content["smallest_gap_by_items"], content["metric"]
+    ways = {"random": "random items", "bank": "with the bank", "full": "full runs"}
+    heads = [ways.get(way, way) for way in next(iter(smallest.values()))]
+    chance, level = f"{content['chance']:.0%}", f"{100.0 * content['confidence']:g}%"
+    yield f"Smallest difference in {metric} that is decided in {chance} of rankings, at {level}:"
+    yield f"  {'items of each':>14} " + "".join(f"{head:>16}" for head in heads)
+    for n, gaps in smallest.items():
+        yield f"  {n:>14,} " + "".join(f"{gap:>16.3g}" for gap in gaps.values())
+    yield "What a difference takes, with `max_items:` so many items of each:"
+    takes_what = f"{'items of each':>14}{'tokens':>10}{'cost':>10}{'minutes':>9}"
+    yield f"  {'difference':>14} {'':>16}{takes_what}"
+    for gap, of_way in content["by_gap"].items():
+        for way, takes in of_way.items():
+            tokens = takes["input_tokens"] + takes["output_tokens"]
+            yield (
+                f"  {gap:>14} {ways.get(way, way):>16}{takes['items_per_model']:>14,}"
+                f"{_in_short(tokens):>10}{_usd(takes['usd'], '~'):>10}"
+                f"{takes['minutes_at_1s']:>9.2g}"
+            )
+    yield "Tokens by the lengths of prompts and references; minutes at a second an answer."
+
+
+def _in_short(count: float) -> str:
+    """Return a count with a unit.
+
+    Examples
+    --------
+    >>> _in_short(940), _in_short(25_300), _in_short(1_230_000)
+    ('940', '25k', '1.2M')
+    """
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return (
+                f"{count / size:.2g}{unit}" if count < 100 * size else f"{count / size:.0f}{unit}"
+            )
+    return f"{count:.0f}"
 
 
 def _loads_in_words(content: Mapping[str, Any]) -> str:

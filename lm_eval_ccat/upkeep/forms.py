@@ -487,7 +487,7 @@ def _doc_ids(form: Form, table: ScoreTable) -> list[Any]:
 
 _YAML = """\
 # A fixed form of {task}. lm_eval prints the score of these documents alone;
-# `lm-eval-ccat bank form FORM --score LOGS` estimates the score of the whole task.
+# `lm-eval-ccat bank form FORM LOGS` estimates the score of the whole task.
 include: {base}
 task: {name}
 process_docs: !function {module}.process_docs

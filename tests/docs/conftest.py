@@ -21,7 +21,7 @@ def environment() -> dict[str, str]:
 
 
 #: An eighth of the demo's documents take an eighth of its time, one fold a quarter of a replay's.
-LESS = {"demo --dir demo": "demo --dir demo --documents 100", "--folds 4": "--folds 1"}
+LESS = {"demo --dir demo": "demo 100 --dir demo", "--folds 4": "--folds 1"}
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A form's own task under the plain harness, and what `bank form --score` makes of its logs."""
+"""A form's own task under the plain harness, and what `bank form FORM LOGS` makes of its logs."""
 
 from __future__ import annotations
 

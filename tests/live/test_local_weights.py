@@ -66,7 +66,7 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
         max_items=25, stop="limits",
         harness={"include_path": "tasks", "gen_kwargs": {"max_gen_toks": 4}},
     )  # fmt: skip
-    said = ccat("rank", config, "--dry_run").out
+    said = ccat("plan", config).out
     assert "Local weights take turns: 2 to 3 loads, 1 to 1.5 minutes at half a minute each." in said
     ccat("rank", config, code=(0, 3))
     for name in TWO:

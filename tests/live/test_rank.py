@@ -58,13 +58,13 @@ def test_order_agrees_with_full_evaluation_and_costs_less(bench, server, capsys)
         # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
         ({"budget": {"usd": 0.01}}, [BY_TOKENS] * 4,
          ["Together 40 to ", "Nothing was asked", "Requests in flight at the end", "$0.00",
-          "how far apart two neighbours are", "0.1 of share: "]),
+          "Smallest difference in share that is decided in 80%", "  0.1    with the bank"]),
     ],
 )  # fmt: skip
 def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, settings, prices, said):
     of = {model: {"price": price or None} for model, price in zip(FOUR, prices)}
     config = bench.config(server.url, FOUR, of=of, **settings)
-    out = ccat("rank", config, "--dry_run").out
+    out = ccat("plan", config).out
     assert [text for text in said if text not in out] == [] and "e-0" not in out
     assert not server.asked and not config.with_suffix(".run").exists()
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_asked(
     config = bench.config(server.url, ["m01", "m11"], **change)
     assert message in ccat("rank", config, code=code).err.strip().splitlines()[-1]
     if "budget" in change:
-        assert message in ccat("rank", config, "--dry_run", code=code).err
+        assert message in ccat("plan", config, code=code).err
     begun = "memory" in change  # the one refusal that needs the models
     assert not server.asked and config.with_suffix(".run").exists() == begun
     mine.mkdir()  # somebody's own folder stays
@@ -152,7 +152,7 @@ def test_a_configuration_beside_its_task_is_not_taken_for_a_task(bench, server, 
     task = {"harness": {}, "task": str(bench.folder / "tasks" / f"{TASK}.yaml")}
     settings = task if by_path else {"harness": {"include_path": "."}}
     config = bench.config(server.url, ["m01", "m11"], **settings)
-    ccat("rank", config, "--dry_run")
+    ccat("plan", config)
 
 
 def test_new_models_find_their_place_among_known_ones(bench, server, capsys, ccat):

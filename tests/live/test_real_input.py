@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,30 @@ def test_a_public_bank_fits_the_documents_and_ranks_models(server, truth, ccat, 
     for model, row in content["models"].items():
         low, high = row["interval"]
         assert low <= truth[model] <= high
+
+
+def test_a_public_bank_is_offered_with_what_it_saves(server, ccat, tmp_path):
+    """By one line where a ranking starts without a bank, and in a plan."""
+    models = ["Qwen1.5-72B-Chat", "Mistral-7B-v0.1"]
+    words = ["rank", "--task", TASK, *flags(server, *models), "--max_items", 10]
+    said = ccat(*words, "--run_dir", tmp_path / "run", code=(0, 3)).err
+    [offer] = [line for line in said.splitlines() if "public bank fits" in line]
+    assert "--bank mmlu_pro" in offer
+    saved = list(map(int, re.findall(r"after (\d+) items.*?not (\d+)", offer)[0]))
+    assert saved[0] < saved[1] < 381
+    picture = tmp_path / "plan.svg"
+    plan = ["plan", "--task", TASK, "--models", 4, "--gap", 0.1, "-o", picture]
+    content = json.loads(ccat(*plan, "--json").out)
+    [(gap, takes)] = content["by_gap"].items()
+    assert gap == "0.1" and list(takes) == ["bank mmlu_pro", "random", "full"]
+    full = takes["full"]
+    assert full["items_per_model"] == 381 and full["answers"] == 4 * 381 and full["usd"] is None
+    # A prompt of five worked examples has hundreds of tokens.
+    assert full["input_tokens"] > 300 * full["answers"]
+    assert all(10 <= way["items_per_model"] < 381 for way in list(takes.values())[:2])
+    assert list(content["smallest_gap_by_items"])[-1] == "381"
+    assert picture.read_text().count("<path") == 2
+    assert "bank mmlu_pro" in ccat(*plan).out
 
 
 def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_path):

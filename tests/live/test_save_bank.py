@@ -10,7 +10,7 @@ from lm_eval_ccat.bank import SuiteBank
 
 def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
     kept, first = str(tmp_path / "kept.bank.json"), {"bank": None, "budget": {"items": 60}}
-    bench.ranked(server, ["m05", "m07"], name="first", more=["--save_bank", kept], **first)
+    bench.ranked(server, ["m05", "m07"], name="first", save_bank=kept, **first)
     said = capsys.readouterr().err
     assert "Adaptive selection starts at 8 models and 3 answers per item (now 2" in said
     bank = ItemBank.load(kept)
@@ -30,23 +30,23 @@ def test_a_bank_grows_from_ranking_to_ranking(bench, server, tmp_path, capsys):
 def test_a_folder_with_other_files_takes_the_bank_of_a_first_run(bench, server, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "notes.json").write_text("{}")
-    save = ["--save_bank", str(tmp_path / "kept")]
-    bench.ranked(server, ["m05", "m07"], bank=None, max_items=10, more=save)
+    kept = str(tmp_path / "kept")
+    bench.ranked(server, ["m05", "m07"], bank=None, max_items=10, save_bank=kept)
     assert [bank.metric for _, _, bank in SuiteBank.load(tmp_path / "kept").banks()] == ["share"]
 
 
 def test_a_file_of_another_benchmark_is_refused_before_any_request(bench, server, tmp_path, ccat):
     ItemBank.blank(range(7), metric="share", task="loopback_task").save(tmp_path / "other.json")
-    config = bench.config(server.url, ["m05", "m07"], bank=None)
-    err = ccat("rank", config, "--save_bank", tmp_path / "other.json", code=2).err
+    other = str(tmp_path / "other.json")
+    config = bench.config(server.url, ["m05", "m07"], bank=None, save_bank=other)
+    err = ccat("rank", config, code=2).err
     assert "holds no bank of share on the items of this run" in err
     assert not server.asked
 
 
 def test_a_model_that_answered_every_item_is_saved_with_the_score_of_each(bench, server, tmp_path):
     kept = tmp_path / "kept.bank.json"
-    more = ["--save_bank", str(kept)]
-    bench.ranked(server, ["m05", "m07"], bank=None, stop="limits", more=more)
+    bench.ranked(server, ["m05", "m07"], bank=None, stop="limits", save_bank=str(kept))
     bank, table = ItemBank.load(kept), bench.table
     [saved] = [o for o in bank.observations if o.model == "m05"]
     truth = dict(zip(table.doc_ids, table.scores[table.models.index("m05")]))

@@ -210,8 +210,8 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     suite, server, tmp_path, capsys, ccat
 ):
     kept, sampled = tmp_path / "kept", {"bank": None, "budget": {"items": 66}}
-    save = ["--save_bank", str(kept)]
-    content = suite.ranked(server, MODELS, **sampled, tasks=["first", "second"], more=save)
+    sampled["save_bank"] = str(kept)
+    content = suite.ranked(server, MODELS, **sampled, tasks=["first", "second"])
     assert "Saved 3 models to" in capsys.readouterr().err
     found = SuiteBank.load(kept)
     assert list(found) == ["first", "second"] and found.method == "sample"
@@ -225,7 +225,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
             assert one.chosen == "drawn" and one.probabilities is not None
             assert one.probabilities.tolist() == [draws[bank.doc_ids[i]] for i in one.items]
     # The next ranking takes it, of one of the tasks and a new one: what is not asked stays.
-    suite.ranked(server, MODELS, **sampled, tasks=["second", "third"], name="later", more=save)
+    suite.ranked(server, MODELS, **sampled, tasks=["second", "third"], name="later")
     grown = SuiteBank.load(kept)
     assert set(grown) == set(NAMES)
     assert grown["first"]["share"].sha256 == found["first"]["share"].sha256
@@ -234,6 +234,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     assert all(b <= a for b, a in zip(before, after))
     settings = {"bank": "kept", "tasks": ["first", "third"]}
     suite.ranked(server, MODELS, **{**sampled, **settings}, name="last")
+    sampled["save_bank"] = "fresh.yaml"
     file = suite.config(server.url, MODELS, **sampled, tasks=["first", "second"], name="fresh")
-    err = ccat("rank", file, "--save_bank", file, code=2).err
+    err = ccat("rank", file, code=2).err
     assert "is a file, but banks of several tasks need a folder" in err

@@ -174,8 +174,8 @@ def test_a_suite_has_forms_that_are_scored_together_and_is_drawn_and_replayed(pl
     forms, logs = place / "forms", place / "logs"
     made = json_of(capsys, "bank", "form", place / "suite", "--items", 5, "-o", forms)
     assert set(made["tasks"]) == {"suite_a", "suite_b"}
-    assert main(["bank", "form", str(forms), "--score", str(place / "gone")]) == 2
-    assert len(json_of(capsys, "bank", "form", forms, "--score", logs)["forms"]) == 2
+    assert main(["bank", "form", str(forms), str(place / "gone")]) == 2
+    assert len(json_of(capsys, "bank", "form", forms, logs)["forms"]) == 2
     assert main(["report", str(place / "suite"), "--plots", str(place / "plots")]) == 0
     drawn = {f.name for f in place.rglob("*.svg")}
     assert drawn == {"suite_a.acc.svg", "suite_b.acc.svg"}

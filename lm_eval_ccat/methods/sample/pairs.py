@@ -11,12 +11,10 @@ at random.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ...metrics.scale import Floats
-from ..belief import Places, as_of_many, boundary, zeros_to_come
+from ..belief import Places
 
 #: Number of items from which pairs are decided: a variance from fewer is unreliable.
 LEAST = 10
@@ -25,15 +23,6 @@ LEAST = 10
 IMAGINED = 0.5
 #: A mean is near an end of the scale if it is within so many standard deviations of an item.
 NEAR = 4.0
-#: Standard deviation, over items, of the difference of two models' scores on [0, 1]. Its median was
-#: 0.06 to 0.23 on eleven sets of graded scores (BLEU, chrF, ROUGE, TER, MQM, judges), 0.38 on
-#: right-or-wrong ones (GSM8K).
-GRADED, RIGHT_OR_WRONG = 0.2, 0.4
-#: The same of one model's scores: its median was 0.06 to 0.23 on the graded sets, 0.28 and 0.43 on
-#: two of right-or-wrong ones, where it is 0.5 at most.
-GRADED_SCORE, RIGHT_OR_WRONG_SCORE = 0.2, 0.5
-#: Mean score of the better of two models, of which nothing is known yet.
-LEVEL = 0.5
 #: Largest share of the capital to stake.
 MOST = 0.7
 #: Items imagined at the middle of the scale before the first, for the mean and the variance that
@@ -366,61 +355,3 @@ def betting_interval(
         refuted = np.logical_and.accumulate(best >= np.log(2.0 / alpha))
         edges.append(float(nulls[max(int(refuted.sum()) - 1, 0)]))
     return edges[0], max(1.0 - edges[1], edges[0])
-
-
-# -- how many items a ranking will take, before anything is known of the models ------------------
-
-
-def items_needed(difference: float, spread: float, n_items: int, alpha: float = 0.05) -> int | None:
-    """Return the items per model after which a difference is decided with probability 1/2.
-
-    Parameters
-    ----------
-    difference : float
-        Of the full-benchmark means, on [0, 1].
-    spread : float
-        Standard deviation of the difference on single items.
-    n_items : int
-        Items of the benchmark.
-    alpha : float, optional
-        Two-sided error of the decision.
-
-    Returns
-    -------
-    int or None
-        None if it takes every item.
-
-    Examples
-    --------
-    >>> [items_needed(d, 0.2, 1000) for d in (0.1, 0.05, 0.02)]
-    [37, 132, 526]
-    >>> items_needed(0.001, 0.4, 1000) is None
-    True
-    """
-    n = np.arange(float(LEAST), n_items)
-    if not len(n):
-        return None
-    unseen = 1.0 / n - 1.0 / n_items
-    enough = spread * np.sqrt(unseen) * boundary(alpha, 1.0 / unseen) <= difference
-    enough &= zeros_to_come(alpha) * LEVEL / as_of_many(n, n_items) <= difference
-    return int(n[int(np.argmax(enough))]) if enough.any() else None
-
-
-def items_for_error(error: float, spread: float, n_items: int) -> int:
-    """Return the number of random items after which a mean has this standard error.
-
-    Parameters
-    ----------
-    error : float
-        On [0, 1], above 0.
-    spread : float
-        Standard deviation of the scores of single items.
-    n_items : int
-        Items of the benchmark.
-
-    Examples
-    --------
-    >>> [items_for_error(0.02, s, 1000) for s in (0.2, 0.5)]
-    [91, 385]
-    """
-    return min(max(math.ceil(1.0 / ((error / spread) ** 2 + 1.0 / n_items)), LEAST), n_items)

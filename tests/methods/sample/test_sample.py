@@ -12,11 +12,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.sample.method import SamplePolicy
-from lm_eval_ccat.methods.sample.pairs import (
-    LEAST,
-    betting_interval,
-    items_for_error,
-)
+from lm_eval_ccat.methods.sample.pairs import LEAST, betting_interval
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
 
@@ -209,11 +205,3 @@ def test_evidence_is_that_of_the_sequence_alone():
     b = p.belief()
     assert max(b.evidence[0, 1], b.evidence[1, 0]) == pytest.approx(max(size, 0.0), rel=1e-9)
     assert b.variance[0, 1] > 100 * of_mean
-
-
-def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
-    y = np.random.default_rng(0).normal(0.5, 0.2, 400)
-    n = items_for_error(0.02, float(y.std()), 400)
-    assert y.var() * (1 / n - 1 / 400) <= 0.02**2 < y.var() * (1 / (n - 1) - 1 / 400)
-    assert items_for_error(0.0001, 0.5, 400) == 400 and items_for_error(0.5, 0.2, 400) == 10
-    assert items_for_error(0.02, 0.5, 3) == 3

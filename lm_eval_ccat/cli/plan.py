@@ -1,0 +1,60 @@
+"""`plan`: what a ranking takes, and what its items can show, before anything is spent."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..live import ranking
+from ..live.surfaces import add_flags, given_by_flags
+from ..options import ABOVE_0, OptionPlace
+from ..report.plots import plot_power
+from ..report.terminal import forecast_lines
+from .live import Display
+from .parsing import JSON, Opt, Options, emit
+
+OPTIONS: Options = {
+    "config=CONFIG?": "a YAML file of `rank`",
+    "--models N": Opt("number of models, without a file", 2),
+    "--gap D": Opt(
+        "difference of two models that is to be decided, on the metric's own scale (default: "
+        "several)",
+        None,
+        lambda text: ABOVE_0.read(text, OptionPlace("--gap")),
+    ),
+    "-o --output SVG": "write the smallest difference by items as a chart",
+    **JSON,
+    "instead of a file": lambda group: add_flags(group, "plan"),
+}
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Say what a ranking takes and what its items can show, and spend nothing.
+
+    examples:
+      lm-eval-ccat plan models.yaml
+      lm-eval-ccat plan --task gsm8k --models 4 --gap 0.02
+      lm-eval-ccat plan --task mmlu_pro_law --bank public --gap 0.05 -o law.svg
+
+    The smallest difference that so many items of each model decide in 80% of rankings, and what a
+    difference takes: items, tokens, dollars (by the prices in the file) and minutes, with a bank,
+    with random items, and by full runs.  With a bank, rankings of two models are played with its
+    own curves; without, spreads of published scores stand for yours.  `simulate` replays logs of
+    your own.
+    """
+    flags: dict[str, Any] = given_by_flags(args, "plan")
+    if (args.config is None) == ("tasks" not in flags):
+        raise UsageError("give a configuration file, or --task")
+    if args.config is None:
+        # Nothing is asked of them: the harness's type `dummy` has no weights and no server.
+        models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models)]
+        flags["models"] = models
+    config = flags if args.config is None else Path(args.config)
+    content = ranking.dry_run(config, Display(json=args.json), args.gap)
+    if args.output:
+        path = Path(args.output)
+        plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])
+    emit(args.json, content, forecast_lines(content))
+    return 0

@@ -1,0 +1,76 @@
+"""What a plan says that items decide is what rankings decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from worlds.boards import draw
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.simulation.power import Power, Spreads, spreads_of
+
+N_ITEMS, ITEMS, RANKINGS = 300, 60, 40
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Right and wrong answers of models for a bank."""
+    chance = draw(np.linspace(-1.2, 1.2, 20), N_ITEMS, seed=4, noise=0.0)
+    return (np.random.default_rng(0).random(chance.shape) < chance).astype(float)
+
+
+def share_decided(bank: ItemBank, gap: float) -> float:
+    """The share of rankings of two models, `gap` apart on the whole benchmark, that decide."""
+    decided, skills = 0, np.linspace(0.0, 2.0, 200)
+    means = draw(skills, N_ITEMS, seed=5, noise=0.0).mean(axis=1)
+    skill = float(np.interp(gap, means - means[0], skills))
+    chance = draw([0.5 * skill, -0.5 * skill], N_ITEMS, seed=6, noise=0.0)
+    for seed in range(RANKINGS):
+        rng = np.random.default_rng([seed, 1])
+        a, b = (rng.random(chance.shape) < chance).astype(float)
+        # Chance alone makes the difference a little larger or smaller.
+        while (off := a.mean() - b.mean() - gap) > 1.0 / N_ITEMS or off < 0.0:
+            a[rng.choice(np.flatnonzero(a == (off > 0.0)))] = off < 0.0
+        ranker = Ranker(bank, ["a", "b"], max_items=ITEMS, seed=seed)
+        while pairs := ranker.ask(2):
+            for model, item in pairs:
+                ranker.tell(model, item, (a if model == "a" else b)[item])
+        decided += ranker.result().decisions["a", "b"] == "decided"
+    return decided / RANKINGS
+
+
+def test_the_smallest_difference_is_decided_in_about_80_of_100_rankings(world):
+    bank = calibrate(ScoreTable.from_arrays(world, [f"k{n}" for n in range(20)], task="t"))
+    by_bank = Power.of_banks({"t": bank})
+    blank = ItemBank.blank(range(N_ITEMS), task="t")
+    at_random = Power.of_random_items(spreads_of({"t": bank}), N_ITEMS)
+    for of, power in ((bank, by_bank), (blank, at_random)):
+        gap = power.smallest(ITEMS)
+        assert 0.65 < share_decided(of, gap) < 0.95
+        assert share_decided(of, 0.4 * gap) < 0.4
+
+
+def test_random_items_take_what_the_formula_says():
+    """The boundary of a ranking of at most n items, and 0.84 standard errors beyond it."""
+    power = Power.of_random_items(Spreads(0.4, 0.5), 1000)
+    for n in (20, 100, 400):
+        error = 0.4 * np.sqrt(1 / n - 1 / 1000)
+        at = np.array([n - 1.0]), np.array([float(n)])
+        reach = float(Looks(horizons=(n,)).reach(0.05, *at, 1000)[0])
+        assert power.smallest(n) == pytest.approx((reach + 0.8416) * error, rel=1e-4)
+    for gap in (0.3, 0.1, 0.02):
+        n = power.items(gap)
+        assert power.smallest(n) <= gap < power.smallest(n - 1)
+    assert power.items(1e-9) == 1000 and power.smallest(1000) == 0.0
+
+
+def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
+    y = np.random.default_rng(0).normal(0.5, 0.2, 400)
+    n = Power.of_random_items(Spreads(0.1, float(y.std())), 400).items_for_error(0.02)
+    assert y.var() * (1 / n - 1 / 400) <= 0.02**2 < y.var() * (1 / (n - 1) - 1 / 400)
+    assert Power.of_random_items(Spreads(0.1, 0.5), 400).items_for_error(0.0001) is None
+
+
+def test_a_bank_that_knows_nothing_has_no_spread():
+    assert spreads_of({"t": ItemBank.blank(range(9))}) is None
