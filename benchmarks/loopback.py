@@ -13,6 +13,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from typing import Any
 
 class Connection(asyncio.Protocol):
     """One connection; requests on it are answered in order."""
+
+    received = 0
 
     def __init__(self, outputs: dict[str, dict[str, str]], latency: float) -> None:
         self.outputs, self.latency, self.buffer = outputs, latency, b""
@@ -41,6 +44,9 @@ class Connection(asyncio.Protocol):
         if len(rest) < length:
             return
         self.buffer = rest[length:]
+        if head.startswith(b"GET"):
+            return self.write({"received": Connection.received})
+        Connection.received += 1
         loop = asyncio.get_running_loop()
         loop.call_later(self.latency, self.answer, json.loads(rest[:length] or b"{}"))
 
@@ -54,7 +60,10 @@ class Connection(asyncio.Protocol):
             "completion_tokens": sum(len(t.split()) for t in texts),
         }
         choices = [{"index": i, "text": t} for i, t in enumerate(texts)]
-        body = json.dumps({"choices": choices, "usage": usage}).encode()
+        self.write({"choices": choices, "usage": usage})
+
+    def write(self, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
         head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
         self.transport.write(f"{head}{len(body)}\r\n\r\n".encode() + body)
 
@@ -78,6 +87,12 @@ def running(outputs: Path, latency: float) -> Iterator[str]:
             yield f"http://127.0.0.1:{child.stdout.readline().strip()}/v1/completions"
         finally:
             child.kill()
+
+
+def received(url: str) -> int:
+    """How many requests the server has received since it began."""
+    with urllib.request.urlopen(url) as answer:
+        return int(json.load(answer)["received"])
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def ranked(
     entries = [{"name": name, "model": "simulated"} for name in NAMES]
     spec = Spec.read({"task": "t", "models": entries, "failures": rule, **options})
     plan: Any = SimpleNamespace(
-        spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
+        spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None, rule=None,
         warmup=spec.warmup, usd_of_lost=lambda *_: None,
         charge=lambda *_: (1.0, None),
     )  # fmt: skip

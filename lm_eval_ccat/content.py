@@ -98,7 +98,10 @@ class TokensContent(TypedDict, total=False):
 
 
 class ModelContent(TypedDict, total=False):
-    """One model; a live run adds the keys from ``seconds`` on."""
+    """One model; a live run adds the keys from ``asked`` on.
+
+    `asked` counts requests that are or may be billed, `n_items` those whose answers are used.
+    """
 
     rank: int | None
     rank_range: list[int] | None
@@ -120,6 +123,7 @@ class ModelContent(TypedDict, total=False):
     set_aside: str | None
     findings: list[str]
     sample: SampleContent | None
+    asked: int
     seconds: float
     money: dict[str, float]
     usd: float
@@ -152,6 +156,7 @@ class RankingContent(TypedDict, total=False):
     level_spent: float
     items_of_benchmark: int
     items_administered: int
+    asked: int
     cost: float
     stopped_because: str
     goal_met: bool

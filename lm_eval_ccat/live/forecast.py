@@ -10,8 +10,9 @@ import numpy as np
 
 from ..money import Tokens
 from ..ranker.ledger import SLACK
+from ..ranker.stopping import has_goal
 from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power, spreads_of
-from .line import turns_for
+from .line import WINDOW, turns_for
 from .models import memory_of, taking_turns
 from .plan import Plan, expected_tokens, with_public_bank
 from .spec import ModelSpec, Spec
@@ -98,6 +99,7 @@ def forecast(plan: Plan, gap: float | None = None) -> dict[str, Any]:
         "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if all_known and bound is not None else None,
         "judge_cost_per_item": spec.judge.item,
+        "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
         "loads": _loads(spec, [(m["least_items"], m["most_items"]) for m in models.values()]),
     }

@@ -81,8 +81,8 @@ class Keywords(TypedDict, total=False):
     """Bank file to which each run adds the scores it observed; a folder for several tasks or
     metrics."""
     ahead: int | None
-    """Maximum number of items in flight per model. Default: 16, or twice the model's slots if that
-    is more. 1 asks one at a time."""
+    """Maximum number of items in flight per model. Default: 16, and 15% of what the model has
+    answered. 1 asks one at a time."""
     order: Literal["asked", "arrival"] | None
     """When answers take effect: in the order `asked`, which makes runs reproducible, or on
     `arrival`, for more throughput."""

@@ -15,28 +15,22 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..ranker.ledger import SLACK
 from ..records import Drop, End, Item, Lost, Record, Release, Restore
 from ..runs.book import OPEN, Ask, Book
 
-#: Asks of one model that may run ahead of the processed answers; twice its slots, if that is more.
+#: Asks of one model that may run ahead of the processed answers, however many its server takes:
+#: all of them are paid, and those behind the deciding answer for nothing.
 WINDOW = 16
-#: By this share of its processed answers a model that takes turns may run ahead in addition: it is
-#: loaded once for half as many answers again, and asked at most that many too much.
-GROWTH = 0.5
+#: By this share of its processed answers it may run ahead in addition: a long run is a close one,
+#: and is asked at most that much too much.
+GROWTH = 0.15
+#: The same for a model that takes turns: it is loaded once for half as many answers again.
+GROWTH_IN_TURNS = 0.5
 #: Least worth of an ask to a model with room, as a share of the Ranker's best choice.
 WORTH = 0.25
-
-
-def window_of(slots: int) -> int:
-    """Return how many asks of a model may run ahead, by its concurrent requests.
-
-    >>> window_of(1), window_of(8), window_of(20)
-    (16, 16, 40)
-    """
-    return max(WINDOW, 2 * slots)
 
 
 def turns_for(items: int, ahead: int | None = None) -> int:
@@ -47,7 +41,7 @@ def turns_for(items: int, ahead: int | None = None) -> int:
     """
     turns = answers = 0
     while answers < items:
-        answers += ahead or WINDOW + int(GROWTH * answers)
+        answers += ahead or WINDOW + int(GROWTH_IN_TURNS * answers)
         turns += 1
     return turns
 
@@ -62,8 +56,8 @@ class Line:
         In step with its journal.
     windows : dict of model to int
         Most asks of each model without a processed answer.
-    turns : set of str
-        Models that take turns: their windows grow with what they have answered.
+    growth : dict of model to float
+        By which share of its processed answers each model's window grows; default: it does not.
     arrival : bool
         Whether to process answers as they arrive: more throughput, but not reproducible.
     warmup : int
@@ -88,7 +82,7 @@ class Line:
 
     book: Book
     windows: Mapping[str, int]
-    turns: Set[str] = frozenset()
+    growth: Mapping[str, float] = field(default_factory=dict)
     arrival: bool = False
     warmup: int = 0
     at_once: bool = True
@@ -222,7 +216,7 @@ class Line:
         while not (self.arrival and len(self.book.asks) >= furthest):
             if most is not None and sum(untold.values()) >= most:
                 break
-            room = [model for model in active if untold[model] < self._window(model)]
+            room = [model for model in active if untold[model] < self._window(model, warming)]
             pairs = ranker.ask(1, among=room, least=WORTH) if room else []
             if not pairs:
                 break
@@ -234,13 +228,19 @@ class Line:
         if not any(untold.values()) and not self.away:
             self._finish("")
 
-    def _window(self, model: str) -> int:
+    def _window(self, model: str, warming: bool = False) -> int:
+        """Return how many asks of a model may be untold.
+
+        While some model is `warming` up, which may decide the run, nobody is asked more than the
+        first window in all.
+        """
         answers = self.book.told_of[model]
         if self.one_first and not answers:
             return 1
-        first = self.warmup - answers if self.at_once else 0
-        growth = int(GROWTH * answers) if model in self.turns else 0
-        return max(self.windows[model] + growth, first)
+        if not self.at_once:
+            return self.windows[model]
+        grown = -answers if warming and self.goal else int(self.growth.get(model, 0.0) * answers)
+        return max(self.windows[model] + grown, self.warmup - answers)
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
         self._write_new()

@@ -152,6 +152,7 @@ class Result(Shown):
             "estimand": report.get("estimand", ""),
             **ranking,
             "cost_unit": report.get("currency", "items"),
+            "asked": sum(self.tally.asked.values()),
             "usd": _paid(self.money),
             "money": self.money,
             "seconds": self.seconds,
@@ -197,6 +198,7 @@ def _effort(tally: Tally, name: str) -> ModelContent:
         "estimated": "estimate" in sources and counted.usd is None,
     }
     values = {
+        "asked": tally.asked.get(name, 0),
         "seconds": tally.seconds.get(name, 0.0),
         "money": money,
         "usd": _paid(money),

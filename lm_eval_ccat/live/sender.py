@@ -17,12 +17,13 @@ from typing import Any
 
 from ..errors import CcatError, RunError
 from ..money import UNKNOWN
+from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import Book
 from .channel import Channel, Sending, clock
 from .failures import Failure, State
 from .interrupts import Interrupts
-from .line import Line, window_of
+from .line import GROWTH, GROWTH_IN_TURNS, WINDOW, Line
 from .models import SCORING, Answer, Model, NoScoresError, taking_turns
 from .plan import Plan
 from .result import Observer
@@ -74,7 +75,7 @@ class Sender:
             one_first="usd" in spec.budget and any(m.price.by_tokens for m in spec.models),
             needs_two=spec.target_se is None and several,
             most=1 if spec.ahead == 1 else None,
-            goal=several or bool(plan.known) or spec.target_se is not None,
+            goal=self._has_goal,
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
         self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
@@ -103,9 +104,7 @@ class Sender:
         """Ask the first items."""
         if any(channel.opened for channel in self.channels.values()):
             self._seat = next((channel for channel in self._turns if channel.opened), None)
-            self.line.windows = self._windows()
-            if self.plan.spec.ahead is None:
-                self.line.turns = {channel.name for channel in self._turns}
+            self.line.windows, self.line.growth = self._windows(), self._growth()
             wire = {model.name: model.slots * model.batch for model in self.models}
             windows = dict(self.line.windows)
             self.book.write([Windows(windows=windows, wire=wire, arrival=self.line.arrival)])
@@ -168,10 +167,25 @@ class Sender:
             raise
 
     def _windows(self) -> dict[str, int]:
-        """Return the windows of all models, by their slots or as the user says."""
-        turns = {channel.name for channel in self._turns}  # whose slots are not known yet
-        widths = {m.name: 1 if m.name in turns else m.slots * m.batch for m in self.models}
-        return {name: self.plan.spec.ahead or window_of(n) for name, n in widths.items()}
+        """Return the windows of all models: as the user says, or wide where all answers count."""
+        slots = {model.name: model.slots * model.batch for model in self.models}
+        slots |= {channel.name: 1 for channel in self._turns}  # theirs are not known yet
+        return {
+            model: self.plan.spec.ahead or (WINDOW if self._has_goal else max(WINDOW, 2 * n))
+            for model, n in slots.items()
+        }
+
+    def _growth(self) -> dict[str, float]:
+        """Return by which share of its answers each window grows."""
+        growth = dict.fromkeys(self.channels, GROWTH)
+        return growth | {channel.name: GROWTH_IN_TURNS for channel in self._turns}
+
+    @property
+    def _has_goal(self) -> bool:
+        """Whether the run may end before its limits, so that some answers count for nothing."""
+        several = len(self.models) > 1 or bool(self.plan.known)
+        spec, rule = self.plan.spec, self.plan.rule or self.plan.spec.rule
+        return has_goal(rule) and (several or spec.target_se is not None)
 
     # -- opening ---------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ from .fields import (
     WEIGHTS,
     Weighting,
 )
-from .line import WINDOW
+from .line import GROWTH, WINDOW
 
 #: Stopping rule of a single model with no goal, budget or limit of its own: an interval of about 4
 #: points of 100 to either side.
@@ -295,7 +295,8 @@ class Spec:
     )
     ahead: int | None = option(
         None, whole(1), "Maximum number of items in flight per model. Default: "
-        f"{WINDOW}, or twice the model's slots if that is more. 1 asks one at a time.", live=True,
+        f"{WINDOW}, and {GROWTH:.0%} of what the model has answered. 1 asks one at a time.",
+        live=True,
     )
     order: str = option(
         "asked", choice("asked", "arrival"),

@@ -100,15 +100,20 @@ def headline(content: RankingContent) -> str:
 
 
 def _effort(content: RankingContent) -> str:
-    """Say how many answers a ranking took, and dollars if they are known, of those of full runs."""
-    asked = [block for block in content["models"].values() if not block.get("known")]
+    """Say how many answers a ranking took, and dollars if they are known, of those of full runs.
+
+    More are asked than used where some were in flight at the deciding answer.
+    """
+    tested = [block for block in content["models"].values() if not block.get("known")]
     size = content["items_of_benchmark"]
-    answers = sum(block["n_items"] for block in asked)
-    words = f"asked {answers:,} of {size * len(asked):,}"
+    used = sum(block["n_items"] for block in tested)
+    asked = content.get("asked", used)
+    words = f"asked {asked:,}, used {used:,}" if asked != used else f"asked {used:,}"
+    words += f" of {size * len(tested):,}"
     usd = content.get("usd")
-    if content.get("cost_unit") != "usd" or not usd or not all(b["n_items"] for b in asked):
+    if content.get("cost_unit") != "usd" or not usd or not all(b["n_items"] for b in tested):
         return words
-    full = sum(size * block["cost"] / block["n_items"] for block in asked)
+    full = sum(size * block["cost"] / block["n_items"] for block in tested)
     return f"{words}, {dollars(usd)} of about {dollars(full)}"
 
 

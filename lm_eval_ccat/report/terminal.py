@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..content import RankingContent
 from ..harness.scorers import in_words
+from ..live.line import GROWTH
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
 from ..ranker.headline import held
@@ -438,6 +439,11 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
     longest = (sum if one_at_a_time else max)(m["most_seconds_at_1s"] for m in models.values())
     at_once = "." if one_at_a_time else ", as the models work at the same time."
     lines.append(f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}")
+    if content["ahead"] and len(models) > 1:
+        lines.append(
+            f"Answers in flight at the deciding one are paid too: at most {content['ahead']} of "
+            f"each model, and {GROWTH:.0%} of those before."
+        )
     if content["loads"]:
         lines.append(_loads_in_words(content))
     return [*lines, "Nothing was asked and no model was loaded."]

@@ -128,6 +128,8 @@ class Tally:
 
     Attributes
     ----------
+    asked : dict of model to int
+        Requests that were sent and are or may be billed, whether or not their answers count.
     costs : dict of model to Costs
         Dollars of single answers.
     paid : dict of (model, task) to dict of column to float
@@ -168,6 +170,7 @@ class Tally:
         Seconds that the run took, up to the last record; those of completing it do not count.
     """
 
+    asked: dict[str, int] = _by_model(int)
     costs: dict[str, Costs] = _by_model(lambda: Costs())
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
     attempts: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
@@ -205,11 +208,14 @@ class Tally:
                 self._pay(record, BILLED)
             case Answered(model=model, tokens=tokens):
                 self._pay(record, BILLED if tokens is None or tokens.billed else ASSUMED)
+                answered = isinstance(record, Tell) or bool(record.responses)
+                self.asked[model] += answered and record.prior is None
                 if record.usd and record.prior is None:
                     self.costs[model].add(record.usd)
                 self.seconds[model] += record.seconds or 0.0
             case Lost(model=model):
                 self._pay(record, record.column or UNKNOWN)
+                self.asked[model] += record.column is not None
                 self.attempts[model][record.why] += 1
             case Windows():
                 self.wire = record.wire

@@ -20,7 +20,7 @@ from worlds.server import CompletionsServer, trouble
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
-from lm_eval_ccat.live.line import Line
+from lm_eval_ccat.live.line import GROWTH_IN_TURNS, WINDOW, Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.spec import ModelSpec, Spec
@@ -105,7 +105,8 @@ def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much
     bank = ItemBank.blank(range(400))
     ranker = Ranker(bank, dict.fromkeys("abcd", 1.0), max_items=200, stop="limits")
     book = Book(ranker, Journal())
-    line = Line(book, dict.fromkeys("abcd", 16), turns=set("abcd"), warmup=10)
+    growth = dict.fromkeys("abcd", GROWTH_IN_TURNS)
+    line = Line(book, dict.fromkeys("abcd", WINDOW), growth, warmup=10)
     line.start()
     loaded, loads, answered = "", 0, Counter[str]()
     while line.over is None:

@@ -111,6 +111,7 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
     aside = (
         "headline",
         "seconds",
+        "asked",
         "usd",
         "money",
         "attempts_lost",
