@@ -97,6 +97,40 @@ class TokensContent(TypedDict, total=False):
     estimated: bool
 
 
+class ServedByContent(TypedDict):
+    """A model and a fingerprint that a server named, and with how many answers."""
+
+    model: str | None
+    fingerprint: str | None
+    answers: int
+
+
+class AskContent(TypedDict):
+    """An ask without an answer."""
+
+    model: str
+    doc_id: Any
+
+
+class CellContent(TypedDict, total=False):
+    """A model's score in a column of several tasks; no figures if its items are `too_few`."""
+
+    items: int
+    too_few: bool
+    estimate: float
+    standard_error: float
+
+
+class ColumnContent(TypedDict, total=False):
+    """The average over tasks, a group of them or one task (`kind`), which has a `weight`."""
+
+    name: str
+    kind: str
+    weight: float
+    items: int
+    models: dict[str, CellContent]
+
+
 class ModelContent(TypedDict, total=False):
     """One model; a live run adds the keys from ``asked`` on.
 
@@ -129,7 +163,7 @@ class ModelContent(TypedDict, total=False):
     usd: float
     attempts_lost: dict[str, int]
     tokens: TokensContent
-    served: list[dict[str, str | int | None]]
+    served: list[ServedByContent]
     finish: dict[str, int]
     from_prior: int
     empty_outputs: int
@@ -185,6 +219,70 @@ class RankingContent(TypedDict, total=False):
     scorer: dict[str, Any] | None
     last_line: int
     further: Mapping[str, RankingContent]
-    board: list[dict[str, Any]]
+    board: list[ColumnContent]
     finished: bool | None
-    in_flight: list[dict[str, Any]]
+    in_flight: list[AskContent]
+
+
+class ModelForecastContent(TypedDict):
+    """What asking one model is expected to take; costs are None where its price is unknown."""
+
+    price_known: bool
+    cost_per_item: float | None
+    most_expensive_item: float | None
+    cost_estimated: bool
+    least_items: int
+    most_items: int
+    least_cost: float | None
+    most_cost: float | None
+    full_evaluation_cost: float | None
+    in_flight_at_most: int
+    most_seconds_at_1s: float
+
+
+class LoadsContent(TypedDict):
+    """How often local weights are loaded."""
+
+    least: int
+    most: int
+
+
+class WayContent(TypedDict):
+    """What deciding a difference takes in one way: with a bank, with random items, by full runs."""
+
+    items_per_model: int
+    answers: int
+    input_tokens: int
+    output_tokens: int
+    usd: float | None
+    minutes_at_1s: float
+
+
+class ProspectsContent(TypedDict):
+    """What numbers of items decide, by way, and what deciding a difference takes."""
+
+    chance: float
+    confidence: float
+    familywise: bool
+    smallest_gap_by_items: dict[int, dict[str, float]]
+    by_gap: dict[str, dict[str, WayContent]]
+
+
+class ForecastContent(ProspectsContent):
+    """What ``plan`` and ``rank --dry_run`` print."""
+
+    task: str
+    documents: int
+    bank: str | None
+    metric: str
+    budget: dict[str, Any]
+    models: dict[str, ModelForecastContent]
+    least_items: int
+    most_items: int
+    least_cost: float | None
+    most_cost: float | None
+    overspend_at_most: float | None
+    judge_cost_per_item: float | None
+    ahead: int
+    one_at_a_time: bool
+    loads: LoadsContent | None

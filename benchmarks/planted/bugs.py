@@ -105,8 +105,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model pays for its own first items twice in the forecast",
         "lm_eval_ccat/live",
-        "others = least * (each_once - cost.mean)",
-        "others = least * each_once",
+        "budget - least * (sum(costs) - cost)",
+        "budget - least * sum(costs)",
         ("tests/live/test_rank.py",),
     ),
     Bug(

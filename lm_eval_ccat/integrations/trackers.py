@@ -11,20 +11,26 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from ..content import RESULT
+from ..content import RESULT, RankingContent
 from ..errors import UsageError
 from ..plugins import needed
 
 TRACKERS = ("wandb", "mlflow", "trackio")
-#: Quantities of each model that become numbers in a tracker.
-NUMBERS = ("rank", "estimate", "standard_error", "n_items", "cost")
+Number = Literal["rank", "estimate", "standard_error", "n_items", "cost"]
+Total = Literal["cost", "items_administered", "items_of_benchmark", "seconds", "exit_code"]
+Setting = Literal["headline", "signature", "metric", "estimand", "stopped_because", "cost_unit"]
+#: Quantities of each model, and of the run, that become numbers in a tracker.
+NUMBERS: tuple[Number, ...] = get_args(Number)
+TOTALS: tuple[Total, ...] = get_args(Total)
+#: What a reader needs to reproduce a result.
+REPRODUCING: tuple[Setting, ...] = get_args(Setting)
 #: Longest text that MLflow takes as a parameter.
 _LONGEST_PARAMETER = 500
 
 
-def numbers(result: Mapping[str, Any]) -> dict[str, float]:
+def numbers(result: RankingContent) -> dict[str, float]:
     """Flatten a result's numbers: ``estimate/model-a``, ``all/cost``.
 
     Parameters
@@ -38,24 +44,22 @@ def numbers(result: Mapping[str, Any]) -> dict[str, float]:
     {'estimate/a': 0.5, 'all/cost': 2.0}
     """
     flat = {
-        f"{quantity}/{model}": float(block[quantity])
+        f"{quantity}/{model}": float(number)
         for model, block in result["models"].items()
         for quantity in NUMBERS
-        if block.get(quantity) is not None
+        if (number := block.get(quantity)) is not None
     }
-    totals = ("cost", "items_administered", "items_of_benchmark", "seconds", "exit_code")
     # With a prefix of their own: MLflow's files cannot hold both "cost" and "cost/model-a".
-    return flat | {f"all/{k}": float(result[k]) for k in totals if result.get(k) is not None}
+    return flat | {f"all/{k}": float(result[k]) for k in TOTALS if result.get(k) is not None}
 
 
-def settings(result: Mapping[str, Any]) -> dict[str, str]:
+def settings(result: RankingContent) -> dict[str, str]:
     """Return what a reader needs to reproduce a result, as short texts."""
-    keys = ("headline", "signature", "metric", "estimand", "stopped_because", "cost_unit")
-    return {key: str(result[key]) for key in keys if result.get(key)}
+    return {key: str(result[key]) for key in REPRODUCING if result.get(key)}
 
 
 def log_result(
-    result: Mapping[str, Any],
+    result: RankingContent,
     tracker: str,
     project: str = "lm-eval-ccat",
     name: str | None = None,
@@ -144,7 +148,7 @@ def wanted(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def track(
-    result: Mapping[str, Any],
+    result: RankingContent,
     trackers: Mapping[str, Mapping[str, Any]],
     warn: Callable[[str], None],
 ) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..content import (
+    ForecastContent,
+    LoadsContent,
+    ModelForecastContent,
+    ProspectsContent,
+    WayContent,
+)
 from ..money import Tokens
 from ..ranker.ledger import SLACK
 from ..ranker.stopping import has_goal
@@ -27,64 +33,25 @@ OFFERED_ERROR = 0.05
 SOME = 200
 
 
-def forecast(plan: Plan, gap: float | None = None) -> dict[str, Any]:
+def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
     """Return the least and most items and cost per model, and `prospects`, as JSON values.
 
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
     actual number depends on how close the models are, which is unknown beforehand.
     """
-    spec, ranker = plan.spec, plan.new_ranker()
-    kept = len(plan.offered)
-    least = min(plan.first, kept)
-    most = min(ranker.item_cap, kept)
-    bound = plan.budget if plan.currency == "usd" else None
-    answers = spec.budget.get("items", most * len(spec.models))
-    # A model cannot spend what the others need at least.
-    alone = max(least, min(most, int(answers) - least * (len(spec.models) - 1)))
-    expected = [plan.forecasts[entry.name] for entry in spec.models]
-    all_known, each_once = all(c.known for c in expected), sum(c.mean for c in expected)
-    models: dict[str, dict[str, Any]] = {}
-    for entry in spec.models:
-        cost = plan.forecasts[entry.name]
-        most = alone
-        if bound is not None and cost.mean > 0.0 and all_known:
-            others = least * (each_once - cost.mean)
-            most = max(least, min(alone, math.ceil((bound - others) / cost.mean)))
-        at_once = 1 if spec.ahead == 1 else _at_once(entry)
-        models[entry.name] = {
-            "price_known": cost.known,
-            "cost_per_item": cost.mean if cost.known else None,
-            "most_expensive_item": cost.largest if cost.known else None,
-            "cost_estimated": entry.price.by_tokens or entry.price.by_time,
-            "least_items": least,
-            "most_items": most,
-            "least_cost": cost.mean * least if cost.known else None,
-            "most_cost": cost.mean * most if cost.known else None,
-            "full_evaluation_cost": cost.mean * len(plan.items()) if cost.known else None,
-            "in_flight_at_most": at_once,
-            # Models work concurrently, unless the run asks one item at a time.
-            "most_seconds_at_1s": most / at_once,
-        }
-    in_flight = sum(
-        (m["most_expensive_item"] or 0.0) * m["in_flight_at_most"] for m in models.values()
-    )
-    items_most = sum(m["most_items"] for m in models.values())
-    if "items" in spec.budget:
-        items_most = min(items_most, max(int(spec.budget["items"]), least * len(models)))
-    least_cost = most_cost = None
-    if all_known:
-        least_cost = least * each_once
-        beyond = [m["most_items"] - least for m in models.values()]
-        prices = np.sort(np.repeat([c.mean for c in expected], beyond))  # beyond the minimum
-        if bound is not None:  # the most answers come from the cheapest models
-            before = prices.cumsum() - prices
-            affordable = (before < (bound - least_cost) * (1.0 - SLACK)) | (prices == 0.0)
-            items_most = min(items_most, least * len(models) + int(affordable.sum()))
-        # So many answers cost most if the dearest models give them.
-        dearest = prices[::-1][: items_most - least * len(models)]
-        most_cost = least_cost + float(dearest.sum())
-    limits = [limit for limit in (most_cost, bound) if limit is not None]
+    spec, least = plan.spec, _least_items(plan)
+    models = {
+        entry.name: _of_model(plan, entry, most)
+        for entry, most in zip(spec.models, _most_items(plan))
+    }
+    most, least_cost, most_cost = _together(plan, list(models.values()))
+    budget = _budget_in_money(plan)
+    limits = [limit for limit in (most_cost, budget) if limit is not None]
     hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
+    in_flight = sum(
+        (model["most_expensive_item"] or 0.0) * model["in_flight_at_most"]
+        for model in models.values()
+    )
     return {
         "task": "+".join(plan.measured),
         "documents": len(plan.documents()),
@@ -94,10 +61,10 @@ def forecast(plan: Plan, gap: float | None = None) -> dict[str, Any]:
         "models": models,
         **prospects(plan, gap),
         "least_items": least * len(models),
-        "most_items": items_most,
+        "most_items": most,
         "least_cost": least_cost,
         "most_cost": min(limits) if limits else None,
-        "overspend_at_most": in_flight if all_known and bound is not None else None,
+        "overspend_at_most": in_flight if budget is not None and least_cost is not None else None,
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
@@ -105,17 +72,90 @@ def forecast(plan: Plan, gap: float | None = None) -> dict[str, Any]:
     }
 
 
-def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> dict[str, int] | None:
+def _least_items(plan: Plan) -> int:
+    """Return the items that every model is asked, whatever it answers."""
+    return min(plan.first, len(plan.offered))
+
+
+def _budget_in_money(plan: Plan) -> float | None:
+    return plan.budget if plan.currency == "usd" else None
+
+
+def _mean_costs(plan: Plan) -> list[float] | None:
+    """Return the expected cost of one item of each model; None if a price is unknown."""
+    costs = [plan.forecasts[entry.name] for entry in plan.spec.models]
+    return [cost.mean for cost in costs] if all(cost.known for cost in costs) else None
+
+
+def _most_items(plan: Plan) -> list[int]:
+    """Return the most items of each model: it cannot spend what the others need at least."""
+    spec, least = plan.spec, _least_items(plan)
+    n_models, limit = len(spec.models), min(plan.new_ranker().item_cap, len(plan.offered))
+    answers = spec.budget.get("items", limit * n_models)
+    alone = max(least, min(limit, int(answers) - least * (n_models - 1)))
+    budget, costs = _budget_in_money(plan), _mean_costs(plan)
+    if budget is None or costs is None:
+        return [alone] * n_models
+    rest = [budget - least * (sum(costs) - cost) for cost in costs]
+    return [
+        max(least, min(alone, math.ceil(money / cost))) if cost > 0.0 else alone
+        for money, cost in zip(rest, costs)
+    ]
+
+
+def _of_model(plan: Plan, entry: ModelSpec, most: int) -> ModelForecastContent:
+    """Return what asking one model takes, with `most` items at most."""
+    cost, least = plan.forecasts[entry.name], _least_items(plan)
+    at_once = 1 if plan.spec.ahead == 1 else _at_once(entry)
+    return {
+        "price_known": cost.known,
+        "cost_per_item": cost.mean if cost.known else None,
+        "most_expensive_item": cost.largest if cost.known else None,
+        "cost_estimated": entry.price.by_tokens or entry.price.by_time,
+        "least_items": least,
+        "most_items": most,
+        "least_cost": cost.mean * least if cost.known else None,
+        "most_cost": cost.mean * most if cost.known else None,
+        "full_evaluation_cost": cost.mean * len(plan.items()) if cost.known else None,
+        "in_flight_at_most": at_once,
+        # Models work concurrently, unless the run asks one item at a time.
+        "most_seconds_at_1s": most / at_once,
+    }
+
+
+def _together(
+    plan: Plan, models: Sequence[ModelForecastContent]
+) -> tuple[int, float | None, float | None]:
+    """Return the most items of all models, and their least and most cost before the budget."""
+    least, n_models = _least_items(plan), len(models)
+    most = sum(model["most_items"] for model in models)
+    if "items" in plan.spec.budget:
+        most = min(most, max(int(plan.spec.budget["items"]), least * n_models))
+    if (costs := _mean_costs(plan)) is None:
+        return most, None, None
+    least_cost = least * sum(costs)
+    prices = np.sort(np.repeat(costs, [model["most_items"] - least for model in models]))
+    if (budget := _budget_in_money(plan)) is not None:
+        # The most answers come from the cheapest models.
+        before = prices.cumsum() - prices
+        affordable = (before < (budget - least_cost) * (1.0 - SLACK)) | (prices == 0.0)
+        most = min(most, least * n_models + int(affordable.sum()))
+    # So many answers cost most if the dearest models give them.
+    dearest = prices[::-1][: most - least * n_models]
+    return most, least_cost, least_cost + float(dearest.sum())
+
+
+def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> LoadsContent | None:
     """Return how often local weights are loaded, at least and at most; None if they stay."""
     turns = taking_turns(spec, {entry.name: memory_of(entry) for entry in spec.models})
     if not turns:
         return None
-    bounds = [
-        # The last model of one round is the first of the next, and stays loaded.
+    # The last model of one round is the first of the next, and stays loaded.
+    least, most = (
         len(turns) + (len(turns) - 1) * (turns_for(n, spec.ahead) - 1)
         for n in (min(least for least, _ in items), max(most for _, most in items))
-    ]
-    return dict(zip(("least", "most"), bounds))
+    )
+    return {"least": least, "most": most}
 
 
 def powers(plan: Plan) -> dict[str, Power]:
@@ -138,7 +178,7 @@ def powers(plan: Plan) -> dict[str, Power]:
     return {"bank": of_bank, "random": Power.of_random_items(spreads, size, level)}
 
 
-def prospects(plan: Plan, gap: float | None = None) -> dict[str, Any]:
+def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     """Return what numbers of items decide, and what deciding a difference takes, as JSON values.
 
     Parameters
@@ -168,7 +208,7 @@ def prospects(plan: Plan, gap: float | None = None) -> dict[str, Any]:
     tokens = _tokens_per_item(plan)
     costs = [plan.forecasts[entry.name] for entry in spec.models]
     usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
-    by_gap: dict[str, dict[str, Any]] = {}
+    by_gap: dict[str, dict[str, WayContent]] = {}
     for difference in GAPS if gap is None else [gap / unit]:
         items = {way: _at_least(plan, power.items(difference)) for way, power in ways.items()}
         by_gap[f"{difference * unit:g}"] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..cluster import address_of
+from ..content import ForecastContent
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
 from ..money import dollars
@@ -110,7 +111,7 @@ def rank(
 
 def dry_run(
     config: Config, observer: Observer | None = None, gap: float | None = None
-) -> dict[str, Any]:
+) -> ForecastContent:
     """Forecast what a ranking may take, without loading or asking a model. See `forecast`.
 
     Parameters

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..bank.settings import TOKEN_LIMITS
-from ..content import RESULT, ModelContent, RankingContent
+from ..content import RESULT, AskContent, CellContent, ColumnContent, ModelContent, RankingContent
 from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
 from ..metrics.scale import Scale
@@ -96,7 +96,7 @@ class Result(Shown):
     seconds: float = 0.0
     interrupted: bool = False
     finished: bool | None = None
-    in_flight: list[dict[str, Any]] = field(default_factory=list)
+    in_flight: list[AskContent] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     exit_code: int = MET
@@ -313,7 +313,7 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     )
 
 
-def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
+def _further(folder: Path, last_line: int) -> Mapping[str, RankingContent]:
     """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
     with suppress(RunError):
         kept = read_result(folder / RESULT)
@@ -355,7 +355,7 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
     return cast(RankingContent, content)
 
 
-def board_of(ranking: Ranking) -> list[dict[str, Any]]:
+def board_of(ranking: Ranking) -> list[ColumnContent]:
     """Return one entry per column: the average first, then groups, then tasks.
 
     Parameters
@@ -370,19 +370,23 @@ def board_of(ranking: Ranking) -> list[dict[str, Any]]:
         benchmark, and ``models``: by name ``estimate``, ``standard_error`` and ``items``, or only
         ``items`` if they are too few (``too_few``) for a score of their own.
     """
-    total, columns = sum(ranking.weights.values()), []
+    total, columns = sum(ranking.weights.values()), list[ColumnContent]()
     parts = [("average", "average", ranking)]
     parts += [(name, "group", part) for name, part in ranking.groups.items()]
     parts += [(name, "task", part) for name, part in ranking.tasks.items()]
     for name, kind, part in parts:
-        models: dict[str, dict[str, Any]] = {}
+        models: dict[str, CellContent] = {}
         for model, estimate in part.estimates.items():
             n, known = len(part.items.get(model, ())), part is ranking and model in part.known
             few = n < min(FEWEST_ITEMS, part.n_items) and not known
-            error = float(part.scale.restore_error(part.standard_errors[model]))
-            figures = {"estimate": float(part.scale.restore(estimate)), "standard_error": error}
-            models[model] = {"items": n, **({} if few else figures), "too_few": few}
-        column = {"name": name, "kind": kind, "items": part.n_items, "models": models}
+            models[model] = {"items": n, "too_few": few}
+            if not few:
+                error = float(part.scale.restore_error(part.standard_errors[model]))
+                models[model]["estimate"] = float(part.scale.restore(estimate))
+                models[model]["standard_error"] = error
+        column: ColumnContent = {
+            "name": name, "kind": kind, "items": part.n_items, "models": models
+        }  # fmt: skip
         if kind == "task":
             column["weight"] = ranking.weights.get(name, 0.0) / total
         columns.append(column)

@@ -15,7 +15,7 @@ from ..content import RESULT
 from ..errors import RunError, ScoreTableError, UsageError
 from ..options import Values
 from ..plugins import did_you_mean
-from ..runs.directory import RunDirectory, read_result
+from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import can_read, find_runs, results_files
 from ..scores.readers.samples import sound_rows
@@ -129,7 +129,7 @@ class Side:
 
 def _content(path: Path) -> dict[str, Any]:
     with suppress(RunError):
-        return read_result(path)
+        return read_object(path)
     return {}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..content import RESULT
+from ..content import RESULT, RankingContent
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder, writing
 from ..journal import JournalFile
@@ -121,7 +121,7 @@ def verify(run: str | Path) -> Verification:
         return Verification(condition, [], [], "", words)
     sound = state(folder, condition.records)
     now, made_by = sound.content, str(sound.facts.versions.get("lm_eval_ccat", ""))
-    result = recorded or {}
+    result: RankingContent = recorded or {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.
     then = state(folder, last).content if 0 < last < condition.records else now
@@ -148,7 +148,7 @@ def verify(run: str | Path) -> Verification:
     return Verification(condition, [], [], made_by, words)
 
 
-def _contradictions(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _contradictions(old: RankingContent, new: RankingContent) -> tuple[list[str], list[str]]:
     """Return the differences between two results: in counts, and in verdicts and estimates."""
     pairs = {(p["a"], p["b"]): p for p in new.get("pairwise", ())}
     compared: list[Any] = [("", old, new, ("usd", "money"), ("order", "ties"))]

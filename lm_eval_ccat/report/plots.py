@@ -20,7 +20,7 @@ from ..content import RankingContent
 from ..errors import BankError, RunError, UsageError
 from ..methods.method import method_of
 from ..metrics.scale import Floats
-from ..runs.directory import read_result
+from ..runs.directory import read_object
 from .chart import (
     ACCENT,
     BAD,
@@ -503,7 +503,7 @@ def _replayed(source: Any) -> Mapping[str, Any]:
     """What `simulate` returned as JSON values, from it or from the file of ``--json``."""
     if not isinstance(source, str | Path):
         return source if isinstance(source, Mapping) else dict(source.to_dict())
-    content = read_result(Path(source))
+    content = read_object(Path(source))
     if not isinstance(content.get("sweep"), dict):
         raise UsageError(f"{source}: not a file of `lm-eval-ccat simulate --json`")
     return content

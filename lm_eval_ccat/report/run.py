@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -217,7 +217,7 @@ def read_run(path: str | Path) -> StoredRun:
     tasks = header.report.get("outcomes") or {}
     lead = _leading(header, next(iter(tasks))) if tasks else ""
     file = folder.path / RESULT
-    stored = cast(RankingContent, read_result(file)) if file.is_file() else None
+    stored = read_result(file) if file.is_file() else None
     # A run that continued after its result is not finished, which only the journal shows.
     finished = stored is not None and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content

@@ -16,7 +16,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..content import RankingContent
+from ..content import (
+    ColumnContent,
+    ForecastContent,
+    LoadsContent,
+    ModelForecastContent,
+    RankingContent,
+)
 from ..harness.scorers import in_words
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
@@ -202,7 +208,7 @@ def _outcomes(content: RankingContent) -> Table:
     return table
 
 
-def _board(columns: Any, names: Sequence[str]) -> Table:
+def _board(columns: Sequence[ColumnContent], names: Sequence[str]) -> Table:
     """Return a table with rows for the average, groups and tasks, and a column per model."""
     table, shown = _new_table(), names[:BOARD_MODELS]
     table.add_column("", overflow="fold")
@@ -405,7 +411,7 @@ class Progress(Observer):
         return table
 
 
-def forecast_lines(content: Mapping[str, Any]) -> list[str]:
+def forecast_lines(content: ForecastContent) -> list[str]:
     """Format what `lm_eval_ccat.live.ranking.dry_run` returns as lines of text."""
     models, one_at_a_time = content["models"], content["one_at_a_time"]
     bank = f"bank {content['bank']}." if content["bank"] else "no bank: random documents."
@@ -445,11 +451,11 @@ def forecast_lines(content: Mapping[str, Any]) -> list[str]:
             f"each model, and {GROWTH:.0%} of those before."
         )
     if content["loads"]:
-        lines.append(_loads_in_words(content))
+        lines.append(_loads_in_words(content["loads"]))
     return [*lines, "Nothing was asked and no model was loaded."]
 
 
-def _power_lines(content: Mapping[str, Any]) -> Iterator[str]:
+def _power_lines(content: ForecastContent) -> Iterator[str]:
     """Say what items decide, and what it takes to decide a difference."""
     smallest, metric = content["smallest_gap_by_items"], content["metric"]
     ways = {"random": "random items", "bank": "with the bank", "full": "full runs"}
@@ -489,17 +495,16 @@ def _in_short(count: float) -> str:
     return f"{count:.0f}"
 
 
-def _loads_in_words(content: Mapping[str, Any]) -> str:
+def _loads_in_words(loads: LoadsContent) -> str:
     """Say how often local weights are loaded, and how long that takes as a rule."""
-    least, most = (content["loads"][key] for key in ("least", "most"))
-    low, high = (f"{n * LOAD_SECONDS / 60.0:.2g}" for n in (least, most))
+    low, high = (f"{n * LOAD_SECONDS / 60.0:.2g}" for n in (loads["least"], loads["most"]))
     return (
-        f"Local weights take turns: {least} to {most} loads, {low} to {high} minutes at half a "
-        "minute each."
+        f"Local weights take turns: {loads['least']} to {loads['most']} loads, {low} to "
+        f"{high} minutes at half a minute each."
     )
 
 
-def _items(block: Mapping[str, Any]) -> str:
+def _items(block: ForecastContent | ModelForecastContent) -> str:
     least, most = block["least_items"], block["most_items"]
     return f"{least} to {most}" if least != most else str(most)
 

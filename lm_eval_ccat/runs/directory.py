@@ -17,13 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
+from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
 from ..journal import JOURNAL, JournalFile, read_journal
@@ -177,8 +178,13 @@ def _in_lines(content: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def read_result(file: Path) -> dict[str, Any]:
-    """Return the content of a ``result.json``, or of a results file of the harness.
+def read_result(file: Path) -> RankingContent:
+    """Return the content of a ``result.json``; see `read_object`."""
+    return cast(RankingContent, read_object(file))
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """Return the content of a result or of a results file of the harness.
 
     Content that is no JSON object counts as none.
 

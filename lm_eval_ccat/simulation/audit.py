@@ -18,7 +18,7 @@ from ..methods.belief import BENCHMARK
 from ..metrics import known_scale
 from ..metrics.pairs import SENTENCE
 from ..metrics.scale import Floats
-from ..runs.directory import read_result
+from ..runs.directory import read_object
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import model_of, results_files
 from ..shown import Shown, ShownTable, some
@@ -132,7 +132,7 @@ def all_claims(path: str | Path) -> list[Claims]:
         if not files:
             raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
         file = files[0]
-    content = read_result(file)
+    content = read_object(file)
     try:
         if isinstance(content.get("adaptive"), dict):
             return _of_results(file, content)
