@@ -77,17 +77,17 @@ def check(args: argparse.Namespace) -> int:
     if args.other is not None:
         return _compare(args)
     ok = True
-    every: dict[str, Facts] = {}
+    facts_of_tasks: dict[str, Facts] = {}
     warnings: dict[str, list[str]] = {}
     suite, several = opened(args.bank)
     for task, outcome, bank in suite.banks():
-        of = f"{args.bank}: {task} {outcome}" if several else args.bank
+        label = f"{args.bank}: {task} {outcome}" if several else args.bank
         # Of several, --documents_of names a group; each bank has its own task.
         checked = _checked(bank, args, str(bank.task) if several else args.documents_of)
-        facts = every.setdefault(task, {})[outcome] = {"bank": of, **checked}
+        facts = facts_of_tasks.setdefault(task, {})[outcome] = {"bank": label, **checked}
         ok = ok and facts["ok"]
         if not prints_json(args.json):
-            print(f"{of}: {facts['items']} items, {facts['models']} calibration models")
+            print(f"{label}: {facts['items']} items, {facts['models']} calibration models")
             for finding in facts["findings"]:
                 print(f"  {finding['level']}: {finding['message']}")
             warnings[f"{task} {outcome}"] = facts["warnings"]
@@ -96,8 +96,8 @@ def check(args: argparse.Namespace) -> int:
                 print("  nothing wrong found" if looked else "  the file is sound")
     for warning in together(warnings):
         print(f"  warning: {warning}")
-    more: Facts = {"suite": args.bank, "ok": ok} if several else {}
-    _emit_facts(args, every, more)
+    suite_facts: Facts = {"suite": args.bank, "ok": ok} if several else {}
+    _emit_facts(args, facts_of_tasks, suite_facts)
     return 0 if ok else WRONG
 
 
@@ -137,8 +137,8 @@ def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
     if args.scores or args.documents_of:
         raise UsageError("to compare two banks, leave out --scores and --documents_of")
-    (old, several), (new, others) = opened(args.bank), opened(args.other)
-    if several != others:
+    (old, several), (new, new_several) = opened(args.bank), opened(args.other)
+    if several != new_several:
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     difference: Any
     if several:
@@ -146,11 +146,11 @@ def _compare(args: argparse.Namespace) -> int:
         lines = [f"{t} {o}: added" for t, o in difference["banks_added"]]
         lines += [f"{t} {o}: removed" for t, o in difference["banks_removed"]]
         for task, outcomes in difference["tasks"].items():
-            for name, one in outcomes.items():
-                lines += [f"{task} {name}: {line}" for line in words.diff_in_words(one)]
+            for name, diff in outcomes.items():
+                lines += [f"{task} {name}: {line}" for line in words.diff_in_words(diff)]
     else:
-        [(_, _, one)], [(_, _, other)] = old.banks(), new.banks()
-        difference = words.diff_banks(one, other)
+        [(_, _, old_bank)], [(_, _, new_bank)] = old.banks(), new.banks()
+        difference = words.diff_banks(old_bank, new_bank)
         lines = words.diff_in_words(difference)
     emit(args.json, difference, lines or ["no difference"])
     return 0 if difference["same"] else WRONG
@@ -190,12 +190,12 @@ def update(args: argparse.Namespace) -> int:
         )
         name = f"{task} {outcome}" if several else args.output
         added = [m for m in new.models if m not in set(bank.models)]
-        kept = int(new.kept.sum())
-        facts = {"added": added, "kept": kept, "items": new.n_items, "sha256": new.sha256}
+        n_kept = int(new.kept.sum())
+        facts = {"added": added, "kept": n_kept, "items": new.n_items, "sha256": new.sha256}
         content.append({"task": task, "outcome": outcome, **facts})
         lines.append(
             f"{name}: {plural(len(added), 'model')} added to {len(bank.models)}, "
-            f"{kept} items kept of {new.n_items} (sha256 {new.short_hash})"
+            f"{n_kept} items kept of {new.n_items} (sha256 {new.short_hash})"
         )
         fresh = [text for text in new.warnings if text not in (*bank.warnings, *table.warnings)]
         warnings[name] = [*table.warnings, *fresh]
@@ -274,11 +274,12 @@ def _score_form(args: argparse.Namespace) -> int:
         })  # fmt: skip
         lines.append(f"{f.estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
         width = max(map(len, models))
-        for model, one in ((m, one) for m, entries in models.items() for one in entries):
-            low, high = one["interval"]
+        for model, estimate in ((m, e) for m, estimates in models.items() for e in estimates):
+            value, deviation = estimate["estimate"], estimate["standard_error"]
+            low, high = estimate["interval"]
             lines.append(
-                f"  {model:<{width}}  {one['estimate']:.4g} ± {one['standard_error']:.2g}  "
-                f"({low:.4g} to {high:.4g})  form {one['form']}, {one['items']} items"
+                f"  {model:<{width}}  {value:.4g} ± {deviation:.2g}  "
+                f"({low:.4g} to {high:.4g})  form {estimate['form']}, {estimate['items']} items"
             )
     if why is not None and not content:
         raise why
@@ -330,11 +331,13 @@ def show(args: argparse.Namespace) -> int:
     """
     suite, several = opened(args.bank)
     if several:
-        tasks = {t: {o: words.facts_of(b) for o, b in of.items()} for t, of in suite.items()}
+        tasks = {
+            t: {o: words.facts_of(b) for o, b in outcomes.items()} for t, outcomes in suite.items()
+        }
         lines = [
             f"{task} {outcome}: {words.in_one_line(facts)}"
-            for task, of in tasks.items()
-            for outcome, facts in of.items()
+            for task, outcomes in tasks.items()
+            for outcome, facts in outcomes.items()
         ]
         size = f"{plural(len(lines), 'bank')} of {plural(len(suite), 'task')}"
         emit(args.json, {"suite": args.bank, "tasks": tasks}, [f"{args.bank}: {size}", *lines])

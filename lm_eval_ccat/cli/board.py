@@ -79,8 +79,8 @@ def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> l
     """Return what an operator should look at, a line each; nothing where no row is new."""
     if models is not None and not models:
         return []
-    every = boards.suspicions(board, models)
-    return [f"{model}: {text}" for model, texts in every.items() for text in texts]
+    texts_of = boards.suspicions(board, models)
+    return [f"{model}: {text}" for model, texts in texts_of.items() for text in texts]
 
 
 def publish(args: argparse.Namespace) -> int:
@@ -97,15 +97,19 @@ def check(args: argparse.Namespace) -> int:
 
     board = boards.Board(args.board)
     checked, head = boards.check(board, args.head), board.ledger.head()
-    counts = Counter(one.verdict for one in checked)
-    lines = [str(one) for one in checked if one.reason]
+    counts = Counter(finding.verdict for finding in checked)
+    lines = [str(finding) for finding in checked if finding.reason]
     lines.append(
         f"{plural(len(checked), 'row')}: {counts['sound']} sound, {counts['older']} computed "
         f"differently by another version, {counts['refused']} refused. The ledger ends with "
         f"{head[:12] or 'nothing'}."
     )
     suspicions = [] if counts["refused"] else _suspicions(board)
-    content = {"rows": [asdict(one) for one in checked], "head": head, "warnings": suspicions}
+    content = {
+        "rows": [asdict(finding) for finding in checked],
+        "head": head,
+        "warnings": suspicions,
+    }
     emit(args.json, content, lines)
     warn(*suspicions)
     return 1 if counts["refused"] else 0

@@ -99,8 +99,10 @@ def calibrate(args: argparse.Namespace) -> int:
             place = stack.enter_context(logs_of(args.scores, choice))
         args.scores = None if place is None else str(place)
         several = set(args.metric or "") & set("*?,")
-        one = place is None or (not several and tables.names_one_task(args.scores, args.task))
-        return _one_bank(args) if one else _suite_of_banks(args)
+        single_task = place is None or (
+            not several and tables.names_one_task(args.scores, args.task)
+        )
+        return _one_bank(args) if single_task else _suite_of_banks(args)
 
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:
@@ -117,8 +119,8 @@ def _one_bank(args: argparse.Namespace) -> int:
             raise UsageError("--exclude leaves no model")
         if how["exclude"]:
             table.select(how["exclude"])  # its error lists the models
-    wanted = replace(reading_of(args), metric=args.metric, task=args.task)
-    table, bank = bank_of(table, wanted, **how)
+    query = replace(reading_of(args), metric=args.metric, task=args.task)
+    table, bank = bank_of(table, query, **how)
     bank.save(args.output)
     facts = report(table, bank)
     bank_line = f"{args.output}; --json shows every figure"

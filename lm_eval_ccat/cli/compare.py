@@ -83,7 +83,7 @@ def compare(args: argparse.Namespace) -> int:
             "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
-    (a, b), wanted = sides, reading_of(args)
+    (a, b), query = sides, reading_of(args)
     compared = comparison.compare(
         a,
         b,
@@ -95,14 +95,14 @@ def compare(args: argparse.Namespace) -> int:
         settings=given_by_flags(args, "compare"),
         run_dir=args.run_dir,
         observer=Display(quiet=True),
-        filter=wanted.filter,
-        range=wanted.range,
-        lower_is_better=wanted.lower_is_better,
+        filter=query.filter,
+        range=query.range,
+        lower_is_better=query.lower_is_better,
     )
     for path, text in outputs:
         write_file(path, text(compared))
     emit(args.json, compared.to_dict(), lines(compared))
-    for one in compared.outcomes:
-        warn_of_range(args, one.metric, one.higher_is_better)
+    for outcome in compared.outcomes:
+        warn_of_range(args, outcome.metric, outcome.higher_is_better)
     warn(*compared.warnings)
     return compared.exit_code

@@ -36,7 +36,7 @@ def complete(args: argparse.Namespace) -> int:
     )
     content = {
         name: {
-            task: {one.key: one.estimate[0] for one in (run, *run.further)}
+            task: {outcome_run.key: outcome_run.estimate[0] for outcome_run in (run, *run.further)}
             for task, run in runs.items()
         }
         for name, runs in completed.items()

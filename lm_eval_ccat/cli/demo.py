@@ -41,7 +41,7 @@ def demo(args: argparse.Namespace) -> int:
 
     started, say = time.monotonic(), partial(print, flush=True)
     # Its dollars are play money, so nobody is asked.
-    shown = demo(args.dir, args.documents, say=say, observer=Display(yes=True))
-    page = write_report(shown.run_dir)
+    result = demo(args.dir, args.documents, say=say, observer=Display(yes=True))
+    page = write_report(result.run_dir)
     say(_LAST.format(seconds=time.monotonic() - started, page=page))
-    return 1 if shown.wrong else 0
+    return 1 if result.wrong else 0

@@ -113,7 +113,7 @@ def command_parser(
 
 def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
     """Parse ``argv`` (without the program's name); None if a printed text was all it wanted."""
-    name, *rest = argv or ["--help"]
+    name, *arguments = argv or ["--help"]
     if name in ("-h", "--help", "help"):
         print(overview())
     elif name in ("-V", "--version"):
@@ -121,19 +121,19 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace | None:
     elif name == "--completion":
         import shtab
 
-        if (shell := "".join(rest[:1])) not in SHELLS:
+        if (shell := "".join(arguments[:1])) not in SHELLS:
             raise UsageError(f"--completion {shell!r}: choose from {', '.join(SHELLS)}")
         print(shtab.complete(command_parser(COMMANDS), shell=shell))
     else:
         if name.startswith("-"):
             # As in the harness, `--model ...` is short for `run --model ...`.
-            name, rest = "run", list(argv)
+            name, arguments = "run", list(argv)
         if name not in COMMANDS:
             raise UsageError(f"no command {name!r}{did_you_mean(name, COMMANDS)}")
         # A harness command uses the harness's parser; without arguments it shows its help.
         kind = argparse.ArgumentParser if name in RAW else CommandParser
-        rest = rest or ["--help"] * (name in RAW)
-        return command_parser([name], kind).parse_args([name, *rest])
+        arguments = arguments or ["--help"] * (name in RAW)
+        return command_parser([name], kind).parse_args([name, *arguments])
     return None
 
 

@@ -67,18 +67,18 @@ class CommandParser(argparse.ArgumentParser):
         unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
         if unknown:
             known = self._option_string_actions
-            near = did_you_mean(unknown[0], known, listing=False)
+            hint = did_you_mean(unknown[0], known, listing=False)
             if unknown[0] in ("--limit", "--samples", "-L") and "--max_items" in known:
-                near = ": documents are chosen for you; --max_items bounds their number"
-            self.error(f"unknown option {unknown[0]}{near}")
+                hint = ": documents are chosen for you; --max_items bounds their number"
+            self.error(f"unknown option {unknown[0]}{hint}")
         return parsed, left
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(c) for c in action.choices]
             what = "/".join(action.option_strings) or action.metavar or action.dest
-            near = did_you_mean(str(value), choices)
-            raise argparse.ArgumentError(None, f"{what}: no {value!r}{near}")
+            hint = did_you_mean(str(value), choices)
+            raise argparse.ArgumentError(None, f"{what}: no {value!r}{hint}")
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2; ``--help`` shows the usage."""
@@ -143,16 +143,16 @@ def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     """
     kinds = args.model or []
     flags = {name: getattr(args, name, None) for name in ("model", "model_args", "name", "price")}
-    stated = {name: values for name, values in flags.items() if values}
-    if kinds and len(stated.get("price", ())) == 1:
-        stated["price"] *= len(kinds)
-    for flag, values in stated.items():
+    values_of = {name: values for name, values in flags.items() if values}
+    if kinds and len(values_of.get("price", ())) == 1:
+        values_of["price"] *= len(kinds)
+    for flag, values in values_of.items():
         if len(values) != len(kinds):
             raise UsageError(
                 f"--model is given {plural(len(kinds), 'time')}, --{flag} {len(values)}; give each "
                 "once per model, in the same order"
             )
-    return [dict(zip(stated, values)) for values in zip(*stated.values())]
+    return [dict(zip(values_of, values)) for values in zip(*values_of.values())]
 
 
 def add_command(
@@ -170,10 +170,10 @@ def add_command(
     text : str or None
         A docstring: its first paragraph describes the command; the rest follows the options.
     """
-    about, _, epilog = inspect.cleandoc(text or "").partition("\n\n")
-    about = " ".join(about.split())
+    summary, _, epilog = inspect.cleandoc(text or "").partition("\n\n")
+    summary = " ".join(summary.split())
     parser = cast(
-        CommandParser, subparsers.add_parser(name, help=about, description=about, epilog=epilog)
+        CommandParser, subparsers.add_parser(name, help=summary, description=summary, epilog=epilog)
     )
     add_options(parser, options)
     parser.set_defaults(func=run)
@@ -209,36 +209,36 @@ def add_options(parser: Any, options: Options) -> None:
             _add_option(parser, key, Opt(row) if isinstance(row, str) else row)
 
 
-def _add_option(parser: Any, key: str, one: Opt) -> None:
+def _add_option(parser: Any, key: str, option: Opt) -> None:
     *flags, last = key.split()
     if last.startswith("-"):
-        parser.add_argument(*flags, last, action="store_true", help=one.help)
+        parser.add_argument(*flags, last, action="store_true", help=option.help)
         return
-    name, shown = ("", last) if flags or "=" not in last else last.split("=", 1)
-    plain = shown.strip("[]").rstrip(".*?,")
+    name, form = ("", last) if flags or "=" not in last else last.split("=", 1)
+    plain = form.strip("[]").rstrip(".*?,")
     choices = plain.split("|")
-    default = one.default if len(choices) == 1 else choices[0]
-    about: dict[str, Any] = {"help": one.help}
+    default = option.default if len(choices) == 1 else choices[0]
+    arguments: dict[str, Any] = {"help": option.help}
     if len(choices) > 1:
-        about["choices"] = choices
+        arguments["choices"] = choices
     else:
-        about["metavar"] = plain
-    if shown[0] == "[":
-        about |= {"nargs": "?", "const": one.bare}
-    elif shown.rstrip(",").endswith("..."):
-        about["nargs"] = "+"
-    elif shown[-1] in "*?":
-        about["nargs"] = shown[-1]
-    if shown[-1] == ",":
-        about["action"] = "append"
-    if one.read or isinstance(default, int | float):
-        about["type"] = one.read or type(default)
+        arguments["metavar"] = plain
+    if form[0] == "[":
+        arguments |= {"nargs": "?", "const": option.bare}
+    elif form.rstrip(",").endswith("..."):
+        arguments["nargs"] = "+"
+    elif form[-1] in "*?":
+        arguments["nargs"] = form[-1]
+    if form[-1] == ",":
+        arguments["action"] = "append"
+    if option.read or isinstance(default, int | float):
+        arguments["type"] = option.read or type(default)
     if default is REQUIRED:
-        about["required"] = True
+        arguments["required"] = True
     elif default is not None:
-        about["default"] = default
-        about["help"] += f" (default: {default})" if default not in ("", (), []) else ""
-    parser.add_argument(*(flags or [(name or plain).lower()]), **about)
+        arguments["default"] = default
+        arguments["help"] += f" (default: {default})" if default not in ("", (), []) else ""
+    parser.add_argument(*(flags or [(name or plain).lower()]), **arguments)
 
 
 def prints_json(target: str | None) -> bool:
@@ -374,8 +374,8 @@ def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool)
 def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
     with progress("reading logs") as show:
-        wanted = replace(reading_of(args), metric=args.metric, task=args.task)
-        table = ScoreTable.read(path, **vars(wanted), on_progress=show)
+        query = replace(reading_of(args), metric=args.metric, task=args.task)
+        table = ScoreTable.read(path, **vars(query), on_progress=show)
     warn_of_range(args, table.metric, table.scale.higher_is_better)
     return table
 

@@ -111,8 +111,8 @@ def rank(args: argparse.Namespace) -> int:
         show(result, args.json, sys.stdout)
         return result.exit_code
     display = Display(json=args.json, yes=args.yes)
-    stated = _stated(None if written else path, flags, models)
-    config = Spec.read(*stated)
+    layers = _layers(None if written else path, flags, models)
+    config = Spec.read(*layers)
     if written:
         path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
     folder = args.run_dir or path.with_suffix(".run")
@@ -135,7 +135,7 @@ def rank(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _stated(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, Any]:
+def _layers(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, Any]:
     """Return the layers of the configuration: the file and the flags, or the flags and models."""
     if file is None:
         if not models:

@@ -79,18 +79,18 @@ def run(args: argparse.Namespace) -> int:
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
     # Where a flag is absent, the value in the harness's own --config counts.
     file = internals.config_file(args.config) if args.config else {}
-    stated = {**file, **{k: v for k, v in vars(args).items() if v not in (None, "", [])}}
-    folders = stated.get("include_path") or []
+    harness_options = {**file, **{k: v for k, v in vars(args).items() if v not in (None, "", [])}}
+    folders = harness_options.get("include_path") or []
     args.include_path = with_shipped_tasks(folders if isinstance(folders, list) else [folders])
 
-    kind = str(stated.get("model") or "hf")  # the harness's own default
-    arguments = internals.model_arguments(stated.get("model_args"))
-    if internals.takes_messages(kind) and not stated.get("apply_chat_template"):
+    kind = str(harness_options.get("model") or "hf")  # the harness's own default
+    arguments = internals.model_arguments(harness_options.get("model_args"))
+    if internals.takes_messages(kind) and not harness_options.get("apply_chat_template"):
         args.apply_chat_template = True
     require_model_types([ModelSpec(kind, kind, arguments)])
 
     def command() -> None:
-        names = stated.get("tasks") or []
+        names = harness_options.get("tasks") or []
         parts = [names] if isinstance(names, str) else names
         tasks = [task for part in parts for task in str(part).split(",") if task]
         internals.task_manager(tasks, args.include_path)  # close names of one that does not exist
@@ -116,12 +116,12 @@ def run(args: argparse.Namespace) -> int:
     elif name:
         raise UsageError("--leaderboard_name needs --leaderboard")
     options.require_files()
-    refuse_subsets(stated.get("limit"), stated.get("samples"))
+    refuse_subsets(harness_options.get("limit"), harness_options.get("samples"))
     internals.set_up_logging()
-    about = {**arguments, **(stated.get("metadata") or {})}
-    settings = {**stated, "metadata": about, "include_path": args.include_path}
-    refuse_early(options, kind, stated.get("tasks") or [], settings)
-    with adaptively(options, stated.get("num_fewshot")) as blocks:
+    metadata = {**arguments, **(harness_options.get("metadata") or {})}
+    settings = {**harness_options, "metadata": metadata, "include_path": args.include_path}
+    refuse_early(options, kind, harness_options.get("tasks") or [], settings)
+    with adaptively(options, harness_options.get("num_fewshot")) as blocks:
         command()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

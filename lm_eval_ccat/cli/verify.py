@@ -50,14 +50,18 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _repair(args: argparse.Namespace) -> int:
-    condition, kept = verifying.salvage_journal(args.run)
+    condition, damaged_part = verifying.salvage_journal(args.run)
     text = "There is nothing to repair."
-    if kept is not None:
+    if damaged_part is not None:
         text = (
             f"{condition.damage}.\nThe journal now holds the {condition.records} sound records "
-            f"before it; the damaged one is {kept.name}.\nContinue the run with --resume."
+            f"before it; the damaged one is {damaged_part.name}.\nContinue the run with --resume."
         )
-    emit(args.json, {**asdict(condition), "kept": None if kept is None else str(kept)}, [text])
+    emit(
+        args.json,
+        {**asdict(condition), "kept": None if damaged_part is None else str(damaged_part)},
+        [text],
+    )
     return 0
 
 

@@ -28,7 +28,7 @@ def following(content: RankingContent, run_dir: Path | None) -> str:
     """
     if run_dir is None:
         return ""
-    if aside := [name for name, one in content["models"].items() if one.get("set_aside")]:
+    if aside := [name for name, row in content["models"].items() if row.get("set_aside")]:
         names = visible_line(first_of(aside, 4))
         return (
             f"Next: correct what set {names} aside and type {_AGAIN} (and --retry if its entry was "
@@ -50,21 +50,24 @@ def to_decide(content: RankingContent) -> str:
     ...            "stopped_because": "the limit of 200 items per model is reached"})
     'To decide x and y: the same command with --resume --max_items 1000'
     """
-    pairs, every = content.get("open_pairs"), content.get("items_of_benchmark", 0)
+    pairs, n_items = content.get("open_pairs"), content.get("items_of_benchmark", 0)
     if not pairs or not content.get("finished", True):
         return ""
     first, stopped = pairs[0], content.get("stopped_because") or ""
-    models, more = content["models"], first["items"]
+    models, answers_needed = content["models"], first["items"]
     names = visible_line(f"{first['a']} and {first['b']}")
     if "items per model" in stopped:
-        most = min(max(models[name]["n_items"] + n for name, n in more.items()), every)
-        return f"To decide {names}: {_AGAIN} --max_items {most}"
+        max_items = min(
+            max(models[name]["n_items"] + n for name, n in answers_needed.items()), n_items
+        )
+        return f"To decide {names}: {_AGAIN} --max_items {max_items}"
     if "budget" in stopped and "seconds" not in stopped:
         spent = content.get("cost", 0.0)
         if content.get("cost_unit") == "usd":
             amount = f"--budget_usd {_rounded_up(spent + first['cost'], 2)}"
             return f"To decide {names}: {_AGAIN} {amount} ({dollars(first['cost'])} more)"
-        return f"To decide {names}: {_AGAIN} --budget_items {round(spent + sum(more.values()))}"
+        budget = round(spent + sum(answers_needed.values()))
+        return f"To decide {names}: {_AGAIN} --budget_items {budget}"
     return ""
 
 

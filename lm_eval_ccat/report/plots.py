@@ -151,14 +151,19 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
     models, across = run.models, between(0, past.items[-1])
     # The first intervals span the whole scale; the view follows the intervals of the last third.
     late = len(past.items) // 3
-    seen = [v for of in (past.low, past.high, past.estimates) for m in models for v in of[m][late:]]
+    ends = [
+        v
+        for series in (past.low, past.high, past.estimates)
+        for m in models
+        for v in series[m][late:]
+    ]
     size = max(len(models), 2)
     colour = {m: j for j, m in enumerate(run.tested[:COLOURED])}
     return {
         "past": past,
         "colours": {m: colour.get(m) for m in models},
         "ranks": {m: [rank or math.nan for rank in past.ranks[m]] for m in models},
-        "estimates": Box(across, axis(seen)),
+        "estimates": Box(across, axis(ends)),
         "places": Box(across, Axis(size + 0.5, 0.5, (), ())),
         "undecided": Box(across, between(0, 1.12 * max(1, *past.undecided), 3)),
         "half_width": Box(across, axis([0.0, *past.half_width[late // 2 :]], 3, pad=0.0)),
@@ -266,12 +271,12 @@ def information_curve(bank: ItemBank, abilities: Floats) -> tuple[Floats, Floats
     points = np.concatenate([ends, known, abilities[np.isfinite(abilities)]])
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
     total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
-    kept = np.flatnonzero(bank.kept)
+    kept_items = np.flatnonzero(bank.kept)
     basis = [curves.basis.value_and_slope(float(x)) for x in grid - curves.origin]
     value = np.column_stack([v for v, _ in basis])
     derivative = np.column_stack([d for _, d in basis])
-    for start in range(0, len(kept), SLICE):
-        rows = kept[start : start + SLICE]
+    for start in range(0, len(kept_items), SLICE):
+        rows = kept_items[start : start + SLICE]
         c = curves.coefficients[rows]
         eta, slope = c @ value, c @ derivative
         mu = expit(eta)
@@ -348,8 +353,8 @@ def plot_information(run: StoredRun) -> Chart:
     for n, (name, row) in enumerate(zip(names, laid["rows"])):
         y, ability, error = 300 + 20 * n, row["ability"], row["error"]
         chart.text(left - 8, y + 4, name, "end")
-        for at in row["places"]:
-            chart.line(left + 5 * at, y - 8, left + 5 * at, y + 8)
+        for location in row["places"]:
+            chart.line(left + 5 * location, y - 8, left + 5 * location, y + 8)
         chart.line(panel.x(ability - error), y, panel.x(ability + error), y, ACCENT, 2)
         chart.dot(panel.x(ability), y)
     return chart
@@ -383,9 +388,9 @@ def plot_bank(bank: ItemBank) -> Chart:
     title = f"Difficulty and discrimination of {len(hard):,} items"
     panel = Panel(chart, box, across, axis(sharp.tolist(), 5), title, "difficulty (logits)")
     step = max(1, len(hard) // MOST_POINTS)
-    for at, up in zip(hard[::step].tolist(), sharp[::step].tolist()):
-        if across.low <= at <= across.high:
-            chart.dot(panel.x(at), panel.y(up), 2, fill_opacity=0.4)
+    for x, y in zip(hard[::step].tolist(), sharp[::step].tolist()):
+        if across.low <= x <= across.high:
+            chart.dot(panel.x(x), panel.y(y), 2, fill_opacity=0.4)
     return chart
 
 
@@ -409,15 +414,15 @@ def plot_simulation(*simulations: Any) -> Chart:
     --------
     >>> plot_simulation("sim.json").save("sim")  # doctest: +SKIP
     """
-    contents = [_replayed(one) for one in simulations]
+    contents = [_replayed(simulation) for simulation in simulations]
     points: dict[str, list[dict[str, Any]]] = {}
-    for one in contents:
-        for method, levels in one["sweep"].items():
+    for content in contents:
+        for method, levels in content["sweep"].items():
             points.setdefault(method, []).extend(levels)
     methods = [*(m for m in FIRST if m in points), *(m for m in points if m not in FIRST)]
     curves = {m: _curves(sorted(points[m], key=lambda p: p["items_per_model"])) for m in methods}
-    wanted = (contents[0].get("settings") or {}).get("confidence")
-    taus, shares = ([row for one in curves.values() for row in one[n]] for n in (0, 1))
+    confidence = (contents[0].get("settings") or {}).get("confidence")
+    taus, shares = ([row for curve in curves.values() for row in curve[n]] for n in (0, 1))
     across = between(0.0, 1.04 * max((x for x, *_ in taus), default=1.0), 5)
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     left = Panel(
@@ -425,7 +430,7 @@ def plot_simulation(*simulations: Any) -> Chart:
         between(min(0.0, *(low for *_, low, _ in taus)) if taus else 0.0, 1.02, 5),
         "Kendall tau with the true order", "items per model",
     )  # fmt: skip
-    ends = [100.0, *([100 * wanted] if wanted else []), *(low for *_, low, _ in shares)]
+    ends = [100.0, *([100 * confidence] if confidence else []), *(low for *_, low, _ in shares)]
     right = Panel(
         chart, (450, 30, 340, 240), across, axis(ends, 5),
         "Decided pairs in the true order, %", "items per model",
@@ -439,9 +444,14 @@ def plot_simulation(*simulations: Any) -> Chart:
                 panel.curve(xs, values, colour, dots=True)
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
         chart.text(832, 40 + 18 * n, method)
-    if wanted:
+    if confidence:
         chart.line(
-            450, right.y(100 * wanted), 790, right.y(100 * wanted), SOFT, stroke_dasharray="4 3"
+            450,
+            right.y(100 * confidence),
+            790,
+            right.y(100 * confidence),
+            SOFT,
+            stroke_dasharray="4 3",
         )
     return chart
 
@@ -487,13 +497,13 @@ def _curves(levels: Sequence[Mapping[str, Any]]) -> tuple[Points, Points]:
     from scipy.stats import binomtest  # takes long to import, and few charts need it
 
     z, taus, shares = float(ndtri((1 + BAND) / 2)), [], []
-    for one in levels:
-        x, tau, share = one["items_per_model"], one["tau"], one.get("confident_accuracy")
+    for level in levels:
+        x, tau, share = level["items_per_model"], level["tau"], level.get("confident_accuracy")
         if tau is not None:
-            half = z * (one.get("tau_se") or 0.0)
+            half = z * (level.get("tau_se") or 0.0)
             taus.append((float(x), tau, tau - half, min(tau + half, 1.0)))
         if share is not None:
-            n = max(1, round(one["confident_pairs"]))
+            n = max(1, round(level["confident_pairs"]))
             ends = binomtest(round(share * n), n).proportion_ci(BAND, "wilson")
             shares.append((float(x), 100 * share, 100 * ends.low, 100 * ends.high))
     return taus, shares

@@ -94,7 +94,9 @@ class StoredRun:
         """The bank of each task's outcome with the largest weight; a single task's key is ""."""
         if isinstance(self.banks, ItemBank):
             return {"": self.banks}
-        leading = {t: of[_leading(self.header, t)] for t, of in (self.banks or {}).items()}
+        leading = {
+            t: outcomes[_leading(self.header, t)] for t, outcomes in (self.banks or {}).items()
+        }
         return leading if len(leading) > 1 else dict(zip([""], leading.values()))
 
     @property
@@ -157,8 +159,8 @@ class StoredRun:
         several = len(self.facts.get("outcomes") or ()) > 1
         return [
             (m, tuple(d) if several else d[1] if isinstance(d, list) else d, f["reason"])
-            for m, one in self.result["models"].items()
-            for f in one.get("failed") or ()
+            for m, row in self.result["models"].items()
+            for f in row.get("failed") or ()
             for d in [f["doc_id"]]
         ]
 
@@ -221,7 +223,7 @@ def read_run(path: str | Path) -> StoredRun:
     # A run that continued after its result is not finished, which only the journal shows.
     finished = stored is not None and _is_the_last(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
-    scored = {m: {journal.item(i) for i in of["items"]} for m, of in result["models"].items()}
+    scored = {m: {journal.item(i) for i in row["items"]} for m, row in result["models"].items()}
     answers = [
         StoredAnswer(
             answer.model, answer.item if len(tasks) > 1 else answer.item[1], *_score(answer, lead),
@@ -335,45 +337,45 @@ class _Watched(Book):
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None
         super().__init__(make_ranker(run.banks, run.header), Journal())
-        self._run, self._moments, self.seen, self.past = run, moments, 0, History()
+        self._run, self._moments, self.n_replayed, self.past = run, moments, 0, History()
         # Full results are there from the beginning.
         self._known = set(run.models) - set(run.tested)
 
     def _tell(self, answer: Answered, pair: Pair) -> None:
         if isinstance(answer, Tell):
-            if self.seen in self._moments:
+            if self.n_replayed in self._moments:
                 self.checkpoint()
-            self.seen += 1
+            self.n_replayed += 1
             self._known.add(answer.model)
         super()._tell(answer, pair)
 
     def checkpoint(self) -> None:
         """Record the ranking as it is now."""
-        now, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
-        past.items.append(self.seen)
-        past.undecided.append(sum(len(group) - 1 for group in now.ties))
-        past.ties = [list(group) for group in now.ties]
-        place = {model: n for n, model in enumerate(now.order, start=1)}
+        ranking, past, restore = self.ranker.result(parts=False), self.past, self._run.scale.restore
+        past.items.append(self.n_replayed)
+        past.undecided.append(sum(len(group) - 1 for group in ranking.ties))
+        past.ties = [list(group) for group in ranking.ties]
+        place = {model: n for n, model in enumerate(ranking.order, start=1)}
         half = []
         for model in self._run.models:
             value = low = high = math.nan
-            if seen := model in self._known:  # else it may not have joined the run yet
-                low, high = sorted(float(restore(end)) for end in now.interval(model))
-                value = float(restore(now.estimates[model]))
-            if seen and model in place:
+            if joined := model in self._known:  # else it may not have joined the run yet
+                low, high = sorted(float(restore(end)) for end in ranking.interval(model))
+                value = float(restore(ranking.estimates[model]))
+            if joined and model in place:
                 half.append((high - low) / 2.0)
-            for of, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
-                of.setdefault(model, []).append(figure)
-            past.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
+            for series, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
+                series.setdefault(model, []).append(figure)
+            past.ranks.setdefault(model, []).append(place.get(model, 0) if joined else 0)
         past.half_width.append(median(half) if half else math.nan)  # every model is set aside
 
 
 def history(run: StoredRun) -> History:
     """Replay a run that has a bank with checkpoints at evenly spaced moments."""
-    total, most = len(run.answers), min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
+    total, n_moments = len(run.answers), min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
     if not total:
         return History()
-    moments = np.linspace(min(total, len(run.tested)), total, most).round().astype(int)
+    moments = np.linspace(min(total, len(run.tested)), total, n_moments).round().astype(int)
     book = _Watched(run, set(moments.tolist()))
     book.replay(run.records)
     book.settle()
@@ -398,7 +400,8 @@ def course(run: StoredRun) -> History | None:
     past = history(run)
     models = run.result["models"]
     close = all(
-        math.isnan(seen[-1]) or math.isclose(seen[-1], models[m]["estimate"], rel_tol=1e-6)
-        for m, seen in past.estimates.items()
+        math.isnan(estimates[-1])
+        or math.isclose(estimates[-1], models[m]["estimate"], rel_tol=1e-6)
+        for m, estimates in past.estimates.items()
     )
     return past if close and past.ties == run.result["ties"] else None

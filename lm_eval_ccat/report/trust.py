@@ -19,16 +19,16 @@ GRAVE = ("Set aside", "Failed", "Empty")
 
 def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
     """Yield facts about each model in addition to its figures: topic and sentence."""
-    number, each, models = numbers(content), [], content["models"]
+    number, samples, models = numbers(content), [], content["models"]
     for name in dict.fromkeys([*content["order"], *models]):
-        one = models[name]
-        if place := one.get("place"):
+        row = models[name]
+        if place := row.get("place"):
             yield "Place", f"{name}: {place['in_words']}."
-        for finding in one.get("findings", ()):
+        for finding in row.get("findings", ()):
             yield "Range", f"{name} {finding}."
-        if one.get("set_aside"):
-            yield "Set aside", f"{name} was set aside: {one['set_aside']}"
-        elif failed := one.get("failed"):
+        if row.get("set_aside"):
+            yield "Set aside", f"{name} was set aside: {row['set_aside']}"
+        elif failed := row.get("failed"):
             first = failed[0]
             yield (
                 "Failed",
@@ -37,14 +37,14 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
                 f"The first: {item_text(first['doc_id'])}: {first['reason']}",
             )
         warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
-        if one.get("empty_outputs") and not warned:
-            empty = plural(one["empty_outputs"], "empty answer")
+        if row.get("empty_outputs") and not warned:
+            empty = plural(row["empty_outputs"], "empty answer")
             yield "Empty", f"{name} gave {empty}, scored as they are."
-        if (s := one.get("sample")) and name in content["order"]:
+        if (s := row.get("sample")) and name in content["order"]:
             figures = f"{number(s['estimate'])} ± {number(s['standard_error'])}"
-            each.append(f"{name} {figures} (from {s['n']})")
-    if each:
-        yield "Sample", f"By the random documents alone, without the bank: {first_of(each, 4)}."
+            samples.append(f"{name} {figures} (from {s['n']})")
+    if samples:
+        yield "Sample", f"By the random documents alone, without the bank: {first_of(samples, 4)}."
 
 
 def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
@@ -54,12 +54,16 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
         share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
         text = f"{share} are decided at {100 * run.result['confidence']:g}% confidence"
         if (wrong := run.result.get("expected_wrong_pairs")) is not None:
-            few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
-            text += f"; {few} of them are expected to be wrong"
+            expected = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
+            text += f"; {expected} of them are expected to be wrong"
         yield "Decisions", text + "."
-    shown = [one for one in of_models(run.result) if one[0] in ("Range", "Sample")]
-    yield from sorted(shown, key=lambda one: one[0])
-    agrees = "" if any(topic == "Range" for topic, _ in shown) else " This run agrees with that."
+    facts_of_models = [fact for fact in of_models(run.result) if fact[0] in ("Range", "Sample")]
+    yield from sorted(facts_of_models, key=lambda fact: fact[0])
+    agrees = (
+        ""
+        if any(topic == "Range" for topic, _ in facts_of_models)
+        else " This run agrees with that."
+    )
     for task, bank in run.bank_of.items():
         name = f"The bank of {task}" if task else "The bank"
         if not bank.models:
@@ -84,8 +88,8 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
     """Return the page's warnings, each with its kind, the gravest first."""
     if not run.finished:
         yield "Running", "This run is not finished; the page shows its state so far."
-    shown = [one for one in of_models(run.result) if one[0] in GRAVE]
-    yield from sorted(shown, key=lambda one: GRAVE.index(one[0]))
+    grave = [fact for fact in of_models(run.result) if fact[0] in GRAVE]
+    yield from sorted(grave, key=lambda fact: GRAVE.index(fact[0]))
     yield from (("Doubt", f"{text}.") for text in run.result.get("warnings", ()))
     models = run.result["models"]
     estimated = [m for m in run.models if models[m].get("tokens", {}).get("estimated")]
