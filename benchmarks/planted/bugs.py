@@ -35,8 +35,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model that is asked for by name gets one item more than its limit",
         "lm_eval_ccat/ranker/turns",
-        "wanted = account.n < self.cap and self.wanted()[j]",
-        "wanted = account.n <= self.cap and self.wanted()[j]",
+        "goes_on = account.n < self.cap and self.wanted()[j]",
+        "goes_on = account.n <= self.cap and self.wanted()[j]",
         ("tests/ranker/test_turns.py",),
     ),
     Bug(
@@ -424,7 +424,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "more documents are forecast from half the margin",
         "lm_eval_ccat/ranker/difference",
-        "abs(gain - least)) ** 2",
+        "abs(gain - threshold)) ** 2",
         "abs(gain)) ** 2",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
     ),
@@ -957,8 +957,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "replays stop where not every bank has a stop",
         "lm_eval_ccat/ranker/across",
-        " if all(n in of[m] for of in each for m in shared)]",
-        "]",
+        "            if all(n in by_model[m] for by_model in replays for m in shared)\n",
+        "",
         (
             "tests/ranker/test_across.py::test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand",
         ),

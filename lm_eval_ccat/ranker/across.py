@@ -58,11 +58,10 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
     >>> correlation([x, {"m1": 0.0}]) is None
     True
     """
-    first, *others = abilities
-    shared = [m for m in first if all(m in of for of in others)]
+    shared = [m for m in abilities[0] if all(m in of_task for of_task in abilities)]
     if len(shared) < FEWEST_MODELS:
         return None
-    x = np.array([[of[m] for m in shared] for of in abilities], dtype=np.float64)
+    x = np.array([[of_task[m] for m in shared] for of_task in abilities], dtype=np.float64)
     x -= x.mean(axis=1, keepdims=True)
     size = np.sqrt((x * x).sum(axis=1, keepdims=True))
     if not (np.isfinite(size).all() and (size > 0.0).all()):
@@ -103,11 +102,11 @@ class Across:
         """Build from the tasks that can take part; None if fewer than two can."""
         parts, known = {}, []
         for t, task in enumerate(tasks):
-            first, *more = task.states
-            stated = {} if more else _report(first.outcome.bank, "abilities")
+            first, *more_states = task.states
+            in_bank = {} if more_states else _report(first.outcome.bank, "abilities")
             abilities = {
                 str(m): float(a)
-                for m, a in stated.items()
+                for m, a in in_bank.items()
                 if isinstance(a, (int, float)) and np.isfinite(a)
             }
             if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
@@ -118,7 +117,7 @@ class Across:
 
     def _clear(self) -> None:
         n, m = len(self.tasks), len(self._parts[0].states[0].scores)
-        self._at = [-1] * n
+        self._changes = [-1] * n
         self._ability = np.full((n, m), np.nan)
         self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n, m))
         self._moved, self.shift = np.zeros((2, n, m))
@@ -127,15 +126,15 @@ class Across:
 
     def refresh(self) -> None:
         """Bring the state up to date for tasks that have changed."""
-        if self._at == [task.changes for task in self._parts]:
+        if self._changes == [task.changes for task in self._parts]:
             return
         if self._ability.shape[1] != len(self._parts[0].states[0].scores):
             self._clear()
         before = np.array([self._ability, self._variance])
         for n, task in enumerate(self._parts):
-            if task.changes == self._at[n]:
+            if task.changes == self._changes[n]:
                 continue
-            self._at[n], first = task.changes, task.states[0]
+            self._changes[n], first = task.changes, task.states[0]
             levers = first.policy.levers(first.belief(BENCHMARK))
             assert levers is not None
             self._ability[n], self._variance[n] = levers.ability, levers.variance
@@ -145,10 +144,10 @@ class Across:
             self._hangs[n] = np.sqrt(self._loose[n] / levers.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
         moved = np.flatnonzero(changed)
-        self._joint[moved], more = self.together(
+        self._joint[moved], moves = self.together(
             self._ability[:, moved].T, self._variance[:, moved].T
         )
-        self._moved[:, moved] = more.T
+        self._moved[:, moved] = moves.T
         self.shift = self._slope * self._moved
 
     def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
@@ -203,8 +202,8 @@ def _more(weights: Floats, hangs: Floats, joint: Floats, loose: Floats) -> Float
 def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
     """Return one part of a bank's calibration report, by model; empty if it is missing."""
     report = bank.provenance.get("report")
-    each = report.get(what) if isinstance(report, Mapping) else None
-    return each if isinstance(each, Mapping) else {}
+    by_model = report.get(what) if isinstance(report, Mapping) else None
+    return by_model if isinstance(by_model, Mapping) else {}
 
 
 #: Fewest models that all banks must have left out; the prior's weight in models; and the usual
@@ -240,12 +239,16 @@ class Replays:
     @classmethod
     def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
         """Read the banks' replays; None if fewer than `FEWEST` models were left out of all."""
-        each = [_report(b, "left_out") for b in banks]
-        shared = [m for m in each[0] if all(m in of for of in each)]
+        replays = [_report(b, "left_out") for b in banks]  # of each task: model, stop, figures
+        shared = [m for m in replays[0] if all(m in by_model for by_model in replays)]
         if len(banks) < 2 or len(shared) < FEWEST:
             return None
-        stops = [n for n in each[0][shared[0]] if all(n in of[m] for of in each for m in shared)]
-        rows = np.array([[[of[m][n] for m in shared] for of in each] for n in stops])
+        stops = [
+            n
+            for n in replays[0][shared[0]]
+            if all(n in by_model[m] for by_model in replays for m in shared)
+        ]
+        rows = np.array([[[by_model[m][n] for m in shared] for by_model in replays] for n in stops])
         if rows.ndim != 4:
             return None
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
@@ -263,11 +266,11 @@ class Replays:
             freedom = w2**2 / ((weights**4) @ (v**2 / df))
             error, variance = weights @ e, w2
             if across is not None:
-                at = list(across.tasks)
-                joint, moved = across.together(x[at].T, s[at].T)
-                error = error + weights[at] @ (slope[at] * moved.T)
-                loose = (share * v)[at]
-                variance = w2 + _more(weights[at], np.sqrt(loose / s[at]), joint, loose)
+                columns = list(across.tasks)
+                joint, moved = across.together(x[columns].T, s[columns].T)
+                error = error + weights[columns] @ (slope[columns] * moved.T)
+                loose = (share * v)[columns]
+                variance = w2 + _more(weights[columns], np.sqrt(loose / s[columns]), joint, loose)
             squares.append(error**2)
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
         return np.array(squares), np.array(ratios)
@@ -290,15 +293,19 @@ class Replays:
         factor is below 1: luck in a few replays is no reason for smaller errors.
         """
         ratios, late = self.judged(weights, across)[1], self.n > EARLY
-        means = [ratios[at].mean(axis=0) for at in (self._early, late if late.any() else ~late)]
-        shown = [(x.sum() + PRIOR * USUAL) / (len(x) + PRIOR) for x in means]
-        return np.maximum(shown, 1.0)
+        means = [
+            ratios[stops].mean(axis=0) for stops in (self._early, late if late.any() else ~late)
+        ]
+        shrunk = [(mean.sum() + PRIOR * USUAL) / (len(mean) + PRIOR) for mean in means]
+        return np.maximum(shrunk, 1.0)
 
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
         """Scale the variances of a belief by the factors from the replays."""
-        each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
-        scale = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
+        items_per_task = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
+        scale = np.interp(np.log(items_per_task), np.log([EARLY, LATE]), factors)
         scale = 0.5 * (scale[:, None] + scale)
         # Models that were left out in one group share the bank's curves and the draws.
-        most = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
-        return replace(belief, variance=belief.variance * scale, df=np.minimum(belief.df, most))
+        largest_df = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
+        return replace(
+            belief, variance=belief.variance * scale, df=np.minimum(belief.df, largest_df)
+        )

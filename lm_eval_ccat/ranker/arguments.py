@@ -22,14 +22,14 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
     UsageError
         The method does not take an option, or the option has another type.
     """
-    stated = {k: v for k, v in options.items() if v is not None}
-    method.check_options(stated, method.policy_options)
+    values = {k: v for k, v in options.items() if v is not None}
+    method.check_options(values, method.policy_options)
     parameters = inspect.signature(method.policy).parameters
     kinds = {bool: SWITCH, int: number(integral=True), float: number()}
-    for name, value in stated.items():
+    for name, value in values.items():
         if kind := kinds.get(type(parameters[name].default)):
             kind.check(value, name)
-    return stated
+    return values
 
 
 def prices_of(models: Any) -> dict[str, float]:

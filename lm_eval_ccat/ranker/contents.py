@@ -88,7 +88,7 @@ class Task:
     ----------
     where : slice
         Where the task's items lie among the items of all tasks.
-    kept : ndarray of bool
+    kept_items : ndarray of bool
         Items that may be asked: those kept by at least one outcome of positive weight.
     bank : ItemBank
         Bank of the outcome with the largest weight, the first of equals.
@@ -104,14 +104,14 @@ class Task:
         self.name, self.outcomes = name, outcomes
         self.where = slice(start, start + outcomes[0].bank.n_items)
         counting = [o.bank.kept for o in outcomes if o.weight > 0.0]
-        self.kept = np.asarray(np.any(counting, axis=0))
+        self.kept_items = np.asarray(np.any(counting, axis=0))
         self.weight = sum(o.weight for o in outcomes)
         self.bank = max(outcomes, key=lambda o: o.weight).bank
         self.states: list[OutcomeState] = []
         self.changes = 0
         # By pair of outcomes, over the answers that have both: products of residuals, the first
         # one's squares, and the number of answers.
-        self._products, self._squares, self._both = np.zeros((3, len(outcomes), len(outcomes)))
+        self._products, self._squares, self._n_common = np.zeros((3, len(outcomes), len(outcomes)))
 
     @property
     def leader(self) -> OutcomeState:
@@ -130,32 +130,32 @@ class Task:
 
     def _changed(self) -> None:
         self.changes += 1
-        for one in self.states:
-            one.forget()
+        for state in self.states:
+            state.forget()
 
     def add_model(self) -> None:
         """Add one more model."""
         self._changed()
-        for one in self.states:
-            one.policy.add_model()
-            one.scores.append({})
-            one.failed.append([])
+        for state in self.states:
+            state.policy.add_model()
+            state.scores.append({})
+            state.failed.append([])
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `item` (a position in the bank, here and below) was asked."""
-        for one in self._of(item):
-            one.policy.placed(model, item, probability)
+        for state in self._of(item):
+            state.policy.placed(model, item, probability)
 
     def unplaced(self, model: int, item: int) -> None:
         """Record that `item` was given back."""
-        for one in self._of(item):
-            one.policy.unplaced(model, item)
+        for state in self._of(item):
+            state.policy.unplaced(model, item)
 
     def failed(self, model: int, item: int) -> None:
         """Record that `item` will have no score."""
         self._changed()
-        for one in self._of(item):
-            one.fail(model, item)
+        for state in self._of(item):
+            state.fail(model, item)
 
     def told(self, model: int, item: int, scores: Sequence[float | None]) -> None:
         """Take in one answer's scores, as `read` returns them."""
@@ -163,19 +163,19 @@ class Task:
         if len(scores) > 1:
             expected = [o.policy.expected(model)[item] for o in self.states]
             residual = np.array(scores, dtype=np.float64) - expected
-            seen = np.isfinite(residual)
-            residual = np.where(seen, residual, 0.0)
+            present = np.isfinite(residual)
+            residual = np.where(present, residual, 0.0)
             self._products += np.outer(residual, residual)
-            self._squares += np.outer(residual * residual, seen)
-            self._both += np.outer(seen, seen)
-        for one, score in zip(self.states, scores):
-            if not one.outcome.bank.kept[item]:
+            self._squares += np.outer(residual * residual, present)
+            self._n_common += np.outer(present, present)
+        for state, score in zip(self.states, scores):
+            if not state.outcome.bank.kept[item]:
                 continue
             if score is None:
-                one.fail(model, item)
+                state.fail(model, item)
             else:
-                one.policy.told(model, item, score)
-                one.scores[model][item] = score
+                state.policy.told(model, item, score)
+                state.scores[model][item] = score
 
     def read(self, model: str, item: int, named: Any, score: Any) -> list[float | None]:
         """Return the checked scores of one answer by outcome; None for an outcome it lacks.
@@ -188,7 +188,7 @@ class Task:
             The item was removed from the bank, an outcome is unknown, no outcome of positive
             weight has a score, or several outcomes share one bare score.
         """
-        if not self.kept[item]:
+        if not self.kept_items[item]:
             raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
         names = [o.name for o in self.outcomes]
         if isinstance(score, Mapping):
@@ -213,9 +213,9 @@ class Task:
 
         The prior is 1, at which a weighted sum has the largest error, and counts as five answers.
         """
-        n, scale = self._both, np.sqrt(self._squares * self._squares.T)
-        seen = np.divide(self._products, scale, out=np.ones_like(n), where=scale > 0.0)
-        out = (n * np.clip(seen, -1.0, 1.0) + _PRIOR_ANSWERS) / (n + _PRIOR_ANSWERS)
+        n, scale = self._n_common, np.sqrt(self._squares * self._squares.T)
+        observed = np.divide(self._products, scale, out=np.ones_like(n), where=scale > 0.0)
+        out = (n * np.clip(observed, -1.0, 1.0) + _PRIOR_ANSWERS) / (n + _PRIOR_ANSWERS)
         np.fill_diagonal(out, 1.0)
         return np.asarray(out)
 
@@ -262,10 +262,10 @@ class Contents:
         shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
         self.n_items = 0
-        for name, of in of_task.items():
-            weighted = [replace(o, weight=shares[name][o.name]) for o in of]
+        for name, outcomes in of_task.items():
+            weighted = [replace(o, weight=shares[name][o.name]) for o in outcomes]
             self.tasks.append(Task(name, weighted, self.n_items))
-            self.n_items += of[0].bank.n_items
+            self.n_items += outcomes[0].bank.n_items
         self.outcomes = [o for t in self.tasks for o in t.outcomes]
         counting = [o for o in self.outcomes if o.weight > 0.0]
         methods = sorted({o.bank.method for o in counting})
@@ -276,8 +276,8 @@ class Contents:
         self.scale = scale_of(counting)
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
         self._starts = [t.where.start for t in self.tasks]
-        self.kept = np.concatenate([t.kept for t in self.tasks])
-        self.n_kept = np.array([int(t.kept.sum()) for t in self.tasks])
+        self.kept_items = np.concatenate([t.kept_items for t in self.tasks])
+        self.n_kept = np.array([int(t.kept_items.sum()) for t in self.tasks])
 
     @property
     def changes(self) -> int:
@@ -299,8 +299,8 @@ class Contents:
         try:
             return int(task.where.start) + task.bank.index[doc_id]
         except (KeyError, TypeError):
-            of = f" of task {task.name!r}" if task.name else ""
-            raise UsageError(f"the bank{of} has no item with doc_id {doc_id!r}") from None
+            of_task = f" of task {task.name!r}" if task.name else ""
+            raise UsageError(f"the bank{of_task} has no item with doc_id {doc_id!r}") from None
 
     def task_at(self, position: int) -> int:
         """Return the number of the task that an item belongs to."""
@@ -317,11 +317,11 @@ class Contents:
         doc_id = task.bank.doc_ids[i]
         return doc_id if (self.bare if bare is None else bare) else (task.name, doc_id)
 
-    def units(self, stated: Any) -> Floats:
+    def units(self, units: Any) -> Floats:
         """Return the units of all items: 1 each, or as stated (by task if there are several)."""
         if self.bare:
-            return item_units(self.tasks[0].bank.doc_ids, stated)
-        by_task = {} if stated is None else stated
+            return item_units(self.tasks[0].bank.doc_ids, units)
+        by_task = {} if units is None else units
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
         unknown = sorted(set(by_task) - set(self.of_task))
@@ -329,16 +329,16 @@ class Contents:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
         return np.concatenate([item_units(t.bank.doc_ids, by_task.get(t.name)) for t in self.tasks])
 
-    def group(self, name: str, stated: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
+    def group(self, name: str, tasks: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
         """Return the factor on each task's weight in a group of tasks, by task number."""
-        of = dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, 1.0)
-        unknown = [t for t in of if t not in self.of_task]
-        if unknown or not of:
+        factors = dict(tasks) if isinstance(tasks, Mapping) else dict.fromkeys(tasks, 1.0)
+        unknown = [t for t in factors if t not in self.of_task]
+        if unknown or not factors:
             raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
-        total = sum(of.values())
-        if not total > 0.0 or min(of.values()) < 0.0:
+        total = sum(factors.values())
+        if not total > 0.0 or min(factors.values()) < 0.0:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
-        numbers = {self.of_task[task]: w / total for task, w in of.items()}
+        numbers = {self.of_task[task]: w / total for task, w in factors.items()}
         return {t: w / self.tasks[t].weight for t, w in numbers.items()}
 
 
@@ -357,19 +357,19 @@ def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
             raise UsageError(f"task {next(t for t, b in banks.items() if not b)!r} has no bank")
         outcomes = [
             Outcome.of(bank, task, name)
-            for task, of in banks.items()
-            for name, bank in (of.items() if isinstance(of, Mapping) else [("", of)])
+            for task, by_name in banks.items()
+            for name, bank in (by_name.items() if isinstance(by_name, Mapping) else [("", by_name)])
         ]
     else:
         outcomes = banks if isinstance(banks, Sequence) else [banks]
     out: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        if not isinstance(one, Outcome):
+    for outcome in outcomes:
+        if not isinstance(outcome, Outcome):
             raise UsageError(
                 f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task; read a bank "
                 "by ItemBank.load(path), or rank without one by ItemBank.blank(doc_ids)"
             )
-        out.setdefault(one.task, []).append(one)
+        out.setdefault(outcome.task, []).append(outcome)
     if not out:
         raise UsageError("a ranking needs the bank of at least one task")
     for task, of_task in out.items():
@@ -405,38 +405,40 @@ def shares_of(
     >>> shares_of({"a": 30, "b": 10}, "documents"), shares_of({"a": 30, "b": 10}, "equal")
     ({'a': 0.75, 'b': 0.25}, {'a': 0.5, 'b': 0.5})
     """
-    of = {"documents": sizes, "equal": dict.fromkeys(sizes, 1.0)}.get(str(weights), weights)
-    if not isinstance(of, Mapping) or set(of) != set(sizes):
+    weight_of = {"documents": sizes, "equal": dict.fromkeys(sizes, 1.0)}.get(str(weights), weights)
+    if not isinstance(weight_of, Mapping) or set(weight_of) != set(sizes):
         known = " or of ".join(", ".join(map(str, names)) for names in (sizes, outcomes) if names)
         raise UsageError(
             f"weights {weights!r} are neither 'documents' nor 'equal', nor a positive number for "
             f"each of {known}"
         )
-    total = _total(of.values(), zero=False)
-    return {task: of[task] / total for task in sizes}
+    total = _total(weight_of.values(), zero=False)
+    return {task: weight_of[task] / total for task in sizes}
 
 
 def _shares(
-    of_task: Mapping[str, Sequence[Outcome]], stated: Weights
+    of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, summing to 1."""
-    inner: dict[str, Any] = {t: {o.name: o.weight for o in of} for t, of in of_task.items()}
+    inner: dict[str, Any] = {
+        t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()
+    }
     metrics = {name for names in inner.values() for name in names}
-    weights: Any = "documents" if stated is None else stated
+    weights: Any = "documents" if user_weights is None else user_weights
     by_outcome = False
-    if isinstance(stated, Mapping):
-        of = dict(stated)
-        by_outcome = any(isinstance(w, Mapping) for w in of.values())
-        if set(of) == set(of_task) and by_outcome:
-            for task, names in of.items():
+    if isinstance(user_weights, Mapping):
+        mapping = dict(user_weights)
+        by_outcome = any(isinstance(w, Mapping) for w in mapping.values())
+        if set(mapping) == set(of_task) and by_outcome:
+            for task, names in mapping.items():
                 if not isinstance(names, Mapping) or set(names) != set(inner[task]):
                     raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
-            inner = of
-        elif set(of) == metrics != set(of_task):
-            inner = {t: {k: of[k] for k in names} for t, names in inner.items()}
+            inner = mapping
+        elif set(mapping) == metrics != set(of_task):
+            inner = {t: {k: mapping[k] for k in names} for t, names in inner.items()}
             weights = "documents"
     sums = {task: _total(of_outcome.values(), zero=True) for task, of_outcome in inner.items()}
-    sizes = {task: float(of[0].bank.n_items) for task, of in of_task.items()}
+    sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
     share = shares_of(sizes, sums if by_outcome else weights, metrics)
     return {
         task: {k: share[task] * (w / sums[task]) for k, w in of_outcome.items()}
@@ -491,14 +493,14 @@ def lean(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -
     """
     if min(len(scores), len(failed)) < FEWEST:
         return 0.0
-    seen, missed = expected[[*scores]], expected[list(failed)]
-    share = len(missed) / (len(seen) + len(missed))
-    both = np.concatenate([seen, missed])
-    spread = float(both.var())
+    answered, missed = expected[[*scores]], expected[list(failed)]
+    share = len(missed) / (len(answered) + len(missed))
+    asked = np.concatenate([answered, missed])
+    spread = float(asked.var())
     if spread < 1e-9:
         return 0.0
-    slope = share * (1.0 - share) * float(seen.mean() - missed.mean()) / spread
-    noise = float(np.mean((np.array(list(scores.values())) - seen) ** 2))
-    unsure = (share * (1.0 - share) / (len(both) * spread)) ** 0.5
+    slope = share * (1.0 - share) * float(answered.mean() - missed.mean()) / spread
+    noise = float(np.mean((np.array(list(scores.values())) - answered) ** 2))
+    unsure = (share * (1.0 - share) / (len(asked) * spread)) ** 0.5
     high = (slope + np.copysign(MARGIN * unsure, slope)) * noise / (1.0 - share)
     return float(np.clip(high, -share * (1.0 - missed).mean(), share * missed.mean()))

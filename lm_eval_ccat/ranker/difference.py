@@ -88,20 +88,20 @@ class Difference:
         gain, error = float(b.location[1] - b.location[0]), math.sqrt(b.variance[0, 1])
         if reach is not None:
             low, high = gain - reach * error, gain + reach * error
-        least = -margin / scale.span
+        threshold = -margin / scale.span
         verdict = verdicts.gate(low, high, margin / scale.span)
-        more = None
-        if verdict == NOT_KNOWN and math.isfinite(error) and gain != least:
-            needed = documents * (0.5 * (high - low) / abs(gain - least)) ** 2
+        more_documents = None
+        if verdict == NOT_KNOWN and math.isfinite(error) and gain != threshold:
+            needed = documents * (0.5 * (high - low) / abs(gain - threshold)) ** 2
             if math.isfinite(size := b.n_items):  # at the last document the error is 0
                 needed = 1.0 / (1.0 / size + (1.0 - documents / size) / needed)
-            more = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
+            more_documents = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
         up = scale.span if scale.higher_is_better else -scale.span
         first, second = (float(scale.restore(x)) for x in b.location)
         low, high = sorted((up * low, up * high))
         return cls(
             documents, clusters, first, second, second - first,
-            low, high, float(verdicts.better[1, 0]), verdict, more,
+            low, high, float(verdicts.better[1, 0]), verdict, more_documents,
         )  # fmt: skip
 
 
@@ -150,9 +150,9 @@ def compare_scores(
         square, df = float(((d - gap) ** 2).sum()), n - 1
         variance = square / max(n - 1, 1) / n
     else:
-        _, of = np.unique(clusters, return_inverse=True)
-        n_clusters = int(of.max()) + 1
-        square, df = float((np.bincount(of, d - gap) ** 2).sum()), n_clusters - 1
+        _, cluster_of = np.unique(clusters, return_inverse=True)
+        n_clusters = int(cluster_of.max()) + 1
+        square, df = float((np.bincount(cluster_of, d - gap) ** 2).sum()), n_clusters - 1
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
     if square == 0.0 and gap != 0.0:
         variance = IMAGINED * gap**2 / (df + 1) ** 2  # equal differences do not prove no variance

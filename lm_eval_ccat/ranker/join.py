@@ -110,14 +110,16 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     n = int(items.sum())
     if n <= 3:
         return Join(n, len(known), 0.0, 0.0)
-    here = replace(curves, coefficients=curves.coefficients[items], noise=curves.noise[items])
-    mu = here.expected(fit_abilities(here, scores))
+    shared_curves = replace(
+        curves, coefficients=curves.coefficients[items], noise=curves.noise[items]
+    )
+    mu = shared_curves.expected(fit_abilities(shared_curves, scores))
     answers = known.sum(axis=0)
-    ease, rest = (_by_item(values, known) for values in (mu, scores))
-    if min(np.ptp(ease), np.ptp(rest)) < _NARROW:
+    ease, means = (_by_item(values, known) for values in (mu, scores))
+    if min(np.ptp(ease), np.ptp(means)) < _NARROW:
         return Join(n, len(known), 0.0, 0.0)
-    correlation = float(np.corrcoef(_ranks(ease), _ranks(rest))[0, 1])
-    noise = np.where(known, here.noise * mu * (1.0 - mu), 0.0).sum(axis=0) / answers**2
+    correlation = float(np.corrcoef(_ranks(ease), _ranks(means))[0, 1])
+    noise = np.where(known, shared_curves.noise * mu * (1.0 - mu), 0.0).sum(axis=0) / answers**2
     spread = float(ease.var())
     return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
 
@@ -210,10 +212,10 @@ class JoinTests:
         What a wrong bank drew says nothing about the draws of a ranking without it: these items
         count as chosen, and enter pairs where the common sequence reaches them.
         """
-        other = ranker(**{**self._beginning, "bank": _blank(self._beginning["bank"])})
+        fresh = ranker(**{**self._beginning, "bank": _blank(self._beginning["bank"])})
         for call, args, named in self._calls:
-            getattr(other, call)(*args, **named)
-        return other
+            getattr(fresh, call)(*args, **named)
+        return fresh
 
 
 def remembered(call: Call) -> Call:

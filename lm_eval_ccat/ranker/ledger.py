@@ -105,8 +105,8 @@ class Ledger:
         self.accounts: list[Account] = []
         self.position: dict[str, int] = {}
         self._mean_units = float(units.mean())  # a stated price counts as one item's observation
-        self._kept_units = float(units[contents.kept].mean())
-        self._task_units = [float(units[t.where][t.kept].mean()) for t in contents.tasks]
+        self._kept_units = float(units[contents.kept_items].mean())
+        self._task_units = [float(units[t.where][t.kept_items].mean()) for t in contents.tasks]
         self._committed: float | None = None
         self.changes = 0
         self.loads, self.remaining, self.asked = np.zeros((3, 0, len(contents.tasks)), dtype=int)
@@ -118,14 +118,14 @@ class Ledger:
 
     def add(self, name: str, price: float) -> None:
         """Open an account for a model."""
-        at, none = len(self.accounts), np.zeros(len(self.contents.tasks), dtype=int)
+        number, none = len(self.accounts), np.zeros(len(self.contents.tasks), dtype=int)
         self.loads, self.asked = np.vstack([self.loads, none]), np.vstack([self.asked, none])
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
         self._ahead = np.vstack([self._ahead, none + np.nan])
         self.prices = np.append(self.prices, float(price))
-        self.accounts.append(Account(name, float(price), at, self.contents.kept.copy()))
-        self.position[name] = at
+        self.accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
+        self.position[name] = number
         self.touch()
 
     def account(self, model: str) -> Account:
@@ -189,7 +189,7 @@ class Ledger:
 
     def most_items(self, warmup: int, k: int) -> int:
         """Return the most items that `k` models can each get once the others are warmed up."""
-        prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept]).cumsum()
+        prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept_items]).cumsum()
         first = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
         left = self.budget * (1.0 + SLACK) - float(prices[k:].sum()) * first
         price = float(prices[:k].sum())
@@ -197,14 +197,14 @@ class Ledger:
 
     def affordable(self, left: float) -> Mask:
         """Return whether `left` pays for some item, as a mask of shape (n_models, n_tasks)."""
-        some = self.remaining > 0
+        has_items = self.remaining > 0
         if math.isinf(left):
-            return some
-        for j, t in np.argwhere(some & np.isnan(self._ahead)).tolist():
+            return has_items
+        for j, t in np.argwhere(has_items & np.isnan(self._ahead)).tolist():
             where = self.contents.tasks[t].where
             units = self.units[where][self.accounts[j].available[where]]
             self._ahead[j, t] = units.mean() if self.by_mean else units.min()
-        return np.asarray(some & (self.prices[:, None] * self._ahead <= left))
+        return np.asarray(has_items & (self.prices[:, None] * self._ahead <= left))
 
     def choosable(self, account: Account, left: float) -> Mask:
         """Return the items that a model may be asked: available and within `left`; (n_items,)."""
@@ -262,11 +262,11 @@ class Ledger:
 
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:
         """Update the tables after an item became available or unavailable to a model."""
-        at = account.at, self.contents.task_at(item)
-        self.loads[at] += load
-        self.remaining[at] += int(available) - int(account.available[item])
+        cell = account.at, self.contents.task_at(item)
+        self.loads[cell] += load
+        self.remaining[cell] += int(available) - int(account.available[item])
         account.available[item] = available
-        self._ahead[at] = np.nan
+        self._ahead[cell] = np.nan
         self.prices[account.at] = self.price(account)
         self.touch()
 

@@ -55,7 +55,7 @@ class Standing:
     elapsed: float = 0.0
     barred: set[frozenset[str]] = field(default_factory=set)
     looked: Belief | None = None
-    _kept: tuple[object, Verdicts] | None = None
+    _cached: tuple[object, Verdicts] | None = None
 
     # -- what stopping rules look at ----------------------------------------------------------
 
@@ -108,9 +108,9 @@ class Standing:
         if looks.horizons and n.max(initial=0.0) > looks.horizons[-1]:
             n = n.copy()
             n.flat[:: n.shape[1] + 1] = 0.0
-            most = int(n.max(initial=0.0))
-            if most > looks.horizons[-1]:
-                looks = looks.raised(max(self.horizon or 10 * most, most + 1))
+            longest = int(n.max(initial=0.0))
+            if longest > looks.horizons[-1]:
+                looks = looks.raised(max(self.horizon or 10 * longest, longest + 1))
         if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         if looks.counts is not belief.counts:
@@ -126,35 +126,37 @@ class Standing:
 
     def _verdicts(self, belief: Belief) -> Verdicts:
         key = belief, self.ledger.active.tobytes(), frozenset(self.barred), self.looks
-        if self._kept is None or self._kept[0] != key:
+        if self._cached is None or self._cached[0] != key:
             looks = self.looks.joined(len(self.ledger.accounts))
-            self._kept = key, self._verdicts_of(belief, looks, self.min_difference)
-        return self._kept[1]
+            self._cached = key, self._verdicts_of(belief, looks, self.min_difference)
+        return self._cached[1]
 
     def first_look(self, score: WeightedSum | None = None, question: str = "") -> Verdicts:
         """Return verdicts on another score or question from a first look, which is not kept."""
         belief = replace(self.belief(question, score), references=None)
-        looks, near = self.looks.anew, self.min_difference
+        looks, min_difference = self.looks.anew, self.min_difference
         if score is not None:
-            looks, near = Looks() if looks.horizons else looks, 0.0
-        return self._verdicts_of(belief, looks.after(belief, 1.0 - self.confidence, near), near)
+            looks, min_difference = Looks() if looks.horizons else looks, 0.0
+        return self._verdicts_of(
+            belief, looks.after(belief, 1.0 - self.confidence, min_difference), min_difference
+        )
 
-    def _verdicts_of(self, belief: Belief, looks: Looks, near: float) -> Verdicts:
+    def _verdicts_of(self, belief: Belief, looks: Looks, min_difference: float) -> Verdicts:
         active = self.ledger.active.nonzero()[0].tolist()
         if looks.once:  # this is the only look
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         belief, bar = belief.only(active), None
         names = [self.ledger.accounts[j].name for j in active]
         if self.barred:
-            every = names + list(belief.references.names if belief.references else ())
-            bar = np.array([[frozenset((a, b)) in self.barred for b in every] for a in names])
-            bar = bar.reshape(len(names), len(every)).astype(bool)
+            columns = names + list(belief.references.names if belief.references else ())
+            bar = np.array([[frozenset((a, b)) in self.barred for b in columns] for a in names])
+            bar = bar.reshape(len(names), len(columns)).astype(bool)
         return Verdicts(
             belief,
             looks.only(active),
             names,
             self.confidence,
             familywise=self.familywise,
-            min_difference=near,
+            min_difference=min_difference,
             bar=bar,
         )

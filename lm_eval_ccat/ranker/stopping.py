@@ -64,11 +64,11 @@ class StoppingRule(ABC):
         """Return the limits that hold whatever the rest of the rule says."""
         return () if self.goal else (self,)
 
-    def __and__(self, other: StoppingRule) -> StoppingRule:
-        return _All.of(self, other)
+    def __and__(self, rule: StoppingRule) -> StoppingRule:
+        return _All.of(self, rule)
 
-    def __or__(self, other: StoppingRule) -> StoppingRule:
-        return _Any.of(self, other)
+    def __or__(self, rule: StoppingRule) -> StoppingRule:
+        return _Any.of(self, rule)
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class _OfNumber(StoppingRule):
     """A rule with one number, which is checked."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value, name = getattr(self, one.name), f"{one.name} of {type(self).__name__}"
-            (whole(1) if one.type == "int" else ABOVE_0).check(value, name)
+        for field in fields(self):
+            value, name = getattr(self, field.name), f"{field.name} of {type(self).__name__}"
+            (whole(1) if field.type == "int" else ABOVE_0).check(value, name)
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class TargetError(_OfNumber):
         return np.asarray(standing.errors > self.se)
 
     def why(self, standing: Standing) -> str:
-        one = len(standing.items) == 1
-        return "the target is reached" if one else f"every standard error is at most {self.se:g}"
+        single = len(standing.items) == 1
+        return "the target is reached" if single else f"every standard error is at most {self.se:g}"
 
 
 class _ByVerdicts(_OfNumber):
@@ -239,8 +239,8 @@ class MaxItems(_Limit):
         return np.asarray(standing.items < self.n)
 
     def why(self, standing: Standing) -> str:
-        most = int(standing.items.max(initial=0))
-        beyond = f" ({most} in the warm-up)" if most > self.n else ""
+        largest = int(standing.items.max(initial=0))
+        beyond = f" ({largest} in the warm-up)" if largest > self.n else ""
         return f"the limit of {self.n} items per model is reached{beyond}"
 
 
@@ -268,7 +268,9 @@ class _Several(StoppingRule):
         for rule in rules:
             if not isinstance(rule, StoppingRule):
                 raise UsageError(f"{rule!r} is not a stopping rule")
-        return cls(tuple(r for one in rules for r in (one.rules if type(one) is cls else (one,))))
+        return cls(
+            tuple(r for rule in rules for r in (rule.rules if type(rule) is cls else (rule,)))
+        )
 
     def __repr__(self) -> str:
         inner = (f"({r!r})" if isinstance(r, _Several) else repr(r) for r in self.rules)
@@ -301,11 +303,11 @@ class _Any(_Several):
 
     def _wanted(self, standing: Standing) -> Mask:
         """Return the models that the goals want more items for; all if there is no goal."""
-        each = [r.wants(standing) for r in self._split()[0]]
-        if not each:
+        wants_of_goals = [r.wants(standing) for r in self._split()[0]]
+        if not wants_of_goals:
             return ~standing.nobody
-        reached = any(not wants.any() for wants in each)
-        return standing.nobody if reached else np.asarray(np.logical_or.reduce(each))
+        reached = any(not wants.any() for wants in wants_of_goals)
+        return standing.nobody if reached else np.asarray(np.logical_or.reduce(wants_of_goals))
 
     def wants(self, standing: Standing) -> Mask:
         out = self._wanted(standing)
@@ -321,8 +323,8 @@ class _Any(_Several):
         goals, limits = self._split()
         reached = [r for r in goals if r.met(standing)]
         if not reached:
-            wanted = self._wanted(standing)
-            reached = [r for r in limits if (wanted & ~r.wants(standing)).any()]
+            wanting = self._wanted(standing)
+            reached = [r for r in limits if (wanting & ~r.wants(standing)).any()]
         return " and ".join(filter(None, (r.why(standing) for r in reached)))
 
     def met(self, standing: Standing) -> bool:
@@ -352,7 +354,7 @@ def rule_of(words: str) -> StoppingRule:
     >>> rule_of("decided and se 0.02")
     AllDecided(alone=False) & TargetError(se=0.02)
     """
-    ways = [[_single(one, words) for one in way.split(" and ")] for way in words.split(" or ")]
+    ways = [[_single(text, words) for text in way.split(" and ")] for way in words.split(" or ")]
     rules = []
     for way in ways:
         if len(way) > 1:  # a single model goes on until the other goals are met, not to its limit

@@ -25,7 +25,7 @@ _PATIENCE = 4.0
 WARMUP = 10
 
 
-def first_items(n_tasks: int, each: int = WARMUP) -> int:
+def first_items(n_tasks: int, warmup: int = WARMUP) -> int:
     """Return the items of each task to begin with: of several at most 60 in all, at least 2 each.
 
     Examples
@@ -33,7 +33,7 @@ def first_items(n_tasks: int, each: int = WARMUP) -> int:
     >>> [first_items(n) for n in (1, 6, 12, 57)]
     [10, 10, 5, 2]
     """
-    return each if n_tasks == 1 else min(each, max(2, 60 // n_tasks))
+    return warmup if n_tasks == 1 else min(warmup, max(2, 60 // n_tasks))
 
 
 class Turn(NamedTuple):
@@ -68,7 +68,7 @@ class Turns:
     seed: int
     exposure: int
     stopped: str | None = None
-    _kept: tuple[int, list[Turn]] | None = None
+    _cached: tuple[int, list[Turn]] | None = None
     _answers: int = 0  # since the last look
 
     def __post_init__(self) -> None:
@@ -81,11 +81,11 @@ class Turns:
         When a look is taken depends only on what was told, not on who reads a result.
         """
         standing = self.standing
-        every = 1 if standing.score.alone is None else self._policy.answers_per_look
+        answers_per_look = 1 if standing.score.alone is None else self._policy.answers_per_look
         self._answers += 1
-        if (every == 1 and standing.looks.once) or self.warming().any():
+        if (answers_per_look == 1 and standing.looks.once) or self.warming().any():
             standing.looked = None
-        elif every == 1 or standing.looked is None or self._answers >= every:
+        elif answers_per_look == 1 or standing.looked is None or self._answers >= answers_per_look:
             standing.look()
             self._answers = 0
 
@@ -109,7 +109,7 @@ class Turns:
         ledger = self.ledger
         if self.stopped is not None:
             return []
-        if self._kept is None or self._kept[0] != ledger.changes:
+        if self._cached is None or self._cached[0] != ledger.changes:
             warming = self.warming()
             able = warming & ledger.affordable(self._free) if warming.any() else warming
             if able.any():
@@ -118,8 +118,8 @@ class Turns:
                 able = self.wanted() & (ledger.n < self.cap)
                 able &= ledger.affordable(ledger.left()).any(axis=1)
                 turns = [Turn(j) for j in able.nonzero()[0].tolist()]
-            self._kept = ledger.changes, turns
-        return self._kept[1]
+            self._cached = ledger.changes, turns
+        return self._cached[1]
 
     @property
     def _free(self) -> float:
@@ -139,16 +139,16 @@ class Turns:
             return None
         warming, left = _by_task(self.warming()), ledger.left()
         if first := [t.task or 0 for t in warming if t.model == j]:
-            some = ledger.affordable(self._free)[j]
-            able = [t for t in first if some[t]]
+            affordable = ledger.affordable(self._free)[j]
+            able = [t for t in first if affordable[t]]
             return Turn(j, min(able, key=ledger.loads[j].__getitem__)) if able else None
         for model, task in warming if math.isfinite(left) else ():
-            now = math.inf if self._policy.warmup_ignores_budget else left
-            if task is not None and ledger.affordable(now)[model, task]:
+            budget = math.inf if self._policy.warmup_ignores_budget else left
+            if task is not None and ledger.affordable(budget)[model, task]:
                 ahead = self.warmup - int(ledger.loads[model, task])
                 left -= ledger.mean_price(ledger.accounts[model], task) * ahead
-        wanted = account.n < self.cap and self.wanted()[j]
-        if not (wanted and ledger.affordable(left)[j].any()):
+        goes_on = account.n < self.cap and self.wanted()[j]
+        if not (goes_on and ledger.affordable(left)[j].any()):
             return None
         if math.isfinite(left):
             models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
@@ -160,27 +160,27 @@ class Turns:
                     return None
         return Turn(j)
 
-    def best(self, room: Collection[int] | None = None, least: float = 0.0) -> Turn | None:
-        """Return the next turn among models with room (`room` None: all models), or None.
+    def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
+        """Return the next turn of one of `models` (default all), or None.
 
-        Also None if that choice is worth less than the share `least` of the best among all.
+        Nobody gets it if the best of these is worth less than `least_share` of the best of all.
         """
-        every = self.candidates()
-        able = every if room is None else [t for t in every if t.model in room]
+        turns = self.candidates()
+        able = turns if models is None else [t for t in turns if t.model in models]
         if not able:
             return None
-        if every[0].task is not None or len(every) == 1:
+        if turns[0].task is not None or len(turns) == 1:
             return able[0]
-        of = self.ledger.prices.tolist()
-        free = {t.model for t in every if of[t.model] == 0.0}
+        prices = self.ledger.prices.tolist()
+        free = {t.model for t in turns if prices[t.model] == 0.0}
         if free:  # a free model comes first, however informative the others are
-            able = [t for t in able if t.model in free] or ([] if least else able)
-            every, of = able, [price or 1.0 for price in of]
+            able = [t for t in able if t.model in free] or ([] if least_share else able)
+            turns, prices = able, [price or 1.0 for price in prices]
             if not able:
                 return None
-        worth = self._worth([t.model for t in every], [of[t.model] for t in every])
+        worth = self._worth([t.model for t in turns], [prices[t.model] for t in turns])
         turn = max(able, key=lambda t: worth[t.model])
-        return None if worth[turn.model] < least * max(worth.values()) else turn
+        return None if worth[turn.model] < least_share * max(worth.values()) else turn
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
         """Return how much the next item of each model is worth, relative to the largest."""
@@ -211,8 +211,8 @@ class Turns:
         choosable = ledger.choosable(account, math.inf if free else ledger.left())
         if turn.task is not None and len(ledger.contents.tasks) > 1:
             where = ledger.contents.tasks[turn.task].where
-            here, choosable = choosable, np.zeros_like(choosable)
-            choosable[where] = here[where]
+            everywhere, choosable = choosable, np.zeros_like(choosable)
+            choosable[where] = everywhere[where]
         price = ledger.price(account) * ledger.units
         return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
 

@@ -71,12 +71,12 @@ class WeightedSum:
         self._units = np.maximum(mean, _NEARLY_FREE)
         self._n_kept = contents.n_kept[self.tasks]
         self._belief: tuple[tuple[str, int], Belief] | None = None
-        self._replays, self._stated = replays, np.ones(0)
+        self._replays, self._factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
         single = len(self.outcomes) == len(self.tasks)
         if replays is not None and single and (weight > 0.0).sum() > 1:
-            self._stated = replays.factors(weight, across)
+            self._factors = replays.factors(weight, across)
 
     def of(self, factor: Mapping[int, float], only: OutcomeState | None = None) -> WeightedSum:
         """Return another sum over the same contents; for the parameters see the class."""
@@ -85,8 +85,8 @@ class WeightedSum:
     @property
     def alone(self) -> OutcomeState | None:
         """The only outcome if the score is that of one, whose policy then decides; else None."""
-        one = len(self.outcomes) == 1 and self._terms[0].weights[0] == 1.0
-        return self.outcomes[0] if one and self._across is None else None
+        single = len(self.outcomes) == 1 and self._terms[0].weights[0] == 1.0
+        return self.outcomes[0] if single and self._across is None else None
 
     @property
     def leader(self) -> Policy:
@@ -102,25 +102,25 @@ class WeightedSum:
             belief = self._sum(question) if self.alone is None else self.alone.belief(question)
             if any(any(o.failed) for o in self.outcomes):
                 weights = np.concatenate([t.weights for t in self._terms])
-                each = [[o.lean(j) for j in range(len(belief.location))] for o in self.outcomes]
-                belief = replace(belief, lean=(weights[:, None] * np.array(each)).sum(axis=0))
+                leans = [[o.lean(j) for j in range(len(belief.location))] for o in self.outcomes]
+                belief = replace(belief, lean=(weights[:, None] * np.array(leans)).sum(axis=0))
             self._belief = key, belief
         return self._belief[1]
 
     def _sum(self, question: str) -> Belief:
-        of = [t.belief(question) for t in self._terms]
+        beliefs = [t.belief(question) for t in self._terms]
         if (across := self._across) is not None and question == BENCHMARK:
             # Correlated tasks share their information on abilities.
-            lent = [b for b, s in zip(of, self._shared) if s]
+            lent = [b for b, s in zip(beliefs, self._shared) if s]
             weight = dict(zip(self.tasks, self.weights))
             weights = np.array([weight.get(t, 0.0) for t in across.tasks])
             across.refresh()
             together = Belief.sum(lent, np.ones(len(lent)))
             together = together.lent(weights @ across.shift, across.variances(weights))
-            of = [together, *(b for b, s in zip(of, self._shared) if not s)]
-        belief = of[0] if len(of) == 1 else Belief.sum(of, np.ones(len(of)))
-        if self._replays is not None and len(self._stated) and question == BENCHMARK:
-            belief = self._replays.judge(belief, self._stated, len(self.tasks))
+            beliefs = [together, *(b for b, s in zip(beliefs, self._shared) if not s)]
+        belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
+        if self._replays is not None and len(self._factors) and question == BENCHMARK:
+            belief = self._replays.judge(belief, self._factors, len(self.tasks))
         return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
 
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
@@ -131,17 +131,17 @@ class WeightedSum:
         names = [t.task.name for t in self._terms]
         shared = np.zeros((len(names), len(names)))
         if self._across is not None:
-            at = [self.tasks.index(t) for t in self._across.tasks]
-            shared[np.ix_(at, at)] = self._across.covariances(model)
-        if len(self._stated):
+            places = [self.tasks.index(t) for t in self._across.tasks]
+            shared[np.ix_(places, places)] = self._across.covariances(model)
+        if len(self._factors):
             w = self.weights
             alone = [t.beliefs(BENCHMARK)[0].variance[model, model] for t in self._terms]
             alone = np.maximum(alone + shared.diagonal(), 0.0)
             alike = np.sqrt(np.outer(alone, alone))
             np.fill_diagonal(alike, 0.0)
             np.fill_diagonal(shared, alone)
-            rest = self.belief().variance[model, model] - w @ shared @ w
-            shared += alike * rest / max(w @ alike @ w, 1e-300)
+            unexplained = self.belief().variance[model, model] - w @ shared @ w
+            shared += alike * unexplained / max(w @ alike @ w, 1e-300)
         elif self._across is None:
             return {}
         return {
@@ -151,13 +151,13 @@ class WeightedSum:
 
     def findings(self, model: int) -> list[str]:
         """Return the findings of each task's first outcome on `model`, each sentence once."""
-        each = [x for t in self._terms for x in t.states[0].policy.describe(model).findings]
-        return list(dict.fromkeys(each))
+        findings = [x for t in self._terms for x in t.states[0].policy.describe(model).findings]
+        return list(dict.fromkeys(findings))
 
     def item_cap(self) -> int:
         """Return the most items that a model may get if the user states no limit."""
-        most = [t.states[0].policy.most_items for t in self._terms]
-        return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), most))
+        shares = [t.states[0].policy.most_items for t in self._terms]
+        return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), shares))
 
     # -- who is next --------------------------------------------------------------------------
 
@@ -166,9 +166,9 @@ class WeightedSum:
 
         Shape (n_tasks, len(models)); 0 if a model has every item of a task.
         """
-        of = list(models)
-        n = np.array([[len(t.states[0].scores[j]) for j in of] for t in self._terms])
-        variance = np.array([t.belief(BENCHMARK).variance.diagonal()[of] for t in self._terms])
+        indices = list(models)
+        n = np.array([[len(t.states[0].scores[j]) for j in indices] for t in self._terms])
+        variance = np.array([t.belief(BENCHMARK).variance.diagonal()[indices] for t in self._terms])
         gain = variance * (n < self._n_kept[:, None])
         for row, term in zip(n, self._terms):
             where = term.task.where
@@ -200,34 +200,34 @@ class WeightedSum:
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
         ready = [n for n, t in enumerate(self._terms) if available[t.task.where].any()]
-        at = ready[0]
+        number = ready[0]
         if len(ready) > 1:
-            at = ready[int(np.argmax(rounded(self._gain([model], [pending])[ready, 0])))]
-        term = self._terms[at]
+            number = ready[int(np.argmax(rounded(self._gain([model], [pending])[ready, 0])))]
+        term = self._terms[number]
         where, outcome = term.task.where, term.states[0]
-        here = available[where]
+        in_task = available[where]
         if len(term.states) > 1:  # the outcome whose error counts most, if it has items left
             worth = [
-                w * w * b.variance[model, model] if (here & o.outcome.bank.kept).any() else -1.0
+                w * w * b.variance[model, model] if (in_task & o.outcome.bank.kept).any() else -1.0
                 for o, b, w in zip(term.states, term.beliefs(BENCHMARK), term.weights.tolist())
             ]
             outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
         flying = [i - where.start for i in pending if where.start <= i < where.stop]
-        kept = here & outcome.outcome.bank.kept
-        chosen = outcome.policy.next(model, kept, flying, price[where], k)
-        return [replace(c, item=c.item + where.start) for c in chosen]
+        askable = in_task & outcome.outcome.bank.kept
+        choices = outcome.policy.next(model, askable, flying, price[where], k)
+        return [replace(c, item=c.item + where.start) for c in choices]
 
 
 class _Term:
     """One task of the sum: its outcomes of positive weight (or `only`), and their weights."""
 
     def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
-        every = list(enumerate(task.states))
-        counts = [(n, o) for n, o in every if (o is only if only else o.outcome.weight > 0.0)]
-        self.task, self._at = task, [n for n, _ in counts]
+        numbered = list(enumerate(task.states))
+        counts = [(n, o) for n, o in numbered if (o is only if only else o.outcome.weight > 0.0)]
+        self.task, self._numbers = task, [n for n, _ in counts]
         self.states = [o for _, o in counts]
         self.weights = np.array([1.0 if only else factor * o.outcome.weight for o in self.states])
-        self._kept: dict[str, tuple[int, Belief]] = {}
+        self._cached: dict[str, tuple[int, Belief]] = {}
 
     def beliefs(self, question: str) -> list[Belief]:
         """Return the beliefs about the task's outcomes, on the scale of scores."""
@@ -235,11 +235,11 @@ class _Term:
 
     def belief(self, question: str) -> Belief:
         """Return the belief about the weighted sum of the task's outcomes."""
-        kept = self._kept.get(question)
-        if kept is None or kept[0] != self.task.changes:
+        cached = self._cached.get(question)
+        if cached is None or cached[0] != self.task.changes:
             correlation = None
-            if len(self._at) > 1:
-                correlation = self.task.correlation()[np.ix_(self._at, self._at)]
+            if len(self._numbers) > 1:
+                correlation = self.task.correlation()[np.ix_(self._numbers, self._numbers)]
             belief = Belief.sum(self.beliefs(question), self.weights, correlation)
-            kept = self._kept[question] = self.task.changes, belief
-        return kept[1]
+            cached = self._cached[question] = self.task.changes, belief
+        return cached[1]

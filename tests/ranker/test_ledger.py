@@ -45,7 +45,7 @@ class Slow:
 
     def left(self) -> list[int]:
         return [i for i in range(self.contents.n_items)
-                if self.contents.kept[i] and i not in self.state]  # fmt: skip
+                if self.contents.kept_items[i] and i not in self.state]  # fmt: skip
 
     def fits(self, left: float, tasks: list[int]) -> bool:
         for t in tasks:
@@ -75,12 +75,12 @@ def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
         paid = [c for i, c in slow.paid.items() if slow.task(i) == t]
         assert ledger.spent_on[account.at, t] == pytest.approx(sum(paid))
         where = slow.contents.tasks[t].where
-        kept = slow.units[where][slow.contents.tasks[t].kept]
+        kept = slow.units[where][slow.contents.tasks[t].kept_items]
         assert ledger.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
         for limit in (left, 0.7, 2.5, math.inf):
             assert ledger.affordable(limit)[account.at, t] == slow.fits(limit, [t])
     assert ledger.mean_price(account) == pytest.approx(
-        slow.price * slow.units[slow.contents.kept].mean()
+        slow.price * slow.units[slow.contents.kept_items].mean()
     )
     for limit in (left, 1.0, 3.0, math.inf):
         assert ledger.affordable(limit)[account.at].any() == slow.fits(limit, [0, 1])
