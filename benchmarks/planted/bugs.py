@@ -452,7 +452,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an outage never ends a model",
         "lm_eval_ccat/live/failures",
-        "if self.state is State.PROBING and now >= end:",
+        "if self.state is State.PROBING and moment >= end:",
         "if False:",
         ("tests/live/test_availability.py",),
     ),

@@ -50,7 +50,7 @@ OPTIONS: Options = {
         "(FILE.html); once per file",
         [],
     ),
-    "options of the comparison": partial(add_flags, command="compare", about=_ABOUT),
+    "options of the comparison": partial(add_flags, command="compare", help_texts=_ABOUT),
     "live models, asked random documents of --task until the answer is known": {
         **MODELS,
         "--run_dir DIR": "where the answers are kept; the same command goes on from them",

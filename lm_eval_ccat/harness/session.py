@@ -468,8 +468,8 @@ class TaskSession:
 
         What a server says that the call cost counts whether or not the session counts tokens.
         """
-        stated = bool(served) and all(one.usage and one.usage.usd is not None for one in served)
-        if not (self.count_tokens or stated):
+        billed = bool(served) and all(call.usage and call.usage.usd is not None for call in served)
+        if not (self.count_tokens or billed):
             return [None] * len(groups)
         asked = [group for group, known in zip(groups, cached) if not known]
         counted = iter(self._counted(asked, served))

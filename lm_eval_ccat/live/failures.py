@@ -147,10 +147,10 @@ def doubled(pause: float, times: int, longest: float) -> float:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
+    visited: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
 
@@ -158,7 +158,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _of_http(links: Sequence[BaseException]) -> tuple[int | None, float | None]:
     """Return the HTTP status and the requested wait of the first errors that have them."""
     status, wait = None, None
-    for holder in (one for link in links for one in (link, getattr(link, "response", None))):
+    for holder in (
+        candidate for link in links for candidate in (link, getattr(link, "response", None))
+    ):
         for value in (getattr(holder, "status_code", None), getattr(holder, "status", None)):
             if status is None and isinstance(value, int) and 100 <= value < 600:
                 status = value
@@ -216,9 +218,9 @@ class Availability:
     _opened: float = float("-inf")
     _probes: int = 0
 
-    def may_ask(self, now: float) -> bool:
+    def may_ask(self, moment: float) -> bool:
         """Whether a request may go out now; while waiting, the one that may is the probe."""
-        if self.state is State.WAITING and now >= self._until:
+        if self.state is State.WAITING and moment >= self._until:
             self.state = State.PROBING
             return True
         return self.state is State.OPEN
@@ -227,30 +229,32 @@ class Availability:
         """Let a single request find out whether the model works before any other goes out."""
         self.state, self._until, self._probes = State.WAITING, float("-inf"), 0
 
-    def wait(self, now: float) -> float:
+    def wait(self, moment: float) -> float:
         """Return the seconds until the next probe is due; 0 if no probe is due."""
-        return max(0.0, self._until - now) if self.state is State.WAITING else 0.0
+        return max(0.0, self._until - moment) if self.state is State.WAITING else 0.0
 
     @property
     def first_failure(self) -> bool:
         """Whether the outage has just begun."""
         return self._probes == 1
 
-    def outage(self, now: float) -> float:
+    def outage(self, moment: float) -> float:
         """Return the seconds that the present outage has lasted; 0 without an outage."""
-        return 0.0 if self.state is State.OPEN or not self._probes else max(0.0, now - self._since)
+        return (
+            0.0 if self.state is State.OPEN or not self._probes else max(0.0, moment - self._since)
+        )
 
-    def succeeded(self, now: float, sent: float) -> None:
+    def succeeded(self, moment: float, sent: float) -> None:
         """Note an answer to a request sent at `sent`.
 
         An answer to a request from before the outage does not reopen the model: it says nothing
         about the present.
         """
         if self.state is State.PROBING and sent >= self._until:
-            self.state, self._opened, self._probes = State.OPEN, now, 0
+            self.state, self._opened, self._probes = State.OPEN, moment, 0
 
     def failed(
-        self, now: float, sent: float, reason: str, retry_after: float | None = None
+        self, moment: float, sent: float, reason: str, retry_after: float | None = None
     ) -> None:
         """Note that a request sent at `sent` found the model away.
 
@@ -258,7 +262,7 @@ class Availability:
 
         Parameters
         ----------
-        now, sent : float
+        moment, sent : float
         reason : str
         retry_after : float, optional
             Seconds that the server asked to wait.
@@ -269,30 +273,30 @@ class Availability:
         if same_event and retry_after is None:
             return
         if self.state is State.OPEN or not self._probes:
-            self._since, self._probes = now, 0
+            self._since, self._probes = moment, 0
         end = self._since + self.limit
         self.reason = reason
-        if self.state is State.PROBING and now >= end:
+        if self.state is State.PROBING and moment >= end:
             self.state = State.CLOSED
             return
         pause = doubled(self.backoff, self._probes, self.max_backoff)
-        until = now + max(pause, retry_after or 0.0)
+        until = moment + max(pause, retry_after or 0.0)
         if until > end:
-            if retry_after is not None and now + retry_after > end:
+            if retry_after is not None and moment + retry_after > end:
                 self.reason += (
                     f"; it asked for {retry_after:.0f} s of waiting, longer than the outage limit "
                     f"of {self.limit:.0f} s, which wins"
                 )
-            until = max(end, now)
+            until = max(end, moment)
         self._until = max(until, self._until) if same_event else until
         if not same_event:
             self._probes += 1
         self.state = State.WAITING
 
-    def give_up_probe(self, now: float) -> None:
+    def give_up_probe(self, moment: float) -> None:
         """Let another request probe, because this one failed for a reason of its own."""
         if self.state is State.PROBING:
-            self.state, self._until = State.WAITING, now
+            self.state, self._until = State.WAITING, moment
 
 
 #: Factor on the rate at a refusal, once the limit is known and before.
@@ -344,18 +348,18 @@ class Pace:
         self._next = -math.inf
         self._pause = -math.inf
 
-    def wait(self, now: float, in_flight: int) -> float:
+    def wait(self, moment: float, in_flight: int) -> float:
         """Return the seconds until a request may go out; infinite if only an answer allows one."""
         if in_flight >= self._at_once:
             return math.inf
-        return max(0.0, self._pause - now, self._next - now)
+        return max(0.0, self._pause - moment, self._next - moment)
 
-    def sent(self, now: float) -> None:
+    def sent(self, moment: float) -> None:
         """Note that a request has gone out."""
         if self._began is None:
-            self._began = now
+            self._began = moment
         if math.isfinite(self.rate):
-            self._next = max(self._next, now) + 1.0 / self.rate
+            self._next = max(self._next, moment) + 1.0 / self.rate
 
     def answered(self) -> None:
         """Note that a request was answered."""
@@ -366,14 +370,14 @@ class Pace:
             if self._accepted % DOUBLING == 0:
                 self._growth = min(2.0 * self._growth, FASTEST)
 
-    def refused(self, now: float, sent: float, pause: float | None = None) -> None:
+    def refused(self, moment: float, sent: float, pause: float | None = None) -> None:
         """Note that a request sent at `sent` was refused for its rate.
 
         Refusals of requests already in flight at the last refusal are the same event.
         """
         since = self._began if self._refusal is None else self._refusal
         if self._refusal is None or sent >= self._refusal:
-            seconds = max(now - (now if since is None else since), 0.05)
+            seconds = max(moment - (moment if since is None else since), 0.05)
             # A pause says nothing about the rate.
             measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
             in_vain = self._refusal is not None and not self._accepted
@@ -387,9 +391,9 @@ class Pace:
             else:
                 self.rate *= BELOW if self._settled else SEARCH
             self._settled = self._refusal is not None and self._accepted >= ENOUGH
-            self._refusal, self._accepted, self._paused = now, 0, pause or 0.0
+            self._refusal, self._accepted, self._paused = moment, 0, pause or 0.0
             self._growth = -math.log(BELOW) / max(WORTH * self.rate * self._paused, STEADY)
         if pause is None:
             pause = doubled(1.0 / self.rate, self._in_vain, LONGEST)
-        self._pause = max(self._pause, now + pause)
-        self._next = max(self._next, now)
+        self._pause = max(self._pause, moment + pause)
+        self._next = max(self._next, moment)

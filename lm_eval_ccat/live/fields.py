@@ -217,13 +217,13 @@ def _weights(value: Any, place: OptionPlace) -> Weighting:
 def _known(value: Any, place: OptionPlace) -> Any:
     """Read scores or logs of models with full results, or several of these by task."""
     known = _one_or_named(value, place, ScoreTable | Path)
-    for one in known.values() if isinstance(known, Mapping) else [known]:
-        if isinstance(one, Mapping):
+    for scores in known.values() if isinstance(known, Mapping) else [known]:
+        if isinstance(scores, Mapping):
             raise place.refuse("scores or logs of models, or these by task", value)
-        missing = not isinstance(one, ScoreTable) and not Path(one).exists()
+        missing = not isinstance(scores, ScoreTable) and not Path(scores).exists()
         if missing and not place.recorded:
             raise UsageError(
-                f"`{place.path}:` names a score table or logs that do not exist: {one}"
+                f"`{place.path}:` names a score table or logs that do not exist: {scores}"
             )
     return known
 

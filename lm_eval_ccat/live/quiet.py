@@ -66,10 +66,10 @@ def _quiet() -> Iterator[None]:
     from tqdm import std
 
     loggers = [logging.getLogger(), logging.getLogger("lm_eval")]
-    before = [(one, one.handlers[:], one.propagate, one.level) for one in loggers]
+    before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
     bar = std.tqdm.__dict__["__init__"]
-    for one in loggers:
-        one.handlers[:], one.propagate = [], True
+    for logger in loggers:
+        logger.handlers[:], logger.propagate = [], True
     loggers[0].setLevel(logging.INFO)
     # A log line that cannot be written (full disk) does not deserve a traceback on the screen.
     complain, logging.raiseExceptions = logging.raiseExceptions, False
@@ -81,9 +81,9 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         std.tqdm.__init__, logging.raiseExceptions = bar, complain
-        for one, handlers, propagate, level in before:
-            one.handlers[:], one.propagate = handlers, propagate
-            one.setLevel(level)
+        for logger, handlers, propagate, level in before:
+            logger.handlers[:], logger.propagate = handlers, propagate
+            logger.setLevel(level)
 
 
 class _LogFile(logging.FileHandler):

@@ -25,29 +25,29 @@ from .spec import ModelSpec, Spec
 _PREFIX = "option_"
 
 
-def may_change(*more: str) -> re.Pattern[str]:
-    """Match the paths of a run's identity that may change on resuming; `more`: further patterns."""
-    names = [name for name, one in options_of(Spec).items() if one.live]
-    of_model = [name for name, one in options_of(ModelSpec).items() if one.live]
+def may_change(*patterns: str) -> re.Pattern[str]:
+    """Match the paths of a run's identity that may change on resuming, and further patterns."""
+    names = [name for name, option in options_of(Spec).items() if option.live]
+    of_model = [name for name, option in options_of(ModelSpec).items() if option.live]
     return re.compile(
         rf"versions\..*|config\.({'|'.join(names)})([.\[].*)?|"
         r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests|include_path)"
         r"(\[.*)?|config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
         rf"{MODEL}\.({'|'.join(of_model)})(\..*)?|"
         rf"{MODEL}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
-        + "".join(f"|{pattern}" for pattern in more)
+        + "".join(f"|{pattern}" for pattern in patterns)
     )
 
 
 def schema() -> Schema:
     """Return the JSON schema of a configuration file."""
-    whole = schema_of(Spec)
-    task = {**whole["properties"]["tasks"], "description": "As `tasks`."}
+    of_spec = schema_of(Spec)
+    task = {**of_spec["properties"]["tasks"], "description": "As `tasks`."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of lm-eval-ccat rank",
-        **whole,
-        "properties": {"task": task, **whole["properties"]},
+        **of_spec,
+        "properties": {"task": task, **of_spec["properties"]},
         "required": ["models"],
         "anyOf": [{"required": ["task"]}, {"required": ["tasks"]}],
     }
@@ -60,12 +60,14 @@ def takes_options(*but: str) -> Callable[[F], F]:
     """Add the options of a run, except those in `but`, to the signature of a function."""
 
     def decorate(function: F) -> F:
-        shown = inspect.signature(function)
-        parameters = list(shown.parameters.values())
+        plain = inspect.signature(function)
+        parameters = list(plain.parameters.values())
         names = [name for name in ("task", *options_of(Spec)) if name not in but]
-        more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in names]
-        rest = parameters[-1:] if but else []  # other arguments go to the harness
-        signature = shown.replace(parameters=[*parameters[:-1], *more, *rest])
+        keywords = [
+            inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in names
+        ]
+        passed_on = parameters[-1:] if but else []  # other arguments go to the harness
+        signature = plain.replace(parameters=[*parameters[:-1], *keywords, *passed_on])
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
 
@@ -91,15 +93,15 @@ def starter(spec: Spec) -> str:
         value = value[0] if name == "tasks" and len(value) == 1 else value
         text = _yaml({key: value.stated if isinstance(value, Price) else value})
         lines += [*_comment(known[name].help), *_comment(text, name not in changed), ""]
-    parts = {n: one for n, one in options_of(ModelSpec).items() if "rank" in one.flags}
+    parts = {n: option for n, option in options_of(ModelSpec).items() if "rank" in option.flags}
     lines += ["# Each model:"]
-    for name, one in parts.items():
-        lines += _comment(f"{name}: {one.help}", indent="  ")
+    for name, option in parts.items():
+        lines += _comment(f"{name}: {option.help}", indent="  ")
     entries = []
     for model in spec.models:
-        shown = {name: getattr(model, name) for name in parts}
-        shown["price"] = model.price.stated
-        entries.append({name: value for name, value in shown.items() if value})
+        values = {name: getattr(model, name) for name in parts}
+        values["price"] = model.price.stated
+        entries.append({name: value for name, value in values.items() if value})
     return "\n".join([*lines, _yaml({"models": entries})])
 
 
@@ -120,25 +122,25 @@ def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
 
 def _flags(command: str) -> Iterator[tuple[str, str, list[str], Kind, str]]:
     """Yield (option, part of it or "", names, kind, help) of each flag of a command."""
-    for name, one in options_of(Spec).items():
-        if command not in one.flags:
+    for name, option in options_of(Spec).items():
+        if command not in option.flags:
             continue
-        if not one.kind.parts:
-            names = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]
-            yield name, "", names, one.kind, one.help
-        for flag, (part, help, kind) in one.kind.parts.items():
+        if not option.kind.parts:
+            names = ["task", "tasks"] if name == "tasks" else [option.flags[command] or name]
+            yield name, "", names, option.kind, option.help
+        for flag, (part, help, kind) in option.kind.parts.items():
             if command != "compare" or flag == "include_path":  # the others go into a YAML file
                 yield name, part, [flag], kind, help
 
 
-def add_flags(parser: Any, command: str, about: Mapping[str, str] | None = None) -> None:
+def add_flags(parser: Any, command: str, help_texts: Mapping[str, str] | None = None) -> None:
     """Add the flags of a run's options to the parser of a command.
 
     Parameters
     ----------
     parser : argparse parser or group
     command : {"rank", "run", "compare"}
-    about : mapping of str to str, optional
+    help_texts : mapping of str to str, optional
         Help of options that mean something else to this command.
     """
     for name, part, flags, kind, help in _flags(command):
@@ -147,15 +149,15 @@ def add_flags(parser: Any, command: str, about: Mapping[str, str] | None = None)
             how = {"action": "store_const", "const": True}
         elif kind.many:
             how.update(nargs="+", action="extend")
-        how["help"] = (about or {}).get(name, help).replace("%", "%%").replace("`", "'")
+        how["help"] = (help_texts or {}).get(name, help).replace("%", "%%").replace("`", "'")
         parser.add_argument(*(f"--{flag}" for flag in flags), dest=f"{_PREFIX}{name}.{part}", **how)
 
 
 def flags_given(args: argparse.Namespace, command: str) -> list[str]:
     """Return the flags of a run's options that a command line has."""
-    of = vars(args)
+    values = vars(args)
     return [f"--{names[0]}" for name, part, names, *_ in _flags(command)
-            if of[f"{_PREFIX}{name}.{part}"] is not None]  # fmt: skip
+            if values[f"{_PREFIX}{name}.{part}"] is not None]  # fmt: skip
 
 
 def given_by_flags(args: argparse.Namespace, command: str) -> Values:

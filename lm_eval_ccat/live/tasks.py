@@ -66,13 +66,13 @@ def _by_file(name: str, folders: list[str]) -> str:
 
 def _yaml_files(folder: Path) -> Iterator[Path]:
     # Follow links to folders, as the harness does, but visit each folder once.
-    seen: set[str] = set()
-    for here, folders, files in os.walk(folder, followlinks=True):
-        if os.path.realpath(here) in seen:
+    visited: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        if os.path.realpath(place) in visited:
             folders.clear()
             continue
-        seen.add(os.path.realpath(here))
-        yield from (Path(here, name) for name in files if name.endswith(YAML))
+        visited.add(os.path.realpath(place))
+        yield from (Path(place, name) for name in files if name.endswith(YAML))
 
 
 def session_options(spec: Spec) -> Values:
@@ -98,7 +98,9 @@ def session_options(spec: Spec) -> Values:
     return options
 
 
-def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+def open_tasks(
+    spec: Spec, lm: Any, **overrides: Any
+) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     """Return a session for each task of a ranking, and the harness's groups among them.
 
     Parameters
@@ -109,7 +111,7 @@ def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession]
         Further arguments of `open_sessions`, which override those of ``harness:``.
     """
     names, folders = tasks_and_path(spec)
-    options = {**session_options(spec), **more}
+    options = {**session_options(spec), **overrides}
     return open_sessions(names, lm, include_path=folders, **options)
 
 
@@ -144,16 +146,16 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
                 f"model {entry.name} has no `model:` (a model type of lm_eval such as hf)"
             )
         if entry.model not in types:
-            near = did_you_mean(entry.model, sorted(types))
-            raise UsageError(f"model {entry.name}: lm_eval has no model type {entry.model!r}{near}")
+            hint = did_you_mean(entry.model, sorted(types))
+            raise UsageError(f"model {entry.name}: lm_eval has no model type {entry.model!r}{hint}")
         known = internals.known_arguments(entry.model)
         if known is None:
             continue
         for key in entry.model_args:
             if key not in known:
-                near = did_you_mean(key, sorted(known))
+                hint = did_you_mean(key, sorted(known))
                 raise UsageError(
-                    f"model {entry.name}: {entry.model} has no argument {key!r} (model_args){near}"
+                    f"model {entry.name}: {entry.model} has no argument {key!r} (model_args){hint}"
                 )
 
 

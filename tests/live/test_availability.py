@@ -48,7 +48,7 @@ def test_one_request_probes_and_parallel_failures_are_one_event(pauses, slots):
 @given(st.floats(0.0, 1000.0), st.floats(1.0, 500.0))
 def test_retry_after_is_obeyed_whole_unless_the_limit_is_shorter(asked, limit):
     model = Availability(limit=limit, backoff=1.0, max_backoff=30.0)
-    model.failed(now=0.0, sent=0.0, reason="HTTP 429", retry_after=asked)
+    model.failed(moment=0.0, sent=0.0, reason="HTTP 429", retry_after=asked)
     assert model.wait(0.0) == min(max(asked, 1.0), limit)
     assert ("limit" in model.reason) == (asked > limit)
     assert not model.may_ask(min(asked, limit) * 0.99 - 1e-9)
@@ -57,15 +57,15 @@ def test_retry_after_is_obeyed_whole_unless_the_limit_is_shorter(asked, limit):
 
 def test_an_answer_from_before_the_outage_opens_nothing_and_the_probe_does():
     model = Availability(limit=60.0, backoff=2.0)
-    model.failed(now=10.0, sent=9.0, reason="no connection")
-    model.succeeded(now=10.5, sent=9.5)
+    model.failed(moment=10.0, sent=9.0, reason="no connection")
+    model.succeeded(moment=10.5, sent=9.5)
     assert model.state is State.WAITING
     assert model.may_ask(12.0) and not model.may_ask(12.0)
-    model.succeeded(now=13.0, sent=9.9)
+    model.succeeded(moment=13.0, sent=9.9)
     assert model.state is State.PROBING
-    model.succeeded(now=13.5, sent=12.0)
+    model.succeeded(moment=13.5, sent=12.0)
     assert model.state is State.OPEN
-    model.failed(now=14.0, sent=11.0, reason="late")  # sent before it was open again
+    model.failed(moment=14.0, sent=11.0, reason="late")  # sent before it was open again
     assert model.state is State.OPEN
 
 

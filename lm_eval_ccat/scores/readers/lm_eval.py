@@ -398,7 +398,9 @@ def _runs_of(
             warnings.append(f"{error}; the model is named after its directory")
         known = results.get("configs") or ()
         if task is None and name not in known:
-            name = next((one for one in known if _in_file_names(one) == name), name)
+            name = next(
+                (task_name for task_name in known if _in_file_names(task_name) == name), name
+            )
         model = model_of(results, samples.parent)
         runs.append(LoggedRun(samples, task or name, date, model, results))
     if alone:
@@ -426,8 +428,8 @@ def model_name_of(model: str, arguments: Any) -> str:
     if isinstance(arguments, Mapping):
         arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
     text = arguments if isinstance(arguments, str) else ""
-    stated = dict(part.partition("=")[::2] for part in text.split(","))
-    named = next((stated[key] for key in _NAMING if stated.get(key)), None)
+    values = dict(part.partition("=")[::2] for part in text.split(","))
+    named = next((values[key] for key in _NAMING if values.get(key)), None)
     return named or (f"{model}:{text}" if text else model)
 
 
@@ -457,18 +459,18 @@ def full_runs(
     runs: Sequence[LoggedRun], partial: bool = False
 ) -> tuple[list[LoggedRun], list[str]]:
     """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
-    kept, warnings = [], []
+    full, warnings = [], []
     for run in runs:
         reason, usable = run.why_not_full()
         usable = usable or (partial and run.adaptive)
         if usable:
-            kept.append(run)
+            full.append(run)
         if reason:
             what = "documents it did not run count as missing" if usable else "left out"
             warnings.append(f"{run.samples}: {reason}; {what}")
-    if not kept:
+    if not full:
         raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
-    return kept, warnings
+    return full, warnings
 
 
 def _comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
@@ -476,9 +478,9 @@ def _comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[s
 
     Beside them, a warning for every setting in which the runs differ, naming runs.
     """
-    kept, warnings = list(runs), []
+    comparable, warnings = list(runs), []
     for key in COMPARED:
-        values = [(run, json.dumps(run.settings[key])) for run in kept if run.results]
+        values = [(run, json.dumps(run.settings[key])) for run in comparable if run.results]
         if key in _DEFINING:
             values = [(run, value) for run, value in values if value != "null"]
         models: dict[str, set[str]] = {}
@@ -496,11 +498,11 @@ def _comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[s
         latest = {value: run.date for run, value in sorted(values, key=lambda rv: rv[0].date)}
         common = max(models, key=lambda text: (len(models[text]), latest[text]))
         out = [run.samples for run, value in values if value != common]
-        kept = [run for run in kept if run.samples not in out]
+        comparable = [run for run in comparable if run.samples not in out]
         warnings.append(
             f"{differs}; runs with another {key} than {common} are left out: {some(out, 4)}"
         )
-    return kept, warnings
+    return comparable, warnings
 
 
 def labels_of(runs: Sequence[LoggedRun]) -> list[tuple[str, str]]:
@@ -515,8 +517,8 @@ def labels_of(runs: Sequence[LoggedRun]) -> list[tuple[str, str]]:
     varied = {
         key
         for settings in by_model.values()
-        for key in {key for one in settings for key in one}
-        if not _alike(one.get(key) for one in settings)
+        for key in {key for generation in settings for key in generation}
+        if not _alike(generation.get(key) for generation in settings)
     }
     return [
         (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
@@ -537,11 +539,13 @@ def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
     differing: list[str] = []
     for key in known[0] if known else ():
         if key == "generation_kwargs":
-            names = dict.fromkeys(name for one in generation for name in one)
-            alike = [name for name in names if _alike(one.get(name) for one in generation)]
+            names = dict.fromkeys(name for settings in generation for name in settings)
+            alike = [
+                name for name in names if _alike(settings.get(name) for settings in generation)
+            ]
             shared[key] = {name: generation[0].get(name) for name in alike}
             differing += [f"generation_kwargs.{name}" for name in names if name not in alike]
-        elif _alike(one[key] for one in known):
+        elif _alike(settings[key] for settings in known):
             shared[key] = known[0][key]
         else:
             differing.append(key)
@@ -557,11 +561,11 @@ def _alike(values: Iterable[object]) -> bool:
 
 def outcomes(path: Path) -> list[Logged]:
     """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
-    every = (Logged(run.task, *key) for run in every_run(path) for key in run.metric_keys)
-    return list(dict.fromkeys(every))
+    logged = (Logged(run.task, *key) for run in every_run(path) for key in run.metric_keys)
+    return list(dict.fromkeys(logged))
 
 
-def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
+def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     """Read harness logs; see `Reader`.
 
     Parameters
@@ -569,7 +573,7 @@ def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
     path : Path
         A directory searched in depth for ``samples_<task>_<date>.jsonl`` (or ``.jsonl.gz``) with
         ``results_<date>.json`` beside them; or one such file.
-    wanted : Query
+    query : Query
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
 
@@ -587,15 +591,15 @@ def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
     ScaleError
         The metric's scale is not known, or a score lies outside it.
     """
-    runs, warnings = find_runs(path, wanted.task)
-    runs, partial = full_runs(runs, wanted.partial)
+    runs, warnings = find_runs(path, query.task)
+    runs, partial = full_runs(runs, query.partial)
     runs, differing = _comparable_runs(runs)
     task = runs[0].task
-    name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
+    name, filter = _choose_metric(path, runs, query.metric, query.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
-    ends, lower = wanted.range, wanted.lower_is_better
-    if wanted.scale is not None and wanted.scale.cap is None:
-        ends, lower = wanted.scale.ends, not wanted.scale.higher_is_better
+    ends, lower = query.range, query.lower_is_better
+    if query.scale is not None and query.scale.cap is None:
+        ends, lower = query.scale.ends, not query.scale.higher_is_better
     # Where only its values can tell a metric's scale, any number is taken.
     metric = find_metric(
         name, range=ends, lower_is_better=lower, task=task, config=config, otherwise=_ANY_NUMBER
@@ -611,8 +615,8 @@ def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
         File(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
         for run, _ in by_date
     ]
-    each = read_files(files, Asked(metric, task, filter), on_progress)
-    for (run, label), rows in zip(by_date, each):
+    rows_of_files = read_files(files, Asked(metric, task, filter), on_progress)
+    for (run, label), rows in zip(by_date, rows_of_files):
         filters |= rows.filters
         troubles += rows.notes
         if rows.unusable:
@@ -629,7 +633,7 @@ def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
     higher = (runs[0].of_task("higher_is_better") or {}).get(name) if unknown else None
     scores = grid.finish(
         path,
-        wanted,
+        query,
         name,
         task=task,
         filter=filter,
@@ -645,7 +649,7 @@ def read(path: Path, wanted: Query, on_progress: Progress = None) -> ScoreTable:
         return scores
     rows_of = zip(scores.row_model, scores.row_config)
     return replace(
-        scores, chosen=tuple("adaptive" if of in by_answers else "all" for of in rows_of)
+        scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
     )
 
 
