@@ -127,7 +127,7 @@ VAGUE = frozenset(
     "room".split()
 )
 #: Such bindings per hundred functions. The figure may only fall.
-VAGUE_PER_HUNDRED = 45
+VAGUE_PER_HUNDRED = 20
 
 
 def bindings(tree: ast.AST):

@@ -107,7 +107,7 @@ def open_tasks(
     ----------
     spec : Spec
     lm : LM
-    **more
+    **overrides
         Further arguments of `open_sessions`, which override those of ``harness:``.
     """
     names, folders = tasks_and_path(spec)
