@@ -388,17 +388,17 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a price is corrected by the costs of one item alone",
-        "lm_eval_ccat/ranker/ledger",
+        "lm_eval_ccat/ranker/accounts",
         "(account.price * weight + cost) / (weight + units)",
         "(account.price * weight + cost) / weight",
-        ("tests/ranker/test_ledger.py", "tests/ranker/test_turns.py"),
+        ("tests/ranker/test_accounts.py", "tests/ranker/test_turns.py"),
     ),
     Bug(
         "rounding costs the last item of a budget",
-        "lm_eval_ccat/ranker/ledger",
+        "lm_eval_ccat/ranker/accounts",
         "(self.budget if budget is None else budget) * (1.0 + SLACK) - self.committed",
         "(self.budget if budget is None else budget) - self.committed",
-        ("tests/ranker/test_ledger.py", "tests/ranker/test_turns.py"),
+        ("tests/ranker/test_accounts.py", "tests/ranker/test_turns.py"),
     ),
     Bug(
         "tasks weigh alike where documents were asked for",

@@ -20,7 +20,7 @@ from ..live.result import Observer
 from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated
-from . import DOCUMENTS, LEAST, MODEL_TYPE, MOST, register_models
+from . import DEMO_TYPE, DOCUMENTS, LEAST, MOST, register_models
 from .systems import CALIBRATING, RANKED, collect, write_task
 
 TASK_NAME = "ccat_demo"
@@ -103,7 +103,7 @@ def demo(
     n_kept = int(bank.kept.sum())
     say(f"Bank {bank_file}: {n_kept} of {bank.n_items} items, method {bank.method}.")
     config = folder / "rank.yaml"
-    models = "\n".join(MODEL.format(name, MODEL_TYPE) for name in RANKED)
+    models = "\n".join(MODEL.format(name, DEMO_TYPE) for name in RANKED)
     replace_text(config, CONFIG.format(task=TASK_NAME, bank=bank_file.name, models=models))
     say(f"\nlm-eval-ccat rank {config}\n")
     content = rank(config, run_dir=run_dir, observer=observer).content
@@ -137,7 +137,7 @@ def _evaluate_in_full(task_folder: Path, logs: Path, systems: Sequence[str]) -> 
         manager = internals.task_manager([TASK_NAME], str(task_folder))
         for system in systems:
             results = internals.stock_simple_evaluate(
-                model=MODEL_TYPE,
+                model=DEMO_TYPE,
                 model_args={"system": system},
                 tasks=[TASK_NAME],
                 task_manager=manager,

@@ -27,7 +27,7 @@ from ..errors import HarnessError, RunError
 from ..files import replace_text, writing
 from ..harness.internals.bases import LM
 from ..metrics.pairs import rouge
-from . import DOCUMENTS, MODEL_TYPE
+from . import DEMO_TYPE, DOCUMENTS
 
 #: Folders of the standard library that are no part of its documentation.
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
@@ -322,7 +322,7 @@ class DemoSystem(LM):  # type: ignore[misc]
         super().__init__()
         if system not in SUMMARISERS:
             known = ", ".join(SUMMARISERS)
-            raise HarnessError(f"{MODEL_TYPE} has no system {system!r}; it has: {known}")
+            raise HarnessError(f"{DEMO_TYPE} has no system {system!r}; it has: {known}")
         self.system = system
         self.delay = float(delay)
         self.batch_size = batch_size
@@ -331,7 +331,7 @@ class DemoSystem(LM):  # type: ignore[misc]
     @property
     def tokenizer_name(self) -> str:
         """Nothing is tokenised; the name only separates caches."""
-        return MODEL_TYPE
+        return DEMO_TYPE
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """One line per request; the prompt's last paragraph is the question."""
@@ -349,6 +349,6 @@ class DemoSystem(LM):  # type: ignore[misc]
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
         """Refused: a summariser gives no probabilities."""
-        raise HarnessError(f"{MODEL_TYPE} only generates text; use a task of type generate_until")
+        raise HarnessError(f"{DEMO_TYPE} only generates text; use a task of type generate_until")
 
     loglikelihood_rolling = loglikelihood

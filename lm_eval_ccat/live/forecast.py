@@ -15,7 +15,7 @@ from ..content import (
     WayContent,
 )
 from ..money import Tokens
-from ..ranker.ledger import SLACK
+from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
 from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power, spreads_of
 from .line import WINDOW, turns_for

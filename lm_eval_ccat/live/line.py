@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from ..ranker.ledger import SLACK
+from ..ranker.accounts import SLACK
 from ..records import Drop, End, Item, Lost, Record, Release, Restore
 from ..runs.book import OPEN, Ask, Book
 

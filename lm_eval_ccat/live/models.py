@@ -19,7 +19,6 @@ from typing import Any
 
 from ..bank.outcome import Outcome
 from ..bank.settings import check_bank, check_prompts
-from ..demo import register_models
 from ..errors import MetricError, RunError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
@@ -281,7 +280,7 @@ class HarnessModel(Model):
         if entry.model is None:
             lm = next(iter(self.sessions.values())).lm
         else:
-            register_models()
+            internals.register_models()
             stated = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
             stated["batch_size"] = entry.batch_size or stated["batch_size"]
             stated["device"] = entry.device or stated["device"]

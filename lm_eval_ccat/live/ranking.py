@@ -12,7 +12,7 @@ from ..content import ForecastContent
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
 from ..money import dollars
-from ..ranker.ledger import SLACK
+from ..ranker.accounts import SLACK
 from ..runs.directory import banks_at
 from .forecast import forecast, need_in_words, offer_in_words
 from .plan import Plan

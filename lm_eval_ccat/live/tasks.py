@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..demo import register_models
 from ..errors import UsageError
 from ..harness import TaskSession, internals, open_sessions
 from ..harness.internals.names import log
@@ -138,7 +137,7 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
     UsageError
         A model type or argument is unknown; the message names the entry and similar names.
     """
-    register_models()
+    internals.register_models()
     types = internals.model_types()
     for entry in entries:
         if entry.model is None:

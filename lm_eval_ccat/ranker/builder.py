@@ -9,9 +9,9 @@ from typing import Any
 from .. import __version__
 from ..bank.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION, Belief
+from .accounts import Account
 from .contents import Task, scale_of
 from .join import JoinTests
-from .ledger import Account
 from .ranking import Ranking
 from .rows import Estimate, ModelRow
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
@@ -120,7 +120,7 @@ class RankingBuilder:
         )
 
     def _row(self, account: Account, v: Verdicts, score: WeightedSum, belief: Belief) -> ModelRow:
-        j, contents, whole = account.at, self._contents, score is self._standing.score
+        j, contents, whole = account.number, self._contents, score is self._standing.score
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
         about = only and only.policy.describe(j)
         estimate = Estimate(
@@ -167,8 +167,8 @@ class RankingBuilder:
         for t, weight in zip(score.tasks, score.weights.tolist()):
             at, leader = self._contents.tasks[t].where, self._contents.tasks[t].leader
             if failed := [i - at.start for i in account.failed if at.start <= i < at.stop]:
-                expected = leader.policy.expected(account.at)[failed]
-                asked = len(failed) + len(leader.scores[account.at])
+                expected = leader.policy.expected(account.number)[failed]
+                asked = len(failed) + len(leader.scores[account.number])
                 down += weight * float(expected.sum()) / asked
                 up += weight * float((1.0 - expected).sum()) / asked
         if not (down or up):
@@ -217,7 +217,7 @@ class RankingBuilder:
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        unfinished = [a for a in open_ if ledger.remaining[a.at].any()]
+        unfinished = [a for a in open_ if ledger.remaining[a.number].any()]
         if any(a.n < turns.cap for a in unfinished):
             left, lost = ledger.budget - ledger.committed, min(ledger.lost, ledger.limit)
             return budget_used_up(ledger.limit, left, lost)

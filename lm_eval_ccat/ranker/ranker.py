@@ -17,12 +17,12 @@ from ..methods.policy import BesidePolicy, Choice, Policy
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
 from ..shown import plural, some
+from .accounts import Ledger
 from .across import Across, Replays
 from .arguments import checked_options, price_of, prices_of
 from .builder import RankingBuilder
 from .contents import Banks, Contents, Weights
 from .join import JoinTests, remembered
-from .ledger import Ledger
 from .looks import Looks
 from .ranking import Ranking
 from .references import Known, references_of, refuse_known
@@ -309,7 +309,7 @@ class Ranker:
         (['a', 'b'], {'b'})
         """
         only = None if model is None else self._ledger.account(model)
-        room = None if among is None else {self._ledger.account(name).at for name in among}
+        room = None if among is None else {self._ledger.account(name).number for name in among}
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             turns = self._turns
@@ -340,9 +340,9 @@ class Ranker:
         wanted: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
             account, i = self._ledger.account(model), self._contents.position(item)
-            if not account.available[i] or (account.at, i) in wanted:
+            if not account.available[i] or (account.number, i) in wanted:
                 raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
-            wanted[account.at, i] = Choice(i, probability)
+            wanted[account.number, i] = Choice(i, probability)
         for (j, _), asked in wanted.items():
             self._place(j, asked)
 
@@ -387,7 +387,7 @@ class Ranker:
         task, i = self._contents.at(at)
         scores = task.read(model, i, self._contents.item(at), score)
         self._ledger.end(account, at, cost)
-        task.told(account.at, i, scores)
+        task.told(account.number, i, scores)
         self._turns.learned()
 
     @remembered
@@ -407,7 +407,7 @@ class Ranker:
         account, at = self._ledger.account(model), self._contents.position(item)
         task, i = self._contents.at(at)
         self._ledger.end(account, at, cost, str(reason))
-        task.failed(account.at, i)
+        task.failed(account.number, i)
         self._turns.learned()
 
     @remembered
@@ -427,7 +427,7 @@ class Ranker:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         task, i = self._contents.at(at)
         self._ledger.release(account, at)
-        task.unplaced(account.at, i)
+        task.unplaced(account.number, i)
 
     @remembered
     def drop(self, model: str, reason: str = "set aside") -> None:
@@ -638,7 +638,7 @@ class Ranker:
         >>> round(ranker.estimate("a")[0], 2)
         0.25
         """
-        j, belief = self._ledger.account(model).at, self.belief().on_scores
+        j, belief = self._ledger.account(model).number, self.belief().on_scores
         return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
 
     def shared_errors(self, model: str, group: str = "") -> dict[str, dict[str, float]]:
@@ -653,7 +653,7 @@ class Ranker:
         >>> ranker.shared_errors("a")  # one task shares nothing
         {}
         """
-        at = self._ledger.account(model).at
+        at = self._ledger.account(model).number
         return self._builder.groups.get(group, self._standing.score).shared_errors(at)
 
     def expected(self, model: str) -> Floats:
@@ -667,7 +667,7 @@ class Ranker:
         >>> ranker.expected("a").shape
         (100,)
         """
-        j = self._ledger.account(model).at
+        j = self._ledger.account(model).number
         return np.concatenate([t.leader.policy.expected(j) for t in self._contents.tasks])
 
     def result(self, parts: bool = True) -> Ranking:

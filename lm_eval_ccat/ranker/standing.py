@@ -9,7 +9,7 @@ import numpy as np
 from ..methods.belief import Belief, References
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
-from .ledger import Ledger
+from .accounts import Ledger
 from .looks import Looks
 from .verdicts import Ints, Verdicts
 from .weighted import WeightedSum

@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import UsageError
 from ..methods.policy import Mask
 from ..options import ABOVE_0, whole
-from .ledger import SLACK
+from .accounts import SLACK
 from .standing import Standing
 from .verdicts import EQUIVALENT, OPEN, Ints
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..methods.policy import Choice, Mask, rounded
 from ..metrics.scale import Floats
-from .ledger import Account
+from .accounts import Account
 from .standing import Standing
 from .stopping import StoppingRule
 
@@ -134,7 +134,7 @@ class Turns:
         the budget is too small for all does it leave the turn to a model whose next item is worth
         much more for its price.
         """
-        ledger, j = self.ledger, account.at
+        ledger, j = self.ledger, account.number
         if self.stopped is not None or account.dropped is not None:
             return None
         warming, left = _by_task(self.warming()), ledger.left()
@@ -154,7 +154,7 @@ class Turns:
             models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
             rivals = [ledger.accounts[k] for k in models]
             if sum(ledger.mean_price(a) * (self.cap - a.n) for a in rivals) > left:
-                paid = {a.at: p for a in rivals if (p := ledger.price(a)) > 0.0}
+                paid = {a.number: p for a in rivals if (p := ledger.price(a)) > 0.0}
                 worth = self._worth([*paid], [*paid.values()]) if j in paid else {}
                 if worth and worth[j] * _PATIENCE < max(worth.values()):
                     return None

@@ -32,7 +32,7 @@ from ..methods.policy import rounded
 from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Floats
 from ..plugins import did_you_mean
-from ..ranker.ledger import SLACK
+from ..ranker.accounts import SLACK
 from .judging import Claim
 
 

@@ -17,7 +17,7 @@ from ..bank.outcome import Outcome
 from ..methods import calibrate
 from ..metrics.scale import Floats
 from ..ranker import Ranker
-from ..ranker.ledger import SLACK
+from ..ranker.accounts import SLACK
 from ..ranker.turns import first_items
 from .folds import Benchmark
 from .judging import Claim, Replay, Truth, replay_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lm_eval_ccat.demo import MODEL_TYPE, register_models
+from lm_eval_ccat.demo import DEMO_TYPE, register_models
 from lm_eval_ccat.demo.systems import (
     CALIBRATING,
     RANKED,
@@ -53,7 +53,7 @@ def test_systems_are_found_by_the_harness_and_an_unknown_one_is_named():
     from lm_eval.api.registry import get_model
 
     register_models()
-    system = get_model(MODEL_TYPE)
+    system = get_model(DEMO_TYPE)
     assert system(system="lead-11") is not None
     with pytest.raises(HarnessError, match="no system 'lead-12'; it has: titled"):
         system(system="lead-12")

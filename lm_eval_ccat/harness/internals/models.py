@@ -37,6 +37,8 @@ _WITH_WEIGHTS = frozenset(
 )
 #: Model types that take only chat messages and whose names do not end so.
 _CHAT = ("anthropic-chat", "litellm", "litellm-chat")
+#: The model type under which the harness finds the demo's systems (``--model ccat-demo``).
+DEMO_TYPE = "ccat-demo"
 #: Requests per call to a model with its own queue (offline vLLM, SGLang).
 QUEUE = 64
 
@@ -116,12 +118,12 @@ def model_types() -> list[str]:
     return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
 
 
-def register_model_type(name: str, target: str) -> None:
-    """Register a model type with the harness; the class is imported on use."""
+def register_models() -> None:
+    """Register the demo's systems with the harness; their class is imported on use."""
     import_module("lm_eval.models")  # registers the harness's own, without loading them
     registry = resolve("lm_eval.api.registry:model_registry")
-    if name not in registry:
-        registry.register(name, target=target)
+    if DEMO_TYPE not in registry:
+        registry.register(DEMO_TYPE, target="lm_eval_ccat.demo.systems:DemoSystem")
 
 
 def holds_weights(name: str) -> bool:

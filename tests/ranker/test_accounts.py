@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds.boards import bank_of
 
+from lm_eval_ccat.ranker.accounts import Account, Ledger
 from lm_eval_ccat.ranker.contents import Contents
-from lm_eval_ccat.ranker.ledger import Account, Ledger
 
 PRICES = {"a": 1.5, "b": 0.4}
 BUDGET = 60.0
@@ -66,24 +66,24 @@ class Slow:
 def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
     going, ended = slow.items("pending"), slow.items("told")
     assert account.n == len(going) + len(ended)
-    assert ledger.loads[account.at].tolist() == slow.count(going + ended)
-    assert ledger.remaining[account.at].tolist() == slow.count(slow.left())
-    assert ledger.asked[account.at].tolist() == slow.count(slow.asked)
+    assert ledger.loads[account.number].tolist() == slow.count(going + ended)
+    assert ledger.remaining[account.number].tolist() == slow.count(slow.left())
+    assert ledger.asked[account.number].tolist() == slow.count(slow.asked)
     assert np.flatnonzero(account.available).tolist() == slow.left()
     assert ledger.price(account) == pytest.approx(slow.price)
     for t in (0, 1):
         paid = [c for i, c in slow.paid.items() if slow.task(i) == t]
-        assert ledger.spent_on[account.at, t] == pytest.approx(sum(paid))
+        assert ledger.spent_on[account.number, t] == pytest.approx(sum(paid))
         where = slow.contents.tasks[t].where
         kept = slow.units[where][slow.contents.tasks[t].kept_items]
         assert ledger.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
         for limit in (left, 0.7, 2.5, math.inf):
-            assert ledger.affordable(limit)[account.at, t] == slow.fits(limit, [t])
+            assert ledger.affordable(limit)[account.number, t] == slow.fits(limit, [t])
     assert ledger.mean_price(account) == pytest.approx(
         slow.price * slow.units[slow.contents.kept_items].mean()
     )
     for limit in (left, 1.0, 3.0, math.inf):
-        assert ledger.affordable(limit)[account.at].any() == slow.fits(limit, [0, 1])
+        assert ledger.affordable(limit)[account.number].any() == slow.fits(limit, [0, 1])
         assert np.flatnonzero(ledger.choosable(account, limit)).tolist() == slow.choosable(limit)
 
 

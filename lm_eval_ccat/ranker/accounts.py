@@ -22,13 +22,13 @@ SLACK = 1e-9
 
 @dataclass(eq=False)
 class Account:
-    """Account of one model. Items are positions among those of all tasks.
+    """What one model was asked, told and charged. Items are positions among those of all tasks.
 
     Attributes
     ----------
     price : float
         Price of one unit, as the user states it.
-    at : int
+    number : int
         Position of the model among all models.
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
@@ -44,7 +44,7 @@ class Account:
 
     name: str
     price: float
-    at: int
+    number: int
     available: Mask
     scored: dict[int, None] = field(default_factory=dict)
     pending: dict[int, float] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class Ledger:
             return account.available
         if not self.by_mean:
             return account.available & (self.price(account) * self.units <= left)
-        out, able = account.available.copy(), self.affordable(left)[account.at]
+        out, able = account.available.copy(), self.affordable(left)[account.number]
         for t, task in enumerate(self.contents.tasks):
             if len(able) > 1 and not able[t]:
                 out[task.where] = False
@@ -222,7 +222,7 @@ class Ledger:
 
     def place(self, account: Account, item: int, probability: float | None) -> None:
         """Record that an item was asked."""
-        self.asked[account.at, self.contents.task_at(item)] += 1
+        self.asked[account.number, self.contents.task_at(item)] += 1
         account.pending[item] = float(self.units[item])
         if probability is not None:
             account.probability[item] = probability
@@ -253,7 +253,7 @@ class Ledger:
         elif cost and failure is None:
             # A free answer (one reused from before) says nothing about the price of the next.
             account.measured = (account.measured[0] + cost, account.measured[1] + units)
-        self.spent_on[account.at, self.contents.task_at(item)] += float(cost)
+        self.spent_on[account.number, self.contents.task_at(item)] += float(cost)
         if failure is None:
             account.scored[item] = None
         else:
@@ -262,12 +262,12 @@ class Ledger:
 
     def _move(self, account: Account, item: int, load: int, available: bool) -> None:
         """Update the tables after an item became available or unavailable to a model."""
-        cell = account.at, self.contents.task_at(item)
+        cell = account.number, self.contents.task_at(item)
         self.loads[cell] += load
         self.remaining[cell] += int(available) - int(account.available[item])
         account.available[item] = available
         self._ahead[cell] = np.nan
-        self.prices[account.at] = self.price(account)
+        self.prices[account.number] = self.price(account)
         self.touch()
 
     def set_aside(self, account: Account, reason: str | None) -> None:
@@ -280,7 +280,7 @@ class Ledger:
         for name, price in prices.items():
             account = self.account(name)
             account.price = float(price)
-            self.prices[account.at] = self.price(account)
+            self.prices[account.number] = self.price(account)
         self.touch()
 
     def touch(self) -> None:
