@@ -172,16 +172,16 @@ def table_warnings(table: ScoreTable) -> list[str]:
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
     error = _error_of_means(table, means)
-    shown = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
+    extent = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
     if high - low < DISTINCT_ERRORS * error:
         warnings.append(
-            f"the models hardly differ: their mean scores ({shown}) lie within what chance over "
+            f"the models hardly differ: their mean scores ({extent}) lie within what chance over "
             f"items explains (standard error {float(table.scale.restore_error(error)):.2g}); add "
             "weaker and stronger models"
         )
     elif high - low < NARROW_RANGE:
         warnings.append(
-            f"the models' mean scores only run from {shown}; a model outside that range is judged "
+            f"the models' mean scores only run from {extent}; a model outside that range is judged "
             "by extrapolation; add weaker and stronger models"
         )
     middle = float(np.median(means))
