@@ -690,15 +690,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "held-out models calibrate",
         "lm_eval_ccat/simulation/stage",
-        "tables = whole.calibration(fold.calibration)",
-        "tables = whole.calibration(whole.models)",
+        "tables = benchmark.calibration(fold.calibration)",
+        "tables = benchmark.calibration(benchmark.models)",
         ("tests/simulation/test_simulate.py::test_held_out_models_do_not_touch_calibration",),
     ),
     Bug(
         "tasks of a suite weigh alike in a replay",
         "lm_eval_ccat/simulation/folds",
-        "share * mean_of_seen(scores[:, at], had[:, at])",
-        "mean_of_seen(scores[:, at], had[:, at]) / len(self.parts)",
+        "share * mean_of_seen(scores[:, block], administered[:, block])",
+        "mean_of_seen(scores[:, block], administered[:, block]) / len(self.parts)",
         ("tests/simulation/test_simulate.py::test_weights_of_ones_own_make_the_order",),
     ),
     Bug(
@@ -725,8 +725,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an item's own score is in the total that it is correlated with",
         "lm_eval_ccat/simulation/methods",
-        "(y.sum(axis=1)[:, None] - y) / np.maximum(others, 1)",
-        "y.sum(axis=1)[:, None] / np.maximum(others, 1)",
+        "(y.sum(axis=1)[:, None] - y) / np.maximum(n_others, 1)",
+        "y.sum(axis=1)[:, None] / np.maximum(n_others, 1)",
         ("tests/simulation/test_pieces.py",),
     ),
     Bug(
@@ -781,8 +781,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the last bit of a sum decides among equally informative items",
         "lm_eval_ccat/methods/policy",
-        "np.round(values / most, _DIGITS)",
-        "values / most",
+        "np.round(values / largest_value, _DIGITS)",
+        "values / largest_value",
         ("tests/methods/test_rounding.py",),
     ),
     Bug(

@@ -69,15 +69,17 @@ class Benchmark:
         scored: list[set[str]] = []
         for table in tables.values():
             check_column(table.raw, metric=table.metric, task=table.task or "")
-            some = np.asarray(np.isfinite(table.model_scores()).any(axis=1))
-            empty = [m for m, has in zip(table.models, some.tolist()) if not has]
+            has_score = np.asarray(np.isfinite(table.model_scores()).any(axis=1))
+            empty = [m for m, has in zip(table.models, has_score.tolist()) if not has]
             warnings += table.warnings
             warnings += [f"no score of {', '.join(empty)}; left out"] if empty else []
             scored.append(set(table.models) - set(empty))
         first = next(iter(tables.values())).models
         sizes = {task: float(table.n_items) for task, table in tables.items()}
-        whole = cls(tables, shares_of(sizes, weights))
-        return whole.select([m for m in first if all(m in models for models in scored)]), warnings
+        benchmark = cls(tables, shares_of(sizes, weights))
+        return benchmark.select(
+            [m for m in first if all(m in models for models in scored)]
+        ), warnings
 
     def select(self, models: Sequence[str]) -> Benchmark:
         """Return the benchmark of some models only, in the order of the tables."""
@@ -117,18 +119,21 @@ class Benchmark:
             table = next(iter(self.tables.values()))
             return table.model_scores(unit=False) * (1 if table.scale.higher_is_better else -1)
         weighted = self.scores.copy()
-        for _, share, at in self.parts:
-            weighted[:, at] *= share * len(self.items) / (at.stop - at.start)
+        for _, share, block in self.parts:
+            weighted[:, block] *= share * len(self.items) / (block.stop - block.start)
         return weighted
 
-    def mean(self, scores: Floats, had: NDArray[np.bool_]) -> Floats:
+    def mean(self, scores: Floats, administered: NDArray[np.bool_]) -> Floats:
         """Return each model's weighted mean over tasks of its mean over the items that it had."""
-        of_task = [share * mean_of_seen(scores[:, at], had[:, at]) for _, share, at in self.parts]
+        of_task = [
+            share * mean_of_seen(scores[:, block], administered[:, block])
+            for _, share, block in self.parts
+        ]
         return np.asarray(sum(of_task))
 
     def columns(self, task: str, doc_ids: Sequence[Any]) -> NDArray[np.intp]:
         """Return the columns of a task's items among those of all tasks."""
-        start = next(at.start for name, _, at in self.parts if name == task)
+        start = next(block.start for name, _, block in self.parts if name == task)
         place = {doc_id: n for n, doc_id in enumerate(self.tables[task].doc_ids, start)}
         return np.array([place[doc_id] for doc_id in doc_ids], dtype=np.intp)
 
@@ -143,8 +148,8 @@ class Benchmark:
     def calibration(self, models: Sequence[str]) -> dict[str, ScoreTable]:
         """Return scores of some models, without items on which none of them has a score."""
         of_models = {task: table.select(models) for task, table in self.tables.items()}
-        seen = {task: np.isfinite(table.raw).any(axis=0) for task, table in of_models.items()}
-        return {task: table.take(np.flatnonzero(seen[task])) for task, table in of_models.items()}
+        scored = {task: np.isfinite(table.raw).any(axis=0) for task, table in of_models.items()}
+        return {task: table.take(np.flatnonzero(scored[task])) for task, table in of_models.items()}
 
 
 def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
@@ -169,7 +174,7 @@ def hold_outs(
     size: int,
     folds: int,
     seed: int,
-    least: int = 2,
+    min_calibrating: int = 2,
 ) -> list[HoldOut]:
     """Distinct hold-out sets, each with the models that calibrate.
 
@@ -186,7 +191,7 @@ def hold_outs(
     folds : int
         Most sets; fewer if there are no more.
     seed : int
-    least : int, optional
+    min_calibrating : int, optional
         Fewest models that must remain to calibrate.
 
     Returns
@@ -199,7 +204,7 @@ def hold_outs(
         The kind is unknown, or there are too few models for it.
     """
     if kind == "family":
-        return _families(models, size, folds, seed, least)
+        return _families(models, size, folds, seed, min_calibrating)
     choice(*KINDS).check(kind, "kind")
     new = list(models)
     if kind == "frontier":
@@ -207,11 +212,11 @@ def hold_outs(
         new = [models[i] for i in sorted(best)]
     total, left = len(models), len(models) - (size if kind == "random" else len(new))
     whole(2).check(size, "holdout")
-    if left < least:
+    if left < min_calibrating:
         raise UsageError(
             f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
-            f"{least} are needed"
-            if least
+            f"{min_calibrating} are needed"
+            if min_calibrating
             else f"holdout {size}: there are {total} models; hold out at least 2, at most all"
         )
     whole(1).check(folds, "folds")
@@ -223,8 +228,8 @@ def hold_outs(
 def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
     sets: dict[frozenset[str], tuple[str, ...]] = {}
     partition = idle = 0
-    most = min(folds, comb(len(models), size))
-    while len(sets) < most and idle < _PATIENCE:
+    n_sets = min(folds, comb(len(models), size))
+    while len(sets) < n_sets and idle < _PATIENCE:
         order = np.random.default_rng([seed, partition]).permutation(len(models))
         before = len(sets)
         for start in range(0, len(models) - size + 1, size):
@@ -232,10 +237,12 @@ def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[t
             sets.setdefault(frozenset(names), names)
         idle = 0 if len(sets) > before else idle + 1
         partition += 1
-    return list(sets.values())[:most]
+    return list(sets.values())[:n_sets]
 
 
-def _families(models: Sequence[str], size: int, folds: int, seed: int, least: int) -> list[HoldOut]:
+def _families(
+    models: Sequence[str], size: int, folds: int, seed: int, min_calibrating: int
+) -> list[HoldOut]:
     """Hold out whole families; rank the first `size` of their models in a seeded order."""
     groups: dict[str, list[str]] = {}
     for model in models:
@@ -248,10 +255,10 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
         for k in rng.permutation(len(several)):
             if len(out) < size:
                 out += [several[k][i] for i in rng.permutation(len(several[k]))]
-        rest = tuple(m for m in models if m not in set(out))
-        if len(out) >= size and len(rest) >= least:
+        calibrating = tuple(m for m in models if m not in set(out))
+        if len(out) >= size and len(calibrating) >= min_calibrating:
             names = tuple(out[:size])
-            sets.setdefault(frozenset(names), (names, rest))
+            sets.setdefault(frozenset(names), (names, calibrating))
         if len(sets) == folds:
             break
     if not sets:
@@ -279,8 +286,8 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
     """
     if prices is None:
         return [drawn_prices(models, s) for s in range(seeds)]
-    stated = {m: ABOVE_0.check(prices.get(m), f"price of {m}") for m in models}
-    return [stated] * seeds
+    stated_prices = {m: ABOVE_0.check(prices.get(m), f"price of {m}") for m in models}
+    return [stated_prices] * seeds
 
 
 def spending_levels(

@@ -50,15 +50,15 @@ def bootstrap_intervals(scores: Floats, resamples: int = 1000) -> tuple[Floats, 
     """
     n_models, n_items = scores.shape
     rng = np.random.default_rng(0)
-    seen = np.isfinite(scores)
-    filled, present = np.where(seen, scores, 0.0).T, seen.T.astype(np.float64)
+    finite = np.isfinite(scores)
+    filled, present = np.where(finite, scores, 0.0).T, finite.T.astype(np.float64)
     means = np.empty((resamples, n_models))
     block = max(1, _BLOCK_CELLS // n_items)
     for start in range(0, resamples, block):
         rows = slice(start, min(start + block, resamples))
         counts = rng.multinomial(n_items, np.full(n_items, 1.0 / n_items), rows.stop - rows.start)
         weight = counts.astype(np.float64)
-        total = n_items if seen.all() else np.maximum(weight @ present, 1e-300)
+        total = n_items if finite.all() else np.maximum(weight @ present, 1e-300)
         means[rows] = weight @ filled / total
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
     return low, high
@@ -327,13 +327,13 @@ def _pool(
     items, models = sum(o.items for o in replays), sum(len(o.holdout) for o in replays)
     sure = [o for o in replays if o.confident is not None]
     counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
-    of = {key: sum(getattr(o, key) for o in sure) for key in counts}
+    totals = {key: sum(getattr(o, key) for o in sure) for key in counts}
     z = _z_scores(replays, "errors", "standard_errors")
     apart = [o for o in replays if o.difference_df is not None]
     z_apart = _z_scores(apart, "difference_errors", "difference_standard_errors")
     within = [
-        np.abs(one) <= quantiles(confidence, o.difference_df)
-        for one, o in zip(z_apart, apart)
+        np.abs(pair_z) <= quantiles(confidence, o.difference_df)
+        for pair_z, o in zip(z_apart, apart)
         if o.difference_df is not None
     ]
     pooled: Figures = {
@@ -345,14 +345,14 @@ def _pool(
         "share_of_items": items / (models * n_items),
         "cost": _mean([o.cost for o in replays]),
         "budget": _mean([o.budget for o in replays if o.budget is not None]),
-        "ties": of["ties"] if sure else None,
+        "ties": totals["ties"] if sure else None,
         "true_ties": sum(o.true_ties for o in replays),
-        "tied_share": _share(of["ties"], of["pairs"]),
-        "tie_precision": _share(of["tie_hits"], of["ties"]),
-        "tie_recall": _share(of["tie_hits"], of["true_ties"]),
-        "tie_f1": _share(2 * of["tie_hits"], of["ties"] + of["true_ties"]),
-        "confident_pairs": of["confident"] if sure else None,
-        "confident_accuracy": _share(of["confident_right"], of["confident"]),
+        "tied_share": _share(totals["ties"], totals["pairs"]),
+        "tie_precision": _share(totals["tie_hits"], totals["ties"]),
+        "tie_recall": _share(totals["tie_hits"], totals["true_ties"]),
+        "tie_f1": _share(2 * totals["tie_hits"], totals["ties"] + totals["true_ties"]),
+        "confident_pairs": totals["confident"] if sure else None,
+        "confident_accuracy": _share(totals["confident_right"], totals["confident"]),
         "runs_with_wrong_pair": _share(
             sum(o.confident_right != o.confident for o in sure), len(sure)
         ),
@@ -368,8 +368,8 @@ def _pool(
         "seconds": _mean([o.seconds for o in replays]),
     }
     if paper is not None:
-        other = _fold_means(paper)
-        differences = [taus[fold] - other[fold] for fold in taus if fold in other]
+        paper_taus = _fold_means(paper)
+        differences = [taus[fold] - paper_taus[fold] for fold in taus if fold in paper_taus]
         pooled["tau_minus_paper"] = _mean(differences)
         pooled["tau_minus_paper_se"] = _standard_error(differences)
     return pooled
@@ -377,14 +377,14 @@ def _pool(
 
 def coverage(outcomes: Sequence[Replay]) -> float | None:
     """Return the share of stated intervals that contain the truth; None without intervals."""
-    stated = [o.covered for o in outcomes if o.covered is not None]
-    return float(np.mean(np.concatenate(stated))) if stated else None
+    coverages = [o.covered for o in outcomes if o.covered is not None]
+    return float(np.mean(np.concatenate(coverages))) if coverages else None
 
 
-def _z_scores(replays: Sequence[Replay], errors: str, stated: str) -> list[Floats]:
+def _z_scores(replays: Sequence[Replay], errors: str, standard_errors: str) -> list[Floats]:
     """Return errors in standard errors, for the runs that state standard errors."""
-    both = [(getattr(o, errors), getattr(o, stated)) for o in replays]
-    return [z_scores(error, se) for error, se in both if se is not None]
+    pairs = [(getattr(o, errors), getattr(o, standard_errors)) for o in replays]
+    return [z_scores(error, se) for error, se in pairs if se is not None]
 
 
 def _rms(parts: Sequence[Floats]) -> float | None:
@@ -399,8 +399,8 @@ def _fold_means(outcomes: Sequence[Replay]) -> dict[int, float]:
     return {fold: float(np.mean(values)) for fold, values in taus.items()}
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _share(part: float, total: float) -> float | None:
+    return part / total if total else None
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -411,7 +411,7 @@ def _standard_error(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float | None:
+def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> float | None:
     """Return the items per model at which a method's mean tau reaches a value.
 
     Tau is interpolated between levels in the logarithm of the items. Because of noise, one level
@@ -421,7 +421,7 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float |
     ----------
     points : sequence of dict
         Summaries of one method with ``items_per_model`` and ``tau``.
-    wanted : float
+    wanted_tau : float
 
     Returns
     -------
@@ -429,15 +429,15 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float |
         None if the largest level does not reach it.
     """
     known = sorted((p["items_per_model"], p["tau"]) for p in points if p["tau"] is not None)
-    if not known or known[-1][1] < wanted:
+    if not known or known[-1][1] < wanted_tau:
         return None
-    below = [k for k, (_, tau) in enumerate(known) if tau < wanted]
+    below = [k for k, (_, tau) in enumerate(known) if tau < wanted_tau]
     if not below:
         return float(known[0][0])
     (x0, t0), (x1, t1) = known[below[-1] : below[-1] + 2]
     if x0 <= 0:
         return float(x1)
-    return float(np.exp(np.interp(wanted, [t0, t1], np.log([x0, x1]))))
+    return float(np.exp(np.interp(wanted_tau, [t0, t1], np.log([x0, x1]))))
 
 
 def advice(
@@ -463,14 +463,14 @@ def advice(
     """
     needed = {m: items_for_tau(points, wanted_tau) for m, points in sweep.items()}
     reached = sorted((n, m) for m, n in needed.items() if n is not None)
-    most = max(p["items_per_model"] for points in sweep.values() for p in points)
+    highest = max(p["items_per_model"] for points in sweep.values() for p in points)
     sentences = []
     if reached:
         number, method = reached[0]
         lowest = min(p["items_per_model"] for p in sweep[method])
-        about = "at most" if number <= lowest else "about"
+        bound = "at most" if number <= lowest else "about"
         sentences.append(
-            f"for a mean tau of {wanted_tau:g}: {method}, {about} {np.ceil(number):.0f} items per "
+            f"for a mean tau of {wanted_tau:g}: {method}, {bound} {np.ceil(number):.0f} items per "
             f"model ({number / n_items:.1%} of {n_items})"
         )
         loose = max(p["tau_se"] or 0.0 for p in sweep[method])
@@ -480,7 +480,8 @@ def advice(
             )
     else:
         sentences.append(
-            f"no method reaches a mean tau of {wanted_tau:g} with up to {most:.0f} items per model"
+            f"no method reaches a mean tau of {wanted_tau:g} with up to {highest:.0f} items "
+            "per model"
         )
     for method, points in sweep.items():
         steps, pairs, right = [], 0.0, 0.0

@@ -120,16 +120,16 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
     UsageError
         A name is unknown or appears twice, or there is none.
     """
-    chosen: list[Strategy] = []
+    strategies: list[Strategy] = []
     for method in methods:
         if isinstance(method, str):
             method = named(method)
-        if method.name in {m.name for m in chosen}:
+        if method.name in {m.name for m in strategies}:
             raise UsageError(f"method {method.name!r} appears twice")
-        chosen.append(method)
-    if not chosen:
+        strategies.append(method)
+    if not strategies:
         raise UsageError("name at least one method")
-    return tuple(chosen)
+    return tuple(strategies)
 
 
 # -- baselines that choose items blindly ---------------------------------------------------------
@@ -148,8 +148,8 @@ def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
 
 def for_all(scores: Floats, order: Iterable[int]) -> Draws:
     """Yield the items of an order, each for all models that have a score on it."""
-    seen = np.isfinite(scores)
-    return ((np.flatnonzero(seen[:, item]).tolist(), item) for item in order)
+    present = np.isfinite(scores)
+    return ((np.flatnonzero(present[:, item]).tolist(), item) for item in order)
 
 
 def spend(
@@ -191,15 +191,15 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
     calibration : ndarray of shape (n_models, n_items)
         NaN where missing.
     """
-    seen = np.isfinite(calibration)
-    y = np.where(seen, calibration, 0.0)
-    others = seen.sum(axis=1)[:, None] - seen
-    rest = np.where(seen, (y.sum(axis=1)[:, None] - y) / np.maximum(others, 1), 0.0)
-    count = np.maximum(seen.sum(axis=0), 1)
-    dy = np.where(seen, y - y.sum(axis=0) / count, 0.0)
-    dr = np.where(seen, rest - rest.sum(axis=0) / count, 0.0)
+    present = np.isfinite(calibration)
+    y = np.where(present, calibration, 0.0)
+    n_others = present.sum(axis=1)[:, None] - present
+    rest_mean = np.where(present, (y.sum(axis=1)[:, None] - y) / np.maximum(n_others, 1), 0.0)
+    count = np.maximum(present.sum(axis=0), 1)
+    dy = np.where(present, y - y.sum(axis=0) / count, 0.0)
+    dr = np.where(present, rest_mean - rest_mean.sum(axis=0) / count, 0.0)
     norm = np.sqrt((dy**2).sum(axis=0) * (dr**2).sum(axis=0))
-    usable = (seen.sum(axis=0) >= 3) & (norm > 1e-12)
+    usable = (present.sum(axis=0) >= 3) & (norm > 1e-12)
     correlation = np.divide(
         (dy * dr).sum(axis=0), norm, out=np.full(y.shape[1], -np.inf), where=usable
     )
@@ -233,10 +233,10 @@ def paired(parts: Sequence[tuple[float, Floats, ItemBank | None]], confidence: f
         apart[itself, itself] = y
         shift = offset[:, None] - offset[None, :]
         shift[itself, itself] = offset
-        seen = np.isfinite(apart)
-        n = np.maximum(seen.sum(axis=-1), 1)
-        mean, df = np.where(seen, apart, 0.0).sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
-        spread = (np.where(seen, apart - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
+        present = np.isfinite(apart)
+        n = np.maximum(present.sum(axis=-1), 1)
+        mean, df = np.where(present, apart, 0.0).sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
+        spread = (np.where(present, apart - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
         # Values that are all equal do not prove that there is no error.
         spread = np.where(spread > 0.0, spread, IMAGINED / n)
         variance = spread * (1.0 - n / size) / n

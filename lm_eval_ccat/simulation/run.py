@@ -208,7 +208,7 @@ def simulate(
     >>> sorted(found.summary)
     ['paper', 'random']
     """
-    chosen = chosen_methods(methods)
+    strategies = chosen_methods(methods)
     whole(1).check(seeds, "seeds")
     whole().check(seed, "seed")
     CONFIDENCE.check(confidence, "confidence")
@@ -220,14 +220,16 @@ def simulate(
     n_items, tasks = len(benchmark.items), list(benchmark.tables)
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
     sizes = item_units(benchmark.items, units)
-    protocol = Protocol(chosen, all_levels, sizes, confidence, spend)
-    least = MIN_MODELS if any(m.calibrates for m in chosen) else 0
+    protocol = Protocol(strategies, all_levels, sizes, confidence, spend)
+    min_calibrating = MIN_MODELS if any(m.calibrates for m in strategies) else 0
     means = benchmark.mean(benchmark.scores, np.isfinite(benchmark.scores))
-    sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, least)
+    sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, min_calibrating)
     by_seed = prices_by_seed(prices, benchmark.models, seeds)
     pieces = [
-        Fold(number, names, others, tuple({m: of_seed[m] for m in names} for of_seed in by_seed))
-        for number, (names, others) in enumerate(sets)
+        Fold(
+            number, names, calibrating, tuple({m: of_seed[m] for m in names} for of_seed in by_seed)
+        )
+        for number, (names, calibrating) in enumerate(sets)
     ]
     outcomes: list[Replay] = []
     fold_warnings: Counter[str] = Counter()

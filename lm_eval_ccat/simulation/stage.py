@@ -109,10 +109,10 @@ class Stage:
         How long each method calibrated; methods that share a bank count once.
     """
 
-    def __init__(self, fold: Fold, protocol: Protocol, whole: Benchmark) -> None:
+    def __init__(self, fold: Fold, protocol: Protocol, benchmark: Benchmark) -> None:
         self.fold, self.protocol = fold, protocol
-        tables = whole.calibration(fold.calibration)
-        self.calibration, self.held = tables, whole.select(fold.holdout)
+        tables = benchmark.calibration(fold.calibration)
+        self.calibration, self.held = tables, benchmark.select(fold.holdout)
         self.scores = self.held.scores
         self.truth = Truth.of(self.held)
         self.column = {item: n for n, item in enumerate(self.held.items)}
@@ -152,7 +152,7 @@ class Stage:
             for method in ordered:
                 runs = [self.run(method, seed, level, budgets[seed]) for seed in seeds]
                 if method.name == "paper":
-                    budgets = [float(np.mean([one.cost for one in runs]))] * len(runs)
+                    budgets = [float(np.mean([replay.cost for replay in runs]))] * len(runs)
                 outcomes += runs
         place = {method.name: n for n, method in enumerate(methods)}
         return sorted(outcomes, key=lambda o: place[o.method])
@@ -167,7 +167,7 @@ class Stage:
         """Replay one run up to its budget."""
         prices, units = self.fold.prices[seed], self.protocol.units
         run = self._begun(method, seed, level, budget)
-        most = np.inf if budget is None else budget
+        limit = np.inf if budget is None else budget
         if not method.drives_ranker:
             rng = self._rng(method, seed)
             if method.kind == "random":
@@ -175,14 +175,14 @@ class Stage:
             else:
                 draws = for_all(self.scores, self._order(method, rng))
             price = np.array([prices[model] for model in self.fold.holdout])
-            had, spent = spend(draws, price, units, most)
-            return run(self._claim(method, had), cost=spent, items=int(had.sum()))
+            administered, spent = spend(draws, price, units, limit)
+            return run(self._claim(method, administered), cost=spent, items=int(administered.sum()))
         options: dict[str, object] = {"budget": budget}
         if method.kind == "fixed":
-            kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
-            options = {"warmup": 0, "stop": "limits", "max_items": kept}
+            n_kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
+            options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
         ranker = self._ranker(method, seed, prices, units, level, options)
-        for _ in self._rounds(ranker, prices, most) if method.kind == "fixed" else ():
+        for _ in self._rounds(ranker, prices, limit) if method.kind == "fixed" else ():
             pass
         while method.kind != "fixed" and not ranker.done:
             self._tell(ranker, ranker.ask())
@@ -197,11 +197,11 @@ class Stage:
             orders = [rng.permutation(n_items) if common is None else common for _ in self.scores]
             for level in levels:
                 run = self._begun(method, seed, level)
-                had = np.zeros(self.scores.shape, dtype=bool)
-                for row, order, scores in zip(had, orders, self.scores):
+                administered = np.zeros(self.scores.shape, dtype=bool)
+                for row, order, scores in zip(administered, orders, self.scores):
                     row[order[np.isfinite(scores[order])][:level]] = True
-                items = int(had.sum())
-                yield run(self._claim(method, had), cost=items, items=items)
+                items = int(administered.sum())
+                yield run(self._claim(method, administered), cost=items, items=items)
             return
         banks = self.banks[method.bank_key].values()
         first = self.protocol.first_items(levels[0], len(banks))
@@ -235,7 +235,7 @@ class Stage:
         banks = self.banks[method.bank_key]
         several = len(banks) > 1
         where = {task: self.held.columns(task, bank.doc_ids) for task, bank in banks.items()}
-        sizes = {task: units[at] for task, at in where.items()}
+        sizes = {task: units[columns] for task, columns in where.items()}
         ranker = Ranker(
             [Outcome.of(bank, task) for task, bank in banks.items()],
             models=dict(prices),
@@ -272,16 +272,16 @@ class Stage:
                     asked = True
             yield
 
-    def _outcome(self, run: Callable[..., Replay], ranker: Ranker, **more: Any) -> Replay:
+    def _outcome(self, run: Callable[..., Replay], ranker: Ranker, **fields: Any) -> Replay:
         ranking = ranker.result(parts=False)
-        items = {model: tuple(had) for model, had in ranking.items.items()}
+        items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
         return run(
             Claim.of(ranking.verdicts, np.array([ranking.interval(m) for m in self.fold.holdout])),
             cost=sum(ranking.cost.values()),
             items=sum(map(len, items.values())),
             items_of=items,
             stopped_because=ranking.stopped_because,
-            **more,
+            **fields,
         )
 
     # -- without one --------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Stage:
         if method.kind == "static":
             return self.static
         order_of = np.arange if method.kind == "limit" else rng.permutation
-        sizes = [(at.start, at.stop - at.start) for _, _, at in self.held.parts]
+        sizes = [(block.start, block.stop - block.start) for _, _, block in self.held.parts]
         return self.held.interleaved([start + order_of(n) for start, n in sizes])
 
     @cached_property
@@ -307,14 +307,14 @@ class Stage:
             orders.append(self.held.columns(task, [table.doc_ids[i] for i in order]))
         return self.held.interleaved(orders)
 
-    def _claim(self, method: Strategy, had: NDArray[np.bool_]) -> Claim:
-        known = np.where(had, self.scores, np.nan)
-        if not method.kind.startswith("paired") or not had.any():
-            return Claim(self.held.mean(self.scores, had))
+    def _claim(self, method: Strategy, administered: NDArray[np.bool_]) -> Claim:
+        known = np.where(administered, self.scores, np.nan)
+        if not method.kind.startswith("paired") or not administered.any():
+            return Claim(self.held.mean(self.scores, administered))
         parts: list[tuple[float, Floats, ItemBank | None]] = []
-        for task, weight, at in self.held.parts:
+        for task, weight, block in self.held.parts:
             if method.kind == "paired":
-                parts.append((weight, known[:, at], None))
+                parts.append((weight, known[:, block], None))
             else:
                 bank = self.banks[method.bank_key][task]
                 parts.append((weight, known[:, self.held.columns(task, bank.doc_ids)], bank))
