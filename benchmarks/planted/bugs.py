@@ -256,8 +256,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a union of scores keeps the older of two",
         "lm_eval_ccat/upkeep/update",
-        "np.where(np.isnan(scores), row[at], scores)",
-        "np.where(np.isnan(row[at]), scores, row[at])",
+        "np.where(np.isnan(scores), row[columns], scores)",
+        "np.where(np.isnan(row[columns]), scores, row[columns])",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(
@@ -760,8 +760,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores that a bank keeps stay where they were when items retire",
         "lm_eval_ccat/upkeep/update",
-        "at[o.items[seen]]",
-        "o.items[seen]",
+        "new_place[o.items[staying]]",
+        "o.items[staying]",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(

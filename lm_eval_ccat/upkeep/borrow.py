@@ -158,14 +158,14 @@ def borrow(
 
 
 def donors_of(
-    paths: Sequence[str | Path], wanted: Query = ANY, exclude: Sequence[str] = ()
+    paths: Sequence[str | Path], query: Query = ANY, exclude: Sequence[str] = ()
 ) -> dict[str, ScoreTable]:
     """Read donors: every task of logs or tables, and banks that keep their scores.
 
     Parameters
     ----------
     paths : sequence of path
-    wanted : Query, optional
+    query : Query, optional
         Which score of each task; its `task` is the new task, which is no donor.
     exclude : sequence of str, optional
         Models to leave out.
@@ -186,8 +186,8 @@ def donors_of(
     for path in map(Path, paths):
         if not path.exists():
             raise UsageError(f"{path}: no such file or directory to borrow from")
-        for name, table in _tables(path, wanted):
-            if name == wanted.task:
+        for name, table in _tables(path, query):
+            if name == query.task:
                 continue
             if name == "task":  # not stated: another file's is another task
                 name = path.stem if path.stem not in donors else str(path)
@@ -196,15 +196,15 @@ def donors_of(
                     f"{lender[name]} and {path} both hold scores of task {name}: put them into one "
                     "table or folder, or leave one of the two out"
                 )
-            lender[name], rest = path, table.without(exclude)
-            donors[name] = without_copies(rest)
+            lender[name], donor = path, table.without(exclude)
+            donors[name] = without_copies(donor)
     return donors
 
 
 def borrow_from(
     paths: Sequence[str | Path],
     own_scores: ScoreTable | None = None,
-    wanted: Query = ANY,
+    query: Query = ANY,
     exclude: Sequence[str] = (),
     *,
     method: str = "default",
@@ -214,8 +214,8 @@ def borrow_from(
 
     Parameters
     ----------
-    paths, wanted, exclude
-        See `donors_of`; `own_scores` supplies what `wanted` leaves open.
+    paths, query, exclude
+        See `donors_of`; `own_scores` supplies what `query` leaves open.
     own_scores
         See `borrow`.
     method, **options
@@ -233,28 +233,26 @@ def borrow_from(
         )
     if own_scores is not None:
         named = {
-            key: getattr(wanted, key) or getattr(own_scores, key)
+            key: getattr(query, key) or getattr(own_scores, key)
             for key in ("task", "metric", "filter")
         }
-        wanted = replace(wanted, **named)
-    donors = donors_of(paths, wanted, exclude)
-    return borrow(donors, own_scores, task=wanted.task)
+        query = replace(query, **named)
+    donors = donors_of(paths, query, exclude)
+    return borrow(donors, own_scores, task=query.task)
 
 
-def _tables(path: Path, wanted: Query) -> Iterator[tuple[str, ScoreTable]]:
+def _tables(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
     if path.suffix != ".json" and not is_suite(path):
-        yield from tables_of(path, ("*",), wanted.metric and [wanted.metric], wanted).items()
+        yield from tables_of(path, ("*",), query.metric and [query.metric], query).items()
         return
     suite = SuiteBank.load(path)
     kinds = {bank.metric for _, _, bank in suite.banks()}
-    if wanted.metric is not None and wanted.metric not in kinds:
-        raise UsageError(
-            f"{path}: no bank of {wanted.metric}; there are {', '.join(sorted(kinds))}"
-        )
+    if query.metric is not None and query.metric not in kinds:
+        raise UsageError(f"{path}: no bank of {query.metric}; there are {', '.join(sorted(kinds))}")
     for name in suite:
-        banks = [b for b in suite[name].values() if wanted.metric in (None, b.metric)]
-        banks = [b for b in banks if b.filter == wanted.filter] or banks
-        if not banks or name == wanted.task:
+        banks = [b for b in suite[name].values() if query.metric in (None, b.metric)]
+        banks = [b for b in banks if b.filter == query.filter] or banks
+        if not banks or name == query.task:
             continue
         if len(banks) > 1:
             flag = "--metric" if len({b.metric for b in banks}) > 1 else "--filter"
@@ -289,12 +287,12 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
             "match across data sets; give one full run of the new task"
         )
     common = set(first.doc_ids).intersection(*(t.doc_ids for t in tables))
-    at = np.array([i for i, doc in enumerate(first.doc_ids) if doc in common], dtype=np.intp)
-    if len(at) < _LEAST_SHARE * max(t.n_items for t in tables):
+    positions = np.array([i for i, doc in enumerate(first.doc_ids) if doc in common], dtype=np.intp)
+    if len(positions) < _LEAST_SHARE * max(t.n_items for t in tables):
         raise ScoreTableError(
-            f"the donors share {len(at)} documents by doc_id: too few to borrow from"
+            f"the donors share {len(positions)} documents by doc_id: too few to borrow from"
         )
-    none = first.select([]).take(at)
+    none = first.select([]).take(positions)
     return replace(none, doc_hashes=None, task=None, settings={}, sources=(), warnings=())
 
 
@@ -304,18 +302,18 @@ def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
     column = {doc: i for i, doc in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
     hashes = pattern.doc_hashes or (None,) * pattern.n_items
-    at = [
+    columns = [
         by_hash[h] if h is not None and h in by_hash else column.get(doc)
         for h, doc in zip(hashes, pattern.doc_ids)
     ]
-    known = [i for i, j in enumerate(at) if j is not None]
+    known = [i for i, j in enumerate(columns) if j is not None]
     if len(known) < _LEAST_SHARE * pattern.n_items:
         raise ScoreTableError(
             f"donor {name} has {len(known)} of the {pattern.n_items} documents, by hash or doc_id: "
             "leave it out, or borrow from a task on the same documents"
         )
     scores = np.full((len(donor.raw), pattern.n_items), np.nan)
-    scores[:, known] = donor.scores[:, [j for j in at if j is not None]]
+    scores[:, known] = donor.scores[:, [j for j in columns if j is not None]]
     return scores
 
 
@@ -346,11 +344,11 @@ def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Fl
     profiles = {name: _profile(scores) for name, scores in rows.items()}
     x, y, last = [], [], {}
     for name, scores in rows.items():
-        others = [p for other, p in profiles.items() if other != name]
+        donor_profiles = [p for donor, p in profiles.items() if donor != name]
         for _ in range(_SPLITS):
             order = rng.permutation(len(scores))
             runs = min(k, len(scores) - 1)
-            last[name] = _sources(others, scores[order[:runs]])
+            last[name] = _sources(donor_profiles, scores[order[:runs]])
             if k and not runs:  # a donor of one run
                 last[name] = np.column_stack([last[name], last[name]])
             x.append(last[name])
@@ -377,11 +375,11 @@ def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
     documents) and a third of its mean correlation with as many runs of the other donors.
     """
     rng = np.random.default_rng(0)
-    least = _CHANCE / target.shape[1] ** 0.5
+    chance = _CHANCE / target.shape[1] ** 0.5
 
     def agreement(name: str, runs: Floats) -> float:
-        seen = np.isfinite(runs).any(axis=0)
-        profile = _profile(rows[name])[seen], _profile(runs)[seen]
+        asked = np.isfinite(runs).any(axis=0)
+        profile = _profile(rows[name])[asked], _profile(runs)[asked]
         return float(np.nan_to_num(np.corrcoef(*profile)[0, 1]))
 
     out = []
@@ -389,10 +387,10 @@ def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
         usual = np.mean(
             [
                 agreement(name, scores[rng.permutation(len(scores))[: len(target)]])
-                for other, scores in rows.items()
-                if other != name
+                for donor, scores in rows.items()
+                if donor != name
             ]
         )
-        if agreement(name, target) < max(least, _SHARE_OF_USUAL * float(usual)):
+        if agreement(name, target) < max(chance, _SHARE_OF_USUAL * float(usual)):
             out.append(name)
     return out

@@ -25,7 +25,7 @@ def build(
     path: str | Path,
     tasks: Sequence[str] = ("*",),
     metrics: Sequence[str] | None = ("*",),
-    wanted: Query = ANY,
+    query: Query = ANY,
     on_bank: Callable[[str, str, ItemBank | str, Facts], None] | None = None,
     **how: Any,
 ) -> SuiteBank:
@@ -42,7 +42,7 @@ def build(
         Names, shell patterns, or groups that the logs record.
     metrics : sequence of str, optional
         Names or shell patterns; None means the only metric of each task.
-    wanted : Query, optional
+    query : Query, optional
         Filter and scale of the scores.
     on_bank : callable, optional
         Called with each task and outcome, its bank or the reason why there is none, and what
@@ -62,17 +62,17 @@ def build(
         calibrated.
     """
     path = Path(path)
-    meant = outcomes_meant(path, tasks, metrics, wanted.filter)
+    meant = outcomes_meant(path, tasks, metrics, query.filter)
     read = {}
     if reader_of(path).read_many is not None:  # one pass for all, else each where it is calibrated
-        read = dict(zip(meant, ScoreTable.read_many(path, meant, wanted)))
+        read = dict(zip(meant, ScoreTable.read_many(path, meant, query)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
     for outcome, (bank, facts) in zip(
-        meant, in_processes(_one_bank, meant, (path, wanted, how, read))
+        meant, in_processes(_one_bank, meant, (path, query, how, read))
     ):
-        task, one = outcome.task or "task", (outcome.task, outcome.metric)
-        several = len({o.filter for o in meant if (o.task, o.metric) == one}) > 1
+        task, outcome_key = outcome.task or "task", (outcome.task, outcome.metric)
+        several = len({o.filter for o in meant if (o.task, o.metric) == outcome_key}) > 1
         name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
         if isinstance(bank, str):
             why = bank
@@ -87,7 +87,7 @@ def build(
 
 def bank_of(
     table: ScoreTable | None,
-    wanted: Query = ANY,
+    query: Query = ANY,
     *,
     method: str = "default",
     exclude: Sequence[str] = (),
@@ -102,7 +102,7 @@ def bank_of(
     ----------
     table : ScoreTable or None
         None if everything is borrowed.
-    wanted : Query, optional
+    query : Query, optional
         Which score of the donor tasks to use.
     method : str, optional
     exclude : sequence of str, optional
@@ -124,7 +124,7 @@ def bank_of(
             table = table.select(spread(dict(zip(table.models, means)), models))
         if not borrow:
             return table, make_bank(table, method, **options)
-    return borrow_from(borrow, table, wanted, exclude, method=method, **options)
+    return borrow_from(borrow, table, query, exclude, method=method, **options)
 
 
 def _one_bank(
@@ -132,13 +132,13 @@ def _one_bank(
     shared: tuple[Path, Query, dict[str, Any], Mapping[Logged, ScoreTable | CcatError]],
 ) -> tuple[ItemBank | str, Facts]:
     """Return one outcome's bank, or the reason why there is none, and its report."""
-    path, wanted, how, read = shared
-    wanted = outcome.query(wanted)
+    path, query, how, read = shared
+    query = outcome.query(query)
     try:
-        table = read.get(outcome) or ScoreTable.read(path, **vars(wanted))
+        table = read.get(outcome) or ScoreTable.read(path, **vars(query))
         if isinstance(table, CcatError):
             raise table
-        table, bank = bank_of(table, wanted, **how)
+        table, bank = bank_of(table, query, **how)
     except CcatError as error:
         if isinstance(error, UsageError) and not how.get("borrow"):
             raise

@@ -156,8 +156,8 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
             f"({some(bank.doc_ids)})"
         )
     out = np.full((len(scores), bank.n_items), np.nan)
-    to, of = np.array(pairs).T
-    out[:, to] = scores[:, of]
+    in_bank, in_table = np.array(pairs).T
+    out[:, in_bank] = scores[:, in_table]
     return out
 
 
@@ -208,47 +208,49 @@ def _drift(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
     """Return the curves with the common trend applied, and items whose difficulty moved."""
-    mu, seen = c.expected(theta), np.isfinite(scores)
+    mu, present = c.expected(theta), np.isfinite(scores)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (scores - mu) ** 2 / (c.noise * mu * (1.0 - mu))
     per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
     if len(per_item):  # how much larger they are than the curves say
         c = replace(c, noise=c.noise * max(1.0, float(np.median(per_item))))
     refit, information = fit_intercepts(c, theta, scores)
-    use = seen.any(axis=0)
+    use = present.any(axis=0)
     if use.sum() < 10:
         return c, []
     old, new = c.intercept[use], refit[use]
     slope, offset = robust_line(old, new, information[use])
     trend = c.with_intercept(offset + slope * c.intercept)
-    rest = new - trend.intercept[use]
+    shifts = new - trend.intercept[use]
     # A score test: where an item moved far, the information at its new place is small and a Wald
     # test would see nothing. The bank's own intercept has an error, too, from its models.
     own_error = 1.0 + len(scores) / max(len(bank.models), 1)
     mu = trend.expected(theta)
-    surprise = np.where(seen, scores - mu, 0.0).sum(axis=0)[use]
-    expected = np.where(seen, c.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
+    surprise = np.where(present, scores - mu, 0.0).sum(axis=0)[use]
+    expected = np.where(present, c.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
     z = surprise / np.sqrt(expected * own_error)
     spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
     z = (z - np.median(z)) / max(spread, 1.0)
-    flagged = discoveries(2.0 * ndtr(-np.abs(z))) & (np.abs(rest) > DRIFT_LOGITS)
+    flagged = discoveries(2.0 * ndtr(-np.abs(z))) & (np.abs(shifts) > DRIFT_LOGITS)
     if not flagged.any():
         return trend, []
-    far = np.flatnonzero(flagged)[np.argsort(-np.abs(rest[flagged]))]
-    easier = int((rest[far] > 0).sum())
+    drifted = np.flatnonzero(flagged)[np.argsort(-np.abs(shifts[flagged]))]
+    easier = int((shifts[drifted] > 0).sum())
     words = (
-        f"{{}} drifted: {easier} became easier, {len(far) - easier} harder than the other items "
-        "suggest (doc_id {}); calibrate the bank on newer models"
+        f"{{}} drifted: {easier} became easier, {len(drifted) - easier} harder than the other "
+        "items suggest (doc_id {}); calibrate the bank on newer models"
     )
-    places = np.flatnonzero(use)[far]
-    return trend, [_about(bank, "drifted_items", words, places, shift_in_logits=rest[far].tolist())]
+    places = np.flatnonzero(use)[drifted]
+    return trend, [
+        _about(bank, "drifted_items", words, places, shift_in_logits=shifts[drifted].tolist())
+    ]
 
 
 def _about(
-    bank: ItemBank, kind: str, words: str, at: NDArray[np.intp], **figures: Sequence[Any]
+    bank: ItemBank, kind: str, words: str, positions: NDArray[np.intp], **figures: Sequence[Any]
 ) -> Finding:
     """Make a warning about items at these positions; `words` is a template for number and names."""
-    ids = tuple(bank.doc_ids[i] for i in at.tolist())
+    ids = tuple(bank.doc_ids[i] for i in positions.tolist())
     of_items: dict[str, object] = {k: dict(zip(map(str, ids), v)) for k, v in figures.items()}
     text = words.format(plural(len(ids), "item"), some(ids))
     return Finding(kind, "warning", text, ids, of_items)
@@ -257,12 +259,12 @@ def _about(
 def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding]:
     if len(theta) < MIN_MODELS:
         return
-    seen = np.isfinite(scores)
-    n = seen.sum(axis=0)
+    present = np.isfinite(scores)
+    n = present.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         dt, dy = (
-            np.where(seen, v - np.where(seen, v, 0.0).sum(axis=0) / n, 0.0)
-            for v in (np.broadcast_to(theta[:, None], seen.shape), scores)
+            np.where(present, v - np.where(present, v, 0.0).sum(axis=0) / n, 0.0)
+            for v in (np.broadcast_to(theta[:, None], present.shape), scores)
         )
         r = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
     tested = np.isfinite(r) & (n >= MIN_MODELS)
@@ -284,15 +286,15 @@ def _contamination(
     theta = fit_abilities(c, scores)
     mu = c.expected(theta)
     weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
-    seen = np.isfinite(scores) & weak[:, None]
-    far = seen & (scores - mu > EXCESS) & (mu < 0.5)
+    of_weak = np.isfinite(scores) & weak[:, None]
+    surprising = of_weak & (scores - mu > EXCESS) & (mu < 0.5)
     tail = np.ones_like(mu)
     # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
     own_error = 1.0 + c.coefficients.shape[1] / max(len(bank.models), 1)
     noise = np.broadcast_to(np.clip(c.noise * own_error, 1e-6, 1.0), mu.shape)
-    tail[far] = upper_tail(scores[far], mu[far], noise[far])
-    flagged = np.zeros_like(far)
-    flagged[seen] = discoveries(tail[seen], FALSE_ALARMS)
+    tail[surprising] = upper_tail(scores[surprising], mu[surprising], noise[surprising])
+    flagged = np.zeros_like(surprising)
+    flagged[of_weak] = discoveries(tail[of_weak], FALSE_ALARMS)
     if flagged.any():
         items = np.flatnonzero(flagged.any(axis=0))
         who = [
@@ -310,17 +312,19 @@ def _contamination(
 def _targeting(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
-    def information(at: Floats) -> Floats:
-        mu = c.expected(at)
-        return np.asarray((mu * (1.0 - mu) * c.slope(at) ** 2 / c.noise)[:, bank.kept].sum(axis=1))
+    def information(abilities: Floats) -> Floats:
+        mu = c.expected(abilities)
+        return np.asarray(
+            (mu * (1.0 - mu) * c.slope(abilities) ** 2 / c.noise)[:, bank.kept].sum(axis=1)
+        )
 
-    most = float(information(c.centre + np.linspace(-6.0, 6.0, 61)).max())
-    share = information(theta) / most
-    seen = np.isfinite(scores)
-    mean = np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1)
+    highest = float(information(c.centre + np.linspace(-6.0, 6.0, 61)).max())
+    share = information(theta) / highest
+    present = np.isfinite(scores)
+    mean = np.where(present, scores, 0.0).sum(axis=1) / present.sum(axis=1)
     extremes = ("easy", mean > EXTREME_MEAN, 1.0), ("hard", mean < 1.0 - EXTREME_MEAN, -1.0)
-    for word, far, level in extremes:
-        bad = far | ((share < LITTLE_INFORMATION) & (level * (mean - 0.5) > 0.0))
+    for word, extreme, level in extremes:
+        bad = extreme | ((share < LITTLE_INFORMATION) & (level * (mean - 0.5) > 0.0))
         who = {
             names[j]: {"mean": float(mean[j]), "information": float(share[j])}
             for j in np.flatnonzero(bad).tolist()
@@ -356,9 +360,9 @@ def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
     w = weight / weight.max()
     slope, offset = 1.0, float(np.median(y - x))
     for _ in range(20):
-        rest = y - offset - slope * x
-        scale = 1.4826 * float(np.median(np.abs(rest))) or 1e-12
-        robust = w * np.maximum(0.0, 1.0 - (rest / (4.685 * scale)) ** 2) ** 2
+        residual = y - offset - slope * x
+        scale = 1.4826 * float(np.median(np.abs(residual))) or 1e-12
+        robust = w * np.maximum(0.0, 1.0 - (residual / (4.685 * scale)) ** 2) ** 2
         total = robust.sum()
         if total <= 0.0:
             break

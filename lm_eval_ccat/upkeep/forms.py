@@ -132,16 +132,16 @@ class Form:
         UsageError
             No item of the form has a score.
         """
-        at = [i for i, d in enumerate(self.items) if np.isfinite(scores.get(d, np.nan))]
-        if not at:
+        places = [i for i, d in enumerate(self.items) if np.isfinite(scores.get(d, np.nan))]
+        if not places:
             raise UsageError("no item of the form has a score")
-        seen = np.array([float(scores[self.items[i]]) for i in at])
-        weights = np.linalg.solve(self.covariance[np.ix_(at, at)], self.with_mean[at])
+        known = np.array([float(scores[self.items[i]]) for i in places])
+        weights = np.linalg.solve(self.covariance[np.ix_(places, places)], self.with_mean[places])
         of_all = np.linalg.solve(self.covariance, self.with_mean)
-        value = self.centre + float(weights @ (seen - self.mean[at]))
-        left = self.variance - float(self.with_mean[at] @ weights)
-        least = max(self.variance - float(self.with_mean @ of_all), _LEAST_VARIANCE)
-        return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, least) / least))
+        value = self.centre + float(weights @ (known - self.mean[places]))
+        left = self.variance - float(self.with_mean[places] @ weights)
+        floor = max(self.variance - float(self.with_mean @ of_all), _LEAST_VARIANCE)
+        return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, floor) / floor))
 
     def interval(self, estimate: float, error: float) -> tuple[float, float]:
         """Interval of the mean score at `CONFIDENCE`, cut to [0, 1]."""
@@ -184,9 +184,9 @@ class Form:
             d = read_json(file)
             if d["format"] != FORMAT or d["version"] != VERSION:
                 raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-            [one] = d["forms"]
-            n, hashes = len(one["items"]), tuple(one["doc_hashes"])
-            arrays = {name: np.array(one[name], dtype=np.float64) for name in _SHAPES}
+            [form] = d["forms"]
+            n, hashes = len(form["items"]), tuple(form["doc_hashes"])
+            arrays = {name: np.array(form[name], dtype=np.float64) for name in _SHAPES}
             for name, shape in _SHAPES.items():
                 if arrays[name].shape != (n,) * shape or not np.isfinite(arrays[name]).all():
                     raise ValueError(f"{name} does not fit {n} items")
@@ -195,7 +195,7 @@ class Form:
                 raise ValueError("items and hashes do not fit one another")
             numbers: dict[str, Any] = {k: a if a.ndim else float(a) for k, a in arrays.items()}
             of_bank = {**{k: d[k] for k in _OF_BANK}, "n_items": int(d["n_items"])}
-            items, models, scale = tuple(one["items"]), one["models"], Scale.from_dict(d["scale"])
+            items, models, scale = tuple(form["items"]), form["models"], Scale.from_dict(d["scale"])
             return cls(items, hashes, models=int(models), scale=scale, **numbers, **of_bank)
         except FileNotFoundError:
             raise BankError(f"{file}: no such file; `bank form` makes it") from None
@@ -212,7 +212,7 @@ def load_forms(folder: str | Path) -> list[Form]:
         There is none, or one is damaged.
     """
     inner = sorted(file.parent for file in Path(folder).glob(f"*/{NAME}"))
-    return [Form.load(one) for one in inner or [Path(folder)]]
+    return [Form.load(form_folder) for form_folder in inner or [Path(folder)]]
 
 
 def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Form:
@@ -275,14 +275,14 @@ def make_form(
         There are too few items that tell models apart.
     """
     x = np.asarray(scores, dtype=np.float64)
-    seen = np.isfinite(x)
-    if not seen.all():  # missing scores by what model and item have elsewhere
+    present = np.isfinite(x)
+    if not present.all():  # missing scores by what model and item have elsewhere
         rows, columns = (
-            np.where(seen, x, 0.0).sum(axis=k, keepdims=True)
-            / np.maximum(seen.sum(axis=k, keepdims=True), 1)
+            np.where(present, x, 0.0).sum(axis=k, keepdims=True)
+            / np.maximum(present.sum(axis=k, keepdims=True), 1)
             for k in (1, 0)
         )
-        x = np.where(seen, x, np.clip(rows + columns - float(x[seen].mean()), 0.0, 1.0))
+        x = np.where(present, x, np.clip(rows + columns - float(x[present].mean()), 0.0, 1.0))
     n_models, truth = len(x), x.mean(axis=1)
     if n_models < MIN_MODELS:
         raise BankError(f"a form needs the scores of at least {MIN_MODELS} models, not {n_models}")
@@ -302,16 +302,16 @@ def make_form(
             squares[test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
         if squares.mean() < best:
             best, share = float(squares.mean()), tried
-    whole = _Covariance(x, share)
-    chosen = sorted(whole.chosen(may, n_items))
+    covariance = _Covariance(x, share)
+    form_items = sorted(covariance.chosen(may, n_items))
     return Form(
-        items=tuple(doc_ids[i] for i in chosen),
-        doc_hashes=tuple(doc_hashes[i] if doc_hashes else None for i in chosen),
-        mean=whole.mean[chosen],
-        covariance=whole.block(chosen),
-        with_mean=whole.with_mean[chosen],
-        centre=float(whole.mean.mean()),
-        variance=whole.variance,
+        items=tuple(doc_ids[i] for i in form_items),
+        doc_hashes=tuple(doc_hashes[i] if doc_hashes else None for i in form_items),
+        mean=covariance.mean[form_items],
+        covariance=covariance.block(form_items),
+        with_mean=covariance.with_mean[form_items],
+        centre=float(covariance.mean.mean()),
+        variance=covariance.variance,
         error=float(np.sqrt(best)),
         models=n_models,
     )
@@ -476,8 +476,11 @@ def _doc_ids(form: Form, table: ScoreTable) -> list[Any]:
             raise BankMismatchError(
                 f"task {form.name} has a document {doc_id!r}, which its form lacks"
             )
-        seen = table.doc_hashes[n] if table.doc_hashes else None
-        if None not in (seen, form.doc_hashes[doc_id]) and seen != form.doc_hashes[doc_id]:
+        logged_hash = table.doc_hashes[n] if table.doc_hashes else None
+        if (
+            None not in (logged_hash, form.doc_hashes[doc_id])
+            and logged_hash != form.doc_hashes[doc_id]
+        ):
             raise BankMismatchError(
                 f"document {doc_id} of task {form.name} is not doc_id {form.items[doc_id]!r} of "
                 "the bank (doc_hash differs)"

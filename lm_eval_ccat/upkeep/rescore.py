@@ -139,7 +139,7 @@ def _rated(
         asked = []
         for answer in answers[start : start + step]:
             fields = {
-                name: "\n".join(f"- {one}" for one in v) if isinstance(v, list) else str(v)
+                name: "\n".join(f"- {entry}" for entry in v) if isinstance(v, list) else str(v)
                 for name, v in answer.doc.items()
             }
             # As the judges' prompts of TruthfulQA call them.

@@ -99,7 +99,7 @@ def spread(scores: Mapping[str, float], n: int) -> list[str]:
     if len(left) <= n:
         return sorted(left, key=left.__getitem__)
     low, high = min(left.values()), max(left.values())
-    span, families, chosen = max(high - low, 1e-12), dict[str, int](), list[str]()
+    span, families, models = max(high - low, 1e-12), dict[str, int](), list[str]()
     # The ends first: how far a bank reaches is what the choice is for.
     targets = np.linspace(low, high, n)
     for target in sorted(targets.tolist(), key=lambda value: -abs(value - (low + high) / 2.0)):
@@ -111,9 +111,9 @@ def spread(scores: Mapping[str, float], n: int) -> list[str]:
             ),
         )
         families[family_of(model)] = families.get(family_of(model), 0) + 1
-        chosen.append(model)
+        models.append(model)
         del left[model]
-    return sorted(chosen, key=scores.__getitem__)
+    return sorted(models, key=scores.__getitem__)
 
 
 def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -130,8 +130,8 @@ def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> l
                     f"{missing[0]} among them; run them, or name only tasks that have scores"
                 )
         if not matching:
-            shown = some(recorded)
-            raise UsageError(f"{path}: no task, pattern or group {name!r}; its tasks are {shown}")
+            listing = some(recorded)
+            raise UsageError(f"{path}: no task, pattern or group {name!r}; its tasks are {listing}")
         tasks += matching
     return tasks
 
@@ -139,8 +139,8 @@ def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> l
 def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
     """Return observations of a bank's items as a score table, NaN where not asked."""
     unit = np.full((len(observations), bank.n_items), np.nan)
-    for row, one in zip(unit, observations):
-        row[one.items] = one.scores
+    for row, observation in zip(unit, observations):
+        row[observation.items] = observation.scores
     table = ScoreTable.from_arrays(
         bank.scale.restore(unit),
         [o.model for o in observations],
@@ -189,18 +189,18 @@ def tables_of(
     path: str | Path,
     tasks: Sequence[str],
     metrics: Sequence[str] | None = None,
-    wanted: Query = ANY,
+    query: Query = ANY,
 ) -> dict[str, ScoreTable]:
-    """Read one outcome of each of several tasks; `wanted` states filter and scale.
+    """Read one outcome of each of several tasks; `query` states filter and scale.
 
     Raises
     ------
     UsageError
         A task reports none or several of the metrics.
     """
-    meant = outcomes_meant(Path(path), tasks, metrics, wanted.filter)
+    meant = outcomes_meant(Path(path), tasks, metrics, query.filter)
     tables: dict[str, ScoreTable] = {}
-    for outcome, table in zip(meant, ScoreTable.read_many(path, meant, wanted)):
+    for outcome, table in zip(meant, ScoreTable.read_many(path, meant, query)):
         if isinstance(table, CcatError):
             raise table
         if (name := outcome.task or "task") in tables:
@@ -220,22 +220,22 @@ def outcomes_meant(
         A name means nothing in these logs, a group has a task that they lack, or a task reports
         several metrics or filters and none is named.
     """
-    every = reader_of(path).outcomes(path)
-    recorded = list(dict.fromkeys(o.task or "" for o in every))
+    logged = reader_of(path).outcomes(path)
+    recorded = list(dict.fromkeys(o.task or "" for o in logged))
     meant: list[Logged] = []
     for task in dict.fromkeys(_tasks_meant(path, recorded, tasks) if recorded else ()):
         outcomes = [
             o
-            for o in every
+            for o in logged
             if (o.task or "") == task
             and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
         ]
         outcomes = [o for o in outcomes if o.filter == filter] or outcomes
         if metrics is None and len(outcomes) > 1:
             kinds = list(dict.fromkeys(o.metric for o in outcomes))
-            flag, shown = ("--metric", kinds) if len(kinds) > 1 else (
+            flag, choices = ("--metric", kinds) if len(kinds) > 1 else (
                 "--filter", [str(o.filter) for o in outcomes])  # fmt: skip
-            raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
+            raise UsageError(f"{path}: task {task} reports {', '.join(choices)}; name one ({flag})")
         meant += outcomes
     if not meant:
         raise UsageError(f"{path}: no results of these tasks and metrics")

@@ -133,22 +133,22 @@ def update(
         np.array([n for n, d in enumerate(t.doc_ids) if d in bank.index], dtype=np.intp)
         for t in (calibrated_on, new)
     )
-    whole = union(calibrated_on.take(known_old), new.take(np.union1d(known_new, taken)))
+    scores = union(calibrated_on.take(known_old), new.take(np.union1d(known_new, taken)))
     options = bank.provenance.get("options", {})
-    updated = calibrate(whole, bank.method, keep_scores=bool(bank.observations), **options)
+    updated = calibrate(scores, bank.method, keep_scores=bool(bank.observations), **options)
     this = {
         "previous": bank.sha256,
         "models": [m for m in updated.models if m not in set(bank.models)],
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this]
-    kept = {k: v for k, v in bank.provenance.items() if k in _STAYS}
+    lasting = {k: v for k, v in bank.provenance.items() if k in _STAYS}
     ends = {k: v for k, v in bank.constants.items() if k == CONSTANT}
     return replace(
         updated,
         settings=dict(bank.settings),
         constants={**updated.constants, **ends},
-        provenance={**updated.provenance, **kept, "updates": updates},
+        provenance={**updated.provenance, **lasting, "updates": updates},
         warnings=(*updated.warnings, *notes, *doubts, *learned),
     )
 
@@ -186,23 +186,26 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
     column = {d: i for i, d in enumerate(ids)}
     rows: dict[tuple[str, str], tuple[str, Floats, list[str | None]]] = {}
     for table in (old, new):
-        at, ways = [column[d] for d in table.doc_ids], table.chosen or ("",) * len(table.raw)
+        columns, selections = (
+            [column[d] for d in table.doc_ids],
+            table.chosen or ("",) * len(table.raw),
+        )
         labels = zip(table.row_model, table.row_config)
-        for n, (key, how, scores) in enumerate(zip(labels, ways, table.raw)):
+        for n, (key, selection, scores) in enumerate(zip(labels, selections, table.raw)):
             fresh = np.full(len(ids), np.nan), list[str | None]([None] * len(ids))
             row, marks = rows.pop(key)[1:] if key in rows else fresh
-            row[at] = np.where(np.isnan(scores), row[at], scores)
-            for place, mark in zip(at, table.prompts.of_row(n) if table.prompts else ()):
+            row[columns] = np.where(np.isnan(scores), row[columns], scores)
+            for place, mark in zip(columns, table.prompts.of_row(n) if table.prompts else ()):
                 marks[place] = mark or marks[place]
-            rows[key] = how, row, marks
+            rows[key] = selection, row, marks
     again, current = set(new.models), set(zip(new.row_model, new.row_config))
     rows = {key: row for key, row in rows.items() if key[0] not in again or key in current}
-    chosen = tuple(how for how, *_ in rows.values())
+    selections = tuple(selection for selection, *_ in rows.values())
     return replace(
         old,
         raw=np.array([row for _, row, _ in rows.values()]).reshape(len(rows), len(ids)),
         prompts=Prompts.of_rows([marks for *_, marks in rows.values()]),
-        chosen=chosen if any(chosen) else (),
+        chosen=selections if any(selections) else (),
         row_model=tuple(model for model, _ in rows),
         row_config=tuple(config for _, config in rows),
         doc_ids=ids,
@@ -279,16 +282,16 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     stay = np.array([d not in gone for d in bank.doc_ids], dtype=bool)
     if not (stay & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
-    left, at = np.flatnonzero(stay), np.cumsum(stay) - 1
+    left, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
     observations = []
     for o in bank.observations:
-        seen = stay[o.items]
+        staying = stay[o.items]
         observations.append(
             replace(
                 o,
-                items=np.arange(len(left)) if o.chosen == "all" else at[o.items[seen]],
-                scores=o.scores[seen],
-                probabilities=None if o.probabilities is None else o.probabilities[seen],
+                items=np.arange(len(left)) if o.chosen == "all" else new_place[o.items[staying]],
+                scores=o.scores[staying],
+                probabilities=None if o.probabilities is None else o.probabilities[staying],
             )
         )
     record = {"items": list(gone), "why": why, "previous": bank.sha256}
@@ -403,25 +406,27 @@ def require_growing(bank: ItemBank) -> None:
 def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Observation]:
     """Merge into one observation per model and configuration; later scores replace earlier ones."""
     by_model: dict[tuple[str, str], Observation] = {}
-    for one in [*old, *new]:
-        before = by_model.get((one.model, one.config))
+    for observation in [*old, *new]:
+        before = by_model.get((observation.model, observation.config))
         if before is not None:
-            kept = ~np.isin(before.items, one.items)
-            either = before.probabilities is not None or one.probabilities is not None
+            older = ~np.isin(before.items, observation.items)
+            either = before.probabilities is not None or observation.probabilities is not None
             earlier, later = (
                 np.full(len(o.items), np.nan) if o.probabilities is None else o.probabilities
-                for o in (before, one)
+                for o in (before, observation)
             )
-            one = Observation(
-                one.model,
-                one.chosen if one.chosen == before.chosen or not kept.any() else "adaptive",
-                np.concatenate([before.items[kept], one.items]),
-                np.concatenate([before.scores[kept], one.scores]),
-                np.concatenate([earlier[kept], later]) if either else None,
-                one.config,
-                one.date or before.date,
+            observation = Observation(
+                observation.model,
+                observation.chosen
+                if observation.chosen == before.chosen or not older.any()
+                else "adaptive",
+                np.concatenate([before.items[older], observation.items]),
+                np.concatenate([before.scores[older], observation.scores]),
+                np.concatenate([earlier[older], later]) if either else None,
+                observation.config,
+                observation.date or before.date,
             )
-        by_model[one.model, one.config] = one
+        by_model[observation.model, observation.config] = observation
     return list(by_model.values())
 
 
@@ -429,18 +434,18 @@ def readiness(bank: ItemBank) -> str:
     """Say in words whether the response model takes part, or when it will."""
     if bank.method != "sample":
         return f"Adaptive selection uses {len(bank.models)} models"
-    models, least = _counts(bank, bank.observations)
+    models, fewest = _counts(bank, bank.observations)
     return (
         f"Adaptive selection starts at {MODELS} models and {ANSWERS} answers per item (now "
-        f"{models}, and {least} for the least answered)"
+        f"{models}, and {fewest} for the least answered)"
     )
 
 
 def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, int]:
     """Return the number of models, and of answers to the least answered item."""
     count = np.zeros(bank.n_items, dtype=np.intp)
-    for one in observations:
-        count[one.items] += 1
+    for observation in observations:
+        count[observation.items] += 1
     return len({o.model for o in observations}), int(count.min())
 
 
@@ -450,8 +455,8 @@ def _bank_of(
     parts = ("task", "metric", "filter", "scale", "doc_hashes", "prompts", "settings")
     blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
     grown = blank
-    models, least = _counts(bank, observations)
-    if join and models >= MODELS and least >= ANSWERS:
+    models, fewest = _counts(bank, observations)
+    if join and models >= MODELS and fewest >= ANSWERS:
         grown = calibrate(table_of(blank, observations), "default")
         provenance = {**grown.provenance, "package": __version__, "grown": True}
         grown = replace(grown, settings=dict(bank.settings), provenance=provenance)
@@ -491,24 +496,26 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     ranked = [model for model in bank.models if model in models]
     if not ranked or bank.method == "sample":
         return bank, ""
-    shown = some(ranked, 3)
-    what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {shown} too"
+    listing = some(ranked, 3)
+    what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {listing} too"
     if bank.observations:
-        rest = [o for o in bank.observations if o.model not in ranked]
+        observations = [o for o in bank.observations if o.model not in ranked]
         options = bank.provenance.get("options") or {}
         try:
             if bank.provenance.get("grown"):  # goes on as it grows
-                others = _bank_of(bank, rest, bank.made, True)
+                remade = _bank_of(bank, observations, bank.made, True)
             else:
-                others = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
+                remade = calibrate(
+                    table_of(bank, observations), bank.method, keep_scores=True, **options
+                )
                 origin = {k: v for k, v in bank.provenance.items() if k in ORIGIN}
-                others = replace(
-                    others,
+                remade = replace(
+                    remade,
                     settings=dict(bank.settings),
                     made=bank.made,
-                    provenance={**others.provenance, **origin},
+                    provenance={**remade.provenance, **origin},
                 )
-            return others, f"{what}, whose scores are left out of this ranking"
+            return remade, f"{what}, whose scores are left out of this ranking"
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"
     return bank, (

@@ -74,9 +74,9 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
 
 def trust(bank: ItemBank) -> str:
     """Say in plain words whether the bank can be trusted."""
-    stated = bank.self_check.get("trust") or bank.provenance.get("report", {}).get("trust")
-    if isinstance(stated, str):
-        return stated
+    judgement = bank.self_check.get("trust") or bank.provenance.get("report", {}).get("trust")
+    if isinstance(judgement, str):
+        return judgement
     if not bank.models:
         return "it rests on no other models: documents are drawn at random"
     doubts = len(bank.warnings)
@@ -125,8 +125,8 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
     provenance = facts["provenance"]
     for name in ("license", "prompts"):
-        if stated := provenance.get(name):
-            lines.append((name, stated))
+        if text := provenance.get(name):
+            lines.append((name, text))
     if provenance.get("license"):
         lines.append(("source", first_of(provenance["sources"], _LISTED)))
     if settings:
@@ -163,7 +163,9 @@ def facts_of_suite(suite: SuiteBank) -> Facts:
         "tasks": list(suite),
         "method": suite.method,
         "metrics": list(dict.fromkeys(bank.metric for bank in banks)),
-        "items": sum(max(bank.n_items for bank in of.values()) for of in suite.values()),
+        "items": sum(
+            max(bank.n_items for bank in outcomes.values()) for outcomes in suite.values()
+        ),
         "models": len({model for bank in banks for model in bank.models}),
         "age": age_in_words(first),
         "license": first.provenance.get("license"),
@@ -195,16 +197,16 @@ def suite_in_one_line(facts: Facts) -> str:
 
 def reveals(bank: ItemBank) -> list[str]:
     """Return what a bank's file reveals besides the items' parameters."""
-    shown = []
+    contents = []
     if bank.models:
-        shown.append(f"the names of {len(bank.models)} models and how able they are")
+        contents.append(f"the names of {len(bank.models)} models and how able they are")
     if bank.doc_hashes is not None:
-        shown.append("hashes of the documents, which show whether a text is among them")
+        contents.append("hashes of the documents, which show whether a text is among them")
     if bank.observations:
-        shown.append(f"every score of {len({o.model for o in bank.observations})} models")
+        contents.append(f"every score of {len({o.model for o in bank.observations})} models")
     if bank.provenance.get("sources"):
-        shown.append("paths of the files that the scores came from")
-    return shown
+        contents.append("paths of the files that the scores came from")
+    return contents
 
 
 def page_of(suite: SuiteBank, licence: str | None = None) -> str:
@@ -241,7 +243,7 @@ def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
     lines += [f"| {name} | {text} |" for name, text in in_lines(facts_of(bank))]
     for title, texts in (("Warnings", bank.warnings), ("What the file reveals", reveals(bank))):
         if texts:
-            lines += ["", f"## {title}", "", *(f"- {one}" for one in texts)]
+            lines += ["", f"## {title}", "", *(f"- {text}" for text in texts)]
     return lines
 
 
@@ -296,7 +298,7 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> Facts:
     for (task, outcome), bank in before.items():
         if (task, outcome) in after:
             tasks.setdefault(task, {})[outcome] = diff_banks(bank, after[task, outcome])
-    alike = all(one["same"] for of in tasks.values() for one in of.values())
+    alike = all(diff["same"] for outcomes in tasks.values() for diff in outcomes.values())
     return {
         "same": set(before) == set(after) and alike,
         "banks_added": [list(name) for name in after if name not in before],
@@ -339,8 +341,8 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
-        "kept_now": [d for d, before, now in moved if now and not before],
-        "removed_now": [d for d, before, now in moved if before and not now],
+        "kept_now": [d for d, was_kept, is_kept in moved if is_kept and not was_kept],
+        "removed_now": [d for d, was_kept, is_kept in moved if was_kept and not is_kept],
         "models_added": [m for m in new.models if m not in set(old.models)],
         "models_removed": [m for m in old.models if m not in set(new.models)],
         "parameters_changed": [
