@@ -527,8 +527,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "of a board an estimate counts before full results",
         "lm_eval_ccat/board/folder",
-        "now = {**latest(comparable), **latest(comparable, FULL)}",
-        "now = {**latest(comparable, FULL), **latest(comparable)}",
+        "current = {**latest(comparable), **latest(comparable, FULL)}",
+        "current = {**latest(comparable, FULL), **latest(comparable)}",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -541,8 +541,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of the ledger may be changed",
         "lm_eval_ccat/board/ledger",
-        "whole = text == _sealed(values, before)[1]",
-        "whole = bool(_sealed(values, before))",
+        "unbroken = text == _sealed(values, before)[1]",
+        "unbroken = bool(_sealed(values, before))",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -646,8 +646,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a site ranks rows whose evidence is refused",
         "lm_eval_ccat/board/folder",
-        "if at in refused:",
-        "if at in ():",
+        "if number in refused:",
+        "if number in ():",
         ("tests/board/test_board.py",),
     ),
     Bug(

@@ -247,21 +247,21 @@ class ItemBank:
         """
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
         stored = zip(self.doc_ids, self.doc_hashes or [None] * self.n_items)
-        both = [
+        comparable = [
             (d, h == hash_of[d]) for d, h in stored if h is not None and hash_of.get(d) is not None
         ]
         return Documents(
             tuple(d for d in self.doc_ids if d not in hash_of),
-            tuple(d for d, alike in both if not alike),
+            tuple(d for d, alike in comparable if not alike),
             tuple(d for d in doc_ids if d not in self.index),
-            tuple(d for d, alike in both if alike),
+            tuple(d for d, alike in comparable if alike),
         )
 
     def __repr__(self) -> str:
-        of = f"{self.task or 'task not stated'}, {self.metric}"
-        kept = int(self.kept.sum())
+        subject = f"{self.task or 'task not stated'}, {self.metric}"
+        n_kept = int(self.kept.sum())
         return (
-            f"<ItemBank: {of}, method {self.method}, {kept} of {self.n_items} items kept, "
+            f"<ItemBank: {subject}, method {self.method}, {n_kept} of {self.n_items} items kept, "
             f"{len(self.models)} models, {self.short_hash}>"
         )
 
@@ -311,9 +311,9 @@ class ItemBank:
         ids, order = sorted_ids(list(doc_ids))
         if not ids:
             raise BankError("a bank needs at least one item")
-        stated = {"doc_hashes": doc_hashes, "prompts": prompts}
+        identities = {"doc_hashes": doc_hashes, "prompts": prompts}
         identity: dict[str, Any] = {}
-        for name, values in stated.items():
+        for name, values in identities.items():
             if values is not None and len(values) != len(ids):
                 raise BankError(f"{len(values)} {name} do not fit {len(ids)} doc_ids")
             identity[name] = None if values is None else tuple(values[i] for i in order)
@@ -453,8 +453,8 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
     n = len(doc_ids)
     if order != list(range(n)):
         raise ValueError("items.doc_id is not ascending")
-    kept = _list(items["kept"], "kept", n)
-    if not all(isinstance(v, bool) for v in kept) or not any(kept):
+    kept_flags = _list(items["kept"], "kept", n)
+    if not all(isinstance(v, bool) for v in kept_flags) or not any(kept_flags):
         raise ValueError("kept holds something else than true and false, or no item is kept")
     parameters: dict[str, Floats] = {}
     for name, column in items["parameters"].items():
@@ -462,7 +462,7 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
         values = np.array(_list(column, name, n), dtype=np.float64)
         if values.ndim > 2:
             raise ValueError(f"{name} has too many dimensions")
-        if not np.isfinite(values[np.array(kept)]).all():
+        if not np.isfinite(values[np.array(kept_flags)]).all():
             raise ValueError(f"parameter {name} of an item that is kept is not a number")
         if np.abs(values[np.isfinite(values)]).max(initial=0.0) > LARGEST:
             raise ValueError(f"parameter {name} is absurdly large")
@@ -478,7 +478,7 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{wrong[0]} is not an object")
     return dict(
         doc_ids=doc_ids,
-        kept=np.array(kept),
+        kept=np.array(kept_flags),
         parameters=parameters,
         scale=Scale.from_dict(d["scale"]),
         **identity,

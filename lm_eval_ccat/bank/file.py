@@ -143,9 +143,9 @@ def file_text(document: Mapping[str, Any]) -> str:
 def plain(value: Any) -> Any:
     """Convert to JSON values: NaN and infinities become null, arrays become lists."""
     if isinstance(value, (np.ndarray, np.generic)):
-        whole = value.dtype.kind != "f" or bool(np.isfinite(value).all())
+        all_finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
         value = value.tolist()
-        if whole:
+        if all_finite:
             return value
     if isinstance(value, float) and not np.isfinite(value):
         return None
@@ -159,13 +159,13 @@ def plain(value: Any) -> Any:
 # -- reading ------------------------------------------------------------------------------------
 
 
-def read_json(path: Path, most: int | None = None) -> Any:
+def read_json(path: Path, max_bytes: int | None = None) -> Any:
     """Read the JSON value of a regular file; refuse NaN and infinities, which are not JSON.
 
     Parameters
     ----------
     path : Path
-    most : int, optional
+    max_bytes : int, optional
         Largest size in bytes; default `MAX_BYTES`.
 
     Raises
@@ -175,9 +175,9 @@ def read_json(path: Path, most: int | None = None) -> Any:
     OSError, ValueError, RecursionError
         It cannot be read, or is not JSON.
     """
-    most = MAX_BYTES if most is None else most
+    max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     chunks: list[bytes] = []
-    rest = b""  # the beginning of a string that ends in a later chunk
+    remainder = b""  # the beginning of a string that ends in a later chunk
     size = depth = containers = values = 0
     # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
@@ -186,16 +186,16 @@ def read_json(path: Path, most: int | None = None) -> Any:
         while chunk := stream.read(_CHUNK):
             chunks.append(chunk)
             size += len(chunk)
-            outside, quote, begun = _STRING.sub(b"", rest + chunk).partition(b'"')
-            rest = quote + begun
+            outside, quote, begun = _STRING.sub(b"", remainder + chunk).partition(b'"')
+            remainder = quote + begun
             steps = _STEP[np.frombuffer(outside, dtype=np.uint8)]
             depths = depth + np.cumsum(steps)
             depth += int(steps.sum())
             containers += int((steps > 0).sum())
             values += outside.count(b",")
             for wrong, why in (
-                (size > most, f"more than {most:,} bytes are too large for an item bank"),
-                (len(rest) > _MOST_STRING, "a text in it never ends: not an item bank"),
+                (size > max_bytes, f"more than {max_bytes:,} bytes are too large for an item bank"),
+                (len(remainder) > _MOST_STRING, "a text in it never ends: not an item bank"),
                 (depths.max(initial=0) > MAX_DEPTH,
                  f"nested more than {MAX_DEPTH} deep: not an item bank"),
                 (containers > MAX_CONTAINERS or values > MAX_VALUES,

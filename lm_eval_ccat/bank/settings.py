@@ -240,21 +240,21 @@ def compare_settings(
         ]
     # A setting in which the calibration runs differed from one another decides nothing.
     differing = {k for k, v in recorded.items() if k in run and not _same(v, run[k])}
-    stated = {k for k in differing if None not in (recorded[k], run[k])}
+    in_both = {k for k in differing if None not in (recorded[k], run[k])}
     words = {k: f"{k} is {_show(run[k])}, the bank has {_show(recorded[k])}" for k in differing}
-    refusals = [words[k] for k in ("task_version", "num_fewshot") if k in stated]
+    refusals = [words[k] for k in ("task_version", "num_fewshot") if k in in_both]
     refusals += [words[k] for k in ("system_instruction",) if k in differing]
     warnings: list[str] = []
-    if "fewshot_seed" in stated and run.get("num_fewshot"):
+    if "fewshot_seed" in in_both and run.get("num_fewshot"):
         warnings.append(
             f"{words['fewshot_seed']}, so the few-shot examples differ from those of the "
             "calibration models"
         )
     if "chat_template" in differing:
-        now, then = ("with a", "without") if run["chat_template"] else ("without a", "with")
+        run_has, bank_had = ("with a", "without") if run["chat_template"] else ("without a", "with")
         warnings.append(
-            f"the run is {now} chat template, the bank's were {then}; continue if each model was "
-            "run as it should be, else set --apply_chat_template as the bank has it"
+            f"the run is {run_has} chat template, the bank's were {bank_had}; continue if each "
+            "model was run as it should be, else set --apply_chat_template as the bank has it"
         )
     elif run.get("chat_template") and "chat_template_sha" in differing:
         warnings.append(
@@ -270,24 +270,24 @@ def compare_settings(
 def _compare_generation(
     recorded: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    then, now = recorded.get("generation_kwargs"), run.get("generation_kwargs")
+    of_bank, of_run = recorded.get("generation_kwargs"), run.get("generation_kwargs")
     varied = {str(d).removeprefix("generation_kwargs.") for d in recorded.get("differing") or ()}
     refusals: list[str] = []
     warnings: list[str] = []
     if (
-        not (isinstance(then, Mapping) and isinstance(now, Mapping))
+        not (isinstance(of_bank, Mapping) and isinstance(of_run, Mapping))
         or "generation_kwargs" in varied
     ):
         return refusals, warnings
-    before, after = sampling(then), sampling(now)
+    before, after = _sampling(of_bank), _sampling(of_run)
     if before[0] != after[0] and not varied & _SAMPLING:
         refusals.append(
             f"its answers are {after[0]} (temperature {after[1]}), the bank's were {before[0]} "
             f"(temperature {before[1]}): set gen_kwargs alike"
         )
         varied |= _SAMPLING
-    for key in sorted({*then, *now} - varied):
-        a, b = (settings.get(key, _DEFAULTS.get(key)) for settings in (then, now))
+    for key in sorted({*of_bank, *of_run} - varied):
+        a, b = (settings.get(key, _DEFAULTS.get(key)) for settings in (of_bank, of_run))
         if _same(a, b):
             continue
         words = f"generation setting {key} is {_show(b)}, the bank has {_show(a)}"
@@ -349,18 +349,18 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
     """
     refusals: list[str] = []
     warnings: list[str] = []
-    then, now = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
-    if then is None or now is None:
+    of_bank, of_run = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
+    if of_bank is None or of_run is None:
         # Older logs do not record sacrebleu's settings, which rarely change.
-        if not set(then or now or {}) <= {"sacrebleu"}:
-            known, other = ("run", "bank") if then is None else ("bank", "run")
+        if not set(of_bank or of_run or {}) <= {"sacrebleu"}:
+            known, silent = ("run", "bank") if of_bank is None else ("bank", "run")
             warnings.append(
                 f"only the {known} records what scores {metric}, so it is not verified that the "
-                f"{other} is scored alike"
+                f"{silent} is scored alike"
             )
         return refusals, warnings
-    for key in dict.fromkeys([*then, *now]):
-        a, b = then.get(key), now.get(key)
+    for key in dict.fromkeys([*of_bank, *of_run]):
+        a, b = of_bank.get(key), of_run.get(key)
         if a != b:
             soft = key in ("judges", "sacrebleu") and _essence(a) == _essence(b)
             words = f"the scorer's {key} is {_show(b, 160)}, the bank has {_show(a, 160)}"
@@ -372,4 +372,4 @@ def _essence(value: Any) -> list[Any]:
     """Return judges without settings that may differ, or sacrebleu's signature without version."""
     if isinstance(value, str):
         return [part for part in value.split("|") if not part.startswith("version:")]
-    return [{k: v for k, v in one.items() if k not in _OF_A_JUDGE} for one in value or ()]
+    return [{k: v for k, v in judge.items() if k not in _OF_A_JUDGE} for judge in value or ()]

@@ -151,7 +151,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         BankError
             ``suite.json`` is missing or damaged.
         """
-        return {of: file for of, (file, _) in _entries(Path(folder)).items()}
+        return {outcome: file for outcome, (file, _) in _entries(Path(folder)).items()}
 
 
 def is_suite(path: str | Path) -> bool:

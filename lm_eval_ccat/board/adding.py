@@ -173,11 +173,11 @@ def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> str:
     "1 of its 2 documents of t are not the board's (doc_id 2): run the board's documents"
     """
     compared = bank.compare(asked.doc_ids, asked.doc_hashes)
-    other = sorted([*compared.new, *compared.changed], key=asked.doc_ids.index)
-    if other:
+    foreign = sorted([*compared.new, *compared.changed], key=asked.doc_ids.index)
+    if foreign:
         return (
-            f"{len(other)} of its {asked.n_items} documents of {task} are not the board's "
-            f"(doc_id {some(other, 3)}): run the board's documents"
+            f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
+            f"(doc_id {some(foreign, 3)}): run the board's documents"
         )
     difference, _ = compare_prompts(bank.marks, asked.prompts_of(model), ("the bank", "its logs"))
     return difference and f"{task}: {difference}"
@@ -208,12 +208,12 @@ def _scores(
         bank, version = board.banks[task], table.settings.get("task_version")
         file, sha256 = _keep(board, task, table.select(complete))
         for model in complete:
-            seen = rows[task][model][np.isfinite(rows[task][model])]
-            score = float(bank.scale.restore(seen.mean()))
+            row_scores = rows[task][model][np.isfinite(rows[task][model])]
+            score = float(bank.scale.restore(row_scores.mean()))
             by_model.setdefault(model, {})[task] = TaskScore(
                 *(score, score, score),
-                items=len(seen),
-                documents=len(seen),
+                items=len(row_scores),
+                documents=len(row_scores),
                 metric=metric_of(bank),
                 evidence=file,
                 sha256=sha256,

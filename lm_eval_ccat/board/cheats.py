@@ -43,13 +43,13 @@ _FEWEST = 8  # shown items, and others, from which a gain is tested
 _MODELS = 12  # with full results, to compare a gain with
 
 
-def equal_chance(bank: ItemBank, one: Floats, other: Floats) -> float:
+def equal_chance(bank: ItemBank, first: Floats, second: Floats) -> float:
     """Return the chance that two models score alike on all items that both have.
 
     Parameters
     ----------
     bank : ItemBank
-    one, other : ndarray of shape (n_items,)
+    first, second : ndarray of shape (n_items,)
         Scores on [0, 1] in bank order; NaN where missing.
 
     Returns
@@ -57,14 +57,18 @@ def equal_chance(bank: ItemBank, one: Floats, other: Floats) -> float:
     float
         1 where they differ on an item, or the bank's method has no item curves.
     """
-    both = np.isfinite(one) & np.isfinite(other)
-    if not both.any() or (one[both] != other[both]).any() or not method_of(bank).has_curves:
+    common = np.isfinite(first) & np.isfinite(second)
+    if (
+        not common.any()
+        or (first[common] != second[common]).any()
+        or not method_of(bank).has_curves
+    ):
         return 1.0
     curves = method_of(bank).curves(bank)
-    scores = np.where(both, np.stack([one, other]), np.nan)
-    a, b = np.clip(curves.expected(fit_abilities(curves, scores))[:, both], 0.01, 0.99)
-    whole = (one[both] == 0.0) | (one[both] == 1.0)
-    alike = np.where(whole, a * b + (1.0 - a) * (1.0 - b), _COINCIDENCE)
+    scores = np.where(common, np.stack([first, second]), np.nan)
+    a, b = np.clip(curves.expected(fit_abilities(curves, scores))[:, common], 0.01, 0.99)
+    binary = (first[common] == 0.0) | (first[common] == 1.0)
+    alike = np.where(binary, a * b + (1.0 - a) * (1.0 - b), _COINCIDENCE)
     return float(np.exp(np.log(alike).sum()))
 
 
@@ -100,9 +104,9 @@ def alike(
     )
 
 
-def _differ(one: Floats, other: Floats) -> bool:
-    both = np.isfinite(one) & np.isfinite(other)
-    return not both.any() or bool((one[both] != other[both]).any())
+def _differ(first: Floats, second: Floats) -> bool:
+    common = np.isfinite(first) & np.isfinite(second)
+    return not common.any() or bool((first[common] != second[common]).any())
 
 
 def known_items(
@@ -131,15 +135,15 @@ def known_items(
     if asked.sum() < 2 * _FEWEST or len(known) < _MODELS or not method_of(bank).has_curves:
         return 0.0, 1.0
     often = asked & (times > np.median(times[asked]))
-    rest = asked & ~often
-    if min(often.sum(), rest.sum()) < _FEWEST:
+    seldom = asked & ~often
+    if min(often.sum(), seldom.sum()) < _FEWEST:
         return 0.0, 1.0
     curves, together = method_of(bank).curves(bank), np.vstack([scores, known])
-    mu = curves.expected(fit_abilities(curves, np.where(rest, together, np.nan)))
-    gain, *others = (together - mu)[:, often].mean(axis=1).tolist()
-    beyond = gain - float(np.mean(others))
-    spread = float(np.std(others, ddof=1)) * math.sqrt(1.0 + 1.0 / len(others))
-    return beyond, float(stdtr(len(others) - 1, -beyond / max(spread, 1e-9)))
+    mu = curves.expected(fit_abilities(curves, np.where(seldom, together, np.nan)))
+    gain, *usual_gains = (together - mu)[:, often].mean(axis=1).tolist()
+    beyond = gain - float(np.mean(usual_gains))
+    spread = float(np.std(usual_gains, ddof=1)) * math.sqrt(1.0 + 1.0 / len(usual_gains))
+    return beyond, float(stdtr(len(usual_gains) - 1, -beyond / max(spread, 1e-9)))
 
 
 def knew(
@@ -158,9 +162,15 @@ def knew(
         How many models each item was shown to before.
     """
     for task, scores in new.items():
-        shown = np.array([times.get(task, {}).get(d, 0) for d in banks[task].doc_ids], dtype=float)
-        full = [of[task] for of in known.values() if task in of and np.isfinite(of[task]).all()]
-        gain, p = known_items(banks[task], scores, shown, np.array(full))
+        times_shown = np.array(
+            [times.get(task, {}).get(d, 0) for d in banks[task].doc_ids], dtype=float
+        )
+        full = [
+            by_task[task]
+            for by_task in known.values()
+            if task in by_task and np.isfinite(by_task[task]).all()
+        ]
+        gain, p = known_items(banks[task], scores, times_shown, np.array(full))
         if p * len(new) < KNOWN_CHANCE:
             return (
                 f"it scores {gain:.2g} more on the items of {task} that are shown most than the "
@@ -190,10 +200,10 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
             before = rows[: rows.index(row)]
         else:
             new, before = known.get(row.model, {}), []
-        others = {model: scores for model, scores in known.items() if model != row.model}
-        texts = [alike(banks, new, others)]
+        compared = {model: scores for model, scores in known.items() if model != row.model}
+        texts = [alike(banks, new, compared)]
         if before:
-            texts.append(knew(banks, new, others, shown_items(before)))
+            texts.append(knew(banks, new, compared, shown_items(before)))
         if any(texts):
             out[row.model] = [text for text in texts if text]
     return out
@@ -201,8 +211,14 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
 
 def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str, Floats]]:
     """Return the scores of models with full results on [0, 1], in the order of the banks."""
-    evidence = {(task, of.evidence) for row in rows for task, of in row.tasks.items()}
-    current = {(row.model, task, of.evidence) for row in rows for task, of in row.tasks.items()}
+    evidence = {
+        (task, task_score.evidence) for row in rows for task, task_score in row.tasks.items()
+    }
+    current = {
+        (row.model, task, task_score.evidence)
+        for row in rows
+        for task, task_score in row.tasks.items()
+    }
     out: dict[str, dict[str, Floats]] = {}
     for task, file in sorted(evidence):
         bank = board.banks.get(task)

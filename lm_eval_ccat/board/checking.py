@@ -109,7 +109,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
             "changed or taken out since; restore the file from git"
         )
     damaged = broken_evidence(board, [None if line.damage else line.row for line in lines])
-    sound = [one.row for one, why in zip(lines, damaged) if one.row and not (one.damage or why)]
+    sound = [line.row for line, why in zip(lines, damaged) if line.row and not (line.damage or why)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
     read: dict[str, tuple[Scale, dict[str, Floats]]] = {}
@@ -132,24 +132,24 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
 
 def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[str]:
     """Return what is wrong with the evidence of each row; "" if nothing is."""
-    root, now = board.path.resolve(), dict[str, str]()
+    root, digests = board.path.resolve(), dict[str, str]()
 
     def broken(file: str, sha256: str) -> str:
         if not (board.path / file).resolve().is_relative_to(root):
             return f"{file} lies outside the board"
-        if file not in now:
-            now[file] = sha256_of(board.path / file)
-        if now[file] == sha256:
+        if file not in digests:
+            digests[file] = sha256_of(board.path / file)
+        if digests[file] == sha256:
             return ""
-        return f"{file} was changed (its hash differs)" if now[file] else f"{file} is missing"
+        return f"{file} was changed (its hash differs)" if digests[file] else f"{file} is missing"
 
-    every = [row.evidence.items() if row is not None else () for row in rows]
-    return [next((why for one in files if (why := broken(*one))), "") for files in every]
+    evidence = [row.evidence.items() if row is not None else () for row in rows]
+    return [next((why for pair in pairs if (why := broken(*pair))), "") for pairs in evidence]
 
 
 def _run_of(row: BoardRow) -> Run:
     """Return the run that an estimate is rebuilt from, the same for all its models."""
-    hashes = tuple((task, one.bank or "") for task, one in row.tasks.items())
+    hashes = tuple((task, task_score.bank or "") for task, task_score in row.tasks.items())
     return tuple(row.evidence), hashes, None if row.reserve is None else tuple(row.reserve)
 
 
@@ -164,48 +164,50 @@ def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
 
 def _of_journal(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> BoardRow | str:
     """Return the estimate that its journal gives now, or why there is none."""
-    now, name = rebuilt[_run_of(row)], row.in_journal or row.model
-    if isinstance(now, str):
-        raise RunError(now)
-    return now.get(name, f"its journal holds no answers of {name}")
+    rebuilt_rows, name = rebuilt[_run_of(row)], row.in_journal or row.model
+    if isinstance(rebuilt_rows, str):
+        raise RunError(rebuilt_rows)
+    return rebuilt_rows.get(name, f"its journal holds no answers of {name}")
 
 
 def _of_scores(board: Board, row: BoardRow, read: dict[str, Any]) -> BoardRow | str:
     """Return the row of full results that its scores give now, or why there is none."""
     tasks: dict[str, TaskScore] = {}
-    for task, one in row.tasks.items():
-        if one.evidence not in read:
-            metric, _, filter = one.metric.partition(",")
+    for task, task_score in row.tasks.items():
+        if task_score.evidence not in read:
+            metric, _, filter = task_score.metric.partition(",")
             scale = board.banks[task].scale if task in board.banks else None
-            table = ScoreTable.read(
-                board.path / one.evidence, metric, task, None if filter == "none" else filter,
-                scale=scale,
-            )  # fmt: skip
-            read[one.evidence] = table.scale, dict(zip(table.models, table.model_scores()))
-        whole, scores = read[one.evidence]
+            named = None if filter == "none" else filter
+            path = board.path / task_score.evidence
+            table = ScoreTable.read(path, metric, task, named, scale=scale)
+            read[task_score.evidence] = table.scale, dict(zip(table.models, table.model_scores()))
+        score_scale, scores = read[task_score.evidence]
         if row.model not in scores:
-            return f"{one.evidence} holds no scores of it"
-        seen = scores[row.model][np.isfinite(scores[row.model])]
-        score = float(whole.restore(seen.mean()))
-        tasks[task] = replace(one, score=score, low=score, high=score, items=len(seen))
+            return f"{task_score.evidence} holds no scores of it"
+        row_scores = scores[row.model][np.isfinite(scores[row.model])]
+        score = float(score_scale.restore(row_scores.mean()))
+        tasks[task] = replace(task_score, score=score, low=score, high=score, items=len(row_scores))
     score = average(board, tasks, row.shares) if set(tasks) <= set(board.banks) else row.score
     return replace(row, tasks=tasks, score=score, low=score, high=score)
 
 
-def _difference(row: BoardRow, now: BoardRow) -> str:
+def _difference(row: BoardRow, recomputed: BoardRow) -> str:
     """Return the first figure that differs, as ``recorded X, now Y``; "" if all agree."""
-    if lacking := [task for task in row.tasks if task not in now.tasks]:
+    if lacking := [task for task in row.tasks if task not in recomputed.tasks]:
         return f"recorded results on {lacking[0]}, now none"
-    if len(row.tasks) != len(now.tasks):
-        return f"number of tasks: recorded {len(row.tasks)}, now {len(now.tasks)}"
-    parts = [("", row, now), *((f" of {t}", row.tasks[t], now.tasks[t]) for t in row.tasks)]
-    for of, was, is_now in parts:
+    if len(row.tasks) != len(recomputed.tasks):
+        return f"number of tasks: recorded {len(row.tasks)}, now {len(recomputed.tasks)}"
+    parts = [
+        ("", row, recomputed),
+        *((f" of {t}", row.tasks[t], recomputed.tasks[t]) for t in row.tasks),
+    ]
+    for of_task, was, is_now in parts:
         for name in ("score", "low", "high", "items", "documents"):
             before, after = getattr(was, name), getattr(is_now, name)
             if abs(before - after) > CLOSE * max(1.0, abs(before)):
                 what = "interval" if name in ("low", "high") else name
-                return f"{what}{of}: recorded {before:.6g}, now {after:.6g}"
-    return "" if row.asked == now.asked else "recorded other items than the journal"
+                return f"{what}{of_task}: recorded {before:.6g}, now {after:.6g}"
+    return "" if row.asked == recomputed.asked else "recorded other items than the journal"
 
 
 # -- from a journal -------------------------------------------------------------------------------
@@ -307,7 +309,7 @@ def _row(
     for task, bank in banks.items():
         part = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
         asked[task] = [i[1] if isinstance(i, tuple) else i for i in part.items[model]]
-        version = stated.get(task, stated).get("task_version")
+        version = settings.get(task, settings).get("task_version")
         tasks[task] = TaskScore(
             *figures(part, bank.scale),
             items=len(asked[task]),

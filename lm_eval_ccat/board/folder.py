@@ -203,8 +203,10 @@ def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBan
         return bank
     part, parts = reserve
     texts = (json.dumps([task, doc_id]).encode() for doc_id in bank.doc_ids)
-    of = [int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % parts for text in texts]
-    return replace(bank, kept=bank.kept & (np.array(of) != part))
+    parts_of_items = [
+        int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % parts for text in texts
+    ]
+    return replace(bank, kept=bank.kept & (np.array(parts_of_items) != part))
 
 
 def ruled(rules: Rules, changes: Mapping[str, Any]) -> Rules:
@@ -247,8 +249,8 @@ def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, f
     """Return the weighted mean of full results, on the board's scale."""
     total = sum(shares[task] for task in tasks)
     unit = sum(
-        shares[task] * float(board.banks[task].scale.normalise(one.score))
-        for task, one in tasks.items()
+        shares[task] * float(board.banks[task].scale.normalise(task_score.score))
+        for task, task_score in tasks.items()
     )
     return float(board.scale.restore(unit / total))
 
@@ -301,7 +303,7 @@ class BoardStanding:
     @property
     def headline(self) -> str:
         """Say which models may be the best."""
-        first = [one.row.model for one in self.placed if one.best == 1]
+        first = [place.row.model for place in self.placed if place.best == 1]
         if not first:
             return "No models yet."
         who = (
@@ -312,12 +314,16 @@ class BoardStanding:
     def in_words(self, row: BoardRow) -> str:
         """Say in one line where a row stands."""
         score = f"{row.model}: {'≈ ' if row.estimated else ''}{row.score:.4g}"
-        for other, reason in self.apart:
-            if other == row:
+        for row_apart, reason in self.apart:
+            if row_apart == row:
                 return f"{score}, not comparable: {reason}"
-        for one in self.placed:
-            if one.row == row:
-                ranks = f"{one.best}" if one.best == one.worst else f"{one.best} to {one.worst}"
+        for place in self.placed:
+            if place.row == row:
+                ranks = (
+                    f"{place.best}"
+                    if place.best == place.worst
+                    else f"{place.best} to {place.worst}"
+                )
                 return f"{score}, rank {ranks} of {len(self.placed)}"
         return f"{score}, in its history; full results count"
 
@@ -339,9 +345,9 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     history: dict[str, list[BoardRow]] = {}
     comparable: list[BoardRow] = []
     apart: dict[str, tuple[BoardRow, str]] = {}
-    for at, row in enumerate(rows):
+    for number, row in enumerate(rows):
         history.setdefault(row.model, []).append(row)
-        if at in refused:
+        if number in refused:
             continue
         if reason := not_comparable(row, board.banks, board.shares):
             apart[row.model] = (row, reason)
@@ -349,9 +355,9 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
             comparable.append(row)
             apart.pop(row.model, None)
     # A model's full results count before its estimates; otherwise its latest row counts.
-    now = {**latest(comparable), **latest(comparable, FULL)}
+    current = {**latest(comparable), **latest(comparable, FULL)}
     sign = 1.0 if board.scale.higher_is_better else -1.0
-    ordered = sorted(now.values(), key=lambda r: (-sign * r.score, r.estimated, r.model))
+    ordered = sorted(current.values(), key=lambda r: (-sign * r.score, r.estimated, r.model))
     scores = sign * np.array([r.score for r in ordered])
     arms = np.array([max(r.high - r.score, r.score - r.low) for r in ordered])
     places = zip(ordered, *(counts.tolist() for counts in outside(scores, arms)))
@@ -382,18 +388,18 @@ def not_comparable(
     """
     reasons = []
     for task, bank in banks.items():
-        one = row.tasks.get(task)
+        result = row.tasks.get(task)
         version = bank.settings.get("task_version")
         descent = [update["previous"] for update in bank.provenance.get("updates", [])]
-        if one is None:
+        if result is None:
             reasons.append(f"no results on {task}")
-        elif one.metric != metric_of(bank):
-            reasons.append(f"{one.metric} of {task}, not {metric_of(bank)}")
-        elif one.documents != bank.n_items:
-            reasons.append(f"{one.documents:,} documents of {task}, not {bank.n_items:,}")
-        elif one.version is not None and version is not None and one.version != str(version):
-            reasons.append(f"version {one.version} of {task}, not {version}")
-        elif one.bank not in {None, bank.sha256, *descent}:
+        elif result.metric != metric_of(bank):
+            reasons.append(f"{result.metric} of {task}, not {metric_of(bank)}")
+        elif result.documents != bank.n_items:
+            reasons.append(f"{result.documents:,} documents of {task}, not {bank.n_items:,}")
+        elif result.version is not None and version is not None and result.version != str(version):
+            reasons.append(f"version {result.version} of {task}, not {version}")
+        elif result.bank not in {None, bank.sha256, *descent}:
             reasons.append(f"a bank of {task} from which the board's does not descend")
     if not reasons and any(abs(row.shares.get(t, 1.0) - s) > 1e-9 for t, s in shares.items()):
         reasons.append("other weights of the tasks")

@@ -117,17 +117,17 @@ class BoardRow:
     @property
     def evidence(self) -> dict[str, str]:
         """The hash of each file that proves the row."""
-        return {one.evidence: one.sha256 for one in self.tasks.values()}
+        return {task_score.evidence: task_score.sha256 for task_score in self.tasks.values()}
 
     @property
     def items(self) -> int:
         """Number of documents that were run, over all tasks."""
-        return sum(one.items for one in self.tasks.values())
+        return sum(task_score.items for task_score in self.tasks.values())
 
     @property
     def documents(self) -> int:
         """Number of documents of the benchmark, over all tasks."""
-        return sum(one.documents for one in self.tasks.values())
+        return sum(task_score.documents for task_score in self.tasks.values())
 
     def to_dict(self) -> dict[str, object]:
         """Return the row as JSON values."""
@@ -137,7 +137,7 @@ class BoardRow:
     def from_dict(cls, values: Mapping[str, Any]) -> BoardRow:
         """Make a row from `to_dict`'s values; ignore unknown keys, which later versions may add."""
         fields = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
-        tasks = {str(t): TaskScore(**one) for t, one in fields.pop("tasks").items()}
+        tasks = {str(t): TaskScore(**figures) for t, figures in fields.pop("tasks").items()}
         row = cls(tasks=tasks, **fields)
         if row.kind not in (FULL, ESTIMATE) or not isinstance(row.model, str) or not tasks:
             raise ValueError(f"a row of kind {row.kind!r} for model {row.model!r}")
@@ -271,10 +271,10 @@ def _read(number: int, text: str, before: str) -> LedgerLine:
     try:
         values = json.loads(text)
         link, model = str(values.pop("chain", "")), str(values.get("model", ""))
-        whole = text == _sealed(values, before)[1]
+        unbroken = text == _sealed(values, before)[1]
     except (ValueError, AttributeError, RecursionError):
         return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
-    damage = "" if whole else "the chain is broken: the row was changed, or rows before it were"
+    damage = "" if unbroken else "the chain is broken: the row was changed, or rows before it were"
     try:
         return LedgerLine(number, BoardRow.from_dict(values), model, link, damage)
     except (KeyError, TypeError, ValueError) as error:

@@ -138,9 +138,9 @@ def _stands(board: Board, model: str) -> str:
     return ""
 
 
-def _as_stated(tasks: Sequence[str], stated: Sequence[str]) -> list[str]:
+def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
     """Return a board's tasks, each as the YAML file that a configuration names for it, if any."""
-    files = [Path(file) for file in stated if file.endswith(YAML)]
+    files = [Path(file) for file in entries if file.endswith(YAML)]
     paths = {t: str(f) for t in tasks for f in files if f.is_file() and defines_task(f, t)}
     for file in files:
         if str(file) not in paths.values():
@@ -153,7 +153,7 @@ def _known(board: Board, work: Path) -> Path | None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    full = [one.row for one in standing(board).placed if not one.row.estimated]
+    full = [place.row for place in standing(board).placed if not place.row.estimated]
     if not full:
         return None
     tables = []
@@ -191,21 +191,22 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
         evidence = f"journals/{sha256[:16]}.jsonl"
         added = Added(left_out=left_out)
         for model, row in rows.items():
-            shown = name or model
-            if any(r.model == shown and evidence in r.evidence for r in before):
-                added.left_out[shown] = f"this run of it stands {IN_LEDGER}"
+            name_on_board = name or model
+            if any(r.model == name_on_board and evidence in r.evidence for r in before):
+                added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
                 continue
-            if reason := _stands(board, shown):
-                added.left_out[shown] = reason
+            if reason := _stands(board, name_on_board):
+                added.left_out[name_on_board] = reason
                 continue
             tasks = {
-                t: replace(one, evidence=evidence, sha256=sha256) for t, one in row.tasks.items()
+                t: replace(task_score, evidence=evidence, sha256=sha256)
+                for t, task_score in row.tasks.items()
             }
             added.rows.append(
                 replace(
                     row,
-                    model=shown,
-                    in_journal="" if shown == model else model,
+                    model=name_on_board,
+                    in_journal="" if name_on_board == model else model,
                     tasks=tasks,
                     date=date.today().isoformat(),
                 )
@@ -217,10 +218,10 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
     return added
 
 
-def _reserve(board: Board, of_run: Mapping[str, str], now: list[int] | None) -> list[int] | None:
+def _reserve(board: Board, of_run: Mapping[str, str], turn: list[int] | None) -> list[int] | None:
     """Return the part of the board's items that a run held back; None if there was none."""
     parts = board.rules.reserve
-    for tried in [now, *([part, parts] for part in range(parts))]:
+    for tried in [turn, *([part, parts] for part in range(parts))]:
         if tried is not None and all(
             task in board.banks and offered(board.banks[task], task, tried).sha256 == sha256
             for task, sha256 in of_run.items()
@@ -245,15 +246,15 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     ]
     if not models:
         raise UsageError(f"{source}: no model has results on all tasks of the board")
-    others = Added()
+    refused = Added()
     for task, table in tables.items():
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             if reason := of_others(board.banks[task], task, asked, model):
-                others.left_out[model] = reason
-    models = [model for model in models if model not in others.left_out]
+                refused.left_out[model] = reason
+    models = [model for model in models if model not in refused.left_out]
     if not models:
-        return others
+        return refused
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
     weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
     header = Header(
@@ -281,7 +282,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
                 run.journal.append(_answers(board.banks[task], task, model, table))
         run.journal.close()
         added = _of_run(board, run.path, name)
-    return replace(added, left_out={**others.left_out, **added.left_out})
+    return replace(added, left_out={**refused.left_out, **added.left_out})
 
 
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:

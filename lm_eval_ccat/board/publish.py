@@ -68,11 +68,15 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     """
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
-    broken = {at: why for at, why in enumerate(broken_evidence(board, rows)) if why}
+    broken = {number: why for number, why in enumerate(broken_evidence(board, rows)) if why}
     state = standing(board, broken)
-    state.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
-    shown, tasks, target = shown_items(rows), list(board.banks), Path(site)
-    exposure = [[task, *count] for task, of in shown.items() for count in of.most_common()]
+    state.apart.extend((rows[number], f"refused: {reason}") for number, reason in broken.items())
+    times_shown, tasks, target = shown_items(rows), list(board.banks), Path(site)
+    exposure = [
+        [task, *n_models]
+        for task, counts in times_shown.items()
+        for n_models in counts.most_common()
+    ]
     facts, twins = facts_of_models(board), copies(board, state)
     head = "rank best worst model kind score low high confidence items documents date".split()
     of_tasks = [f"{task}{end}" for task in tasks for end in ("", "_low", "_high")]
@@ -100,7 +104,7 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         "not_comparable": [{"reason": reason, **_public(row)} for row, reason in state.apart],
     }  # fmt: skip
     texts = {
-        "index.html": mask_text(_page(board, state, shown, facts, twins)),
+        "index.html": mask_text(_page(board, state, times_shown, facts, twins)),
         "board.csv": _csv([[*head, *of_tasks, "copies"], *lines]),
         "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
     }
@@ -183,7 +187,7 @@ def copies(board: Board, state: BoardStanding) -> dict[str, tuple[str, ...]]:
         if model in full:
             groups.setdefault(tuple(sorted(digests)), []).append(model)
     return {
-        model: tuple(other for other in group if other != model)
+        model: tuple(twin for twin in group if twin != model)
         for group in groups.values()
         for model in group
         if len(group) > 1
@@ -199,11 +203,11 @@ def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
     >>> shown_items([row, row])
     {'t': Counter({3: 2, 7: 2})}
     """
-    shown: dict[str, Counter[Any]] = {}
+    times_shown: dict[str, Counter[Any]] = {}
     for row in rows:
         for task, items in row.asked.items():
-            shown.setdefault(task, Counter()).update(items)
-    return shown
+            times_shown.setdefault(task, Counter()).update(items)
+    return times_shown
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:
@@ -218,13 +222,15 @@ def _csv(lines: Iterable[Sequence[Any]]) -> str:
 def _page(
     board: Board,
     state: BoardStanding,
-    shown: Mapping[str, Mapping[Any, int]],
+    times_shown: Mapping[str, Mapping[Any, int]],
     facts: Mapping[str, Mapping[str, str]],
     twins: Mapping[str, Sequence[str]],
 ) -> str:
     tasks = list(board.banks)
     ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
-    kinds = dict.fromkeys(kind for of in facts.values() for kind in of if kind != "link")
+    kinds = dict.fromkeys(
+        kind for model_facts in facts.values() for kind in model_facts if kind != "link"
+    )
     data = {
         "tasks": tasks if len(tasks) > 1 else [],
         "higher": board.scale.higher_is_better,
@@ -244,11 +250,11 @@ def _page(
             for place in state.placed
         ],
     }
-    estimated = sum(one.row.estimated for one in state.placed)
+    estimated = sum(place.row.estimated for place in state.placed)
     content = {
         "title": board.rules.name,
         "headline": state.headline,
-        "notes": _notes(board, state, estimated, shown),
+        "notes": _notes(board, state, estimated, times_shown),
         "apart": [
             {"model": visible_line(row.model), "score": f"{row.score:.4g}", "reason": reason,
              "documents": f"{row.items:,} of {row.documents:,}", "date": row.date}
@@ -268,39 +274,39 @@ def _page(
     return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
 
 
-def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
+def _row(place: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
     """Return a row as the page's script reads it; ``site.js`` names the fields."""
 
     def figures(row: BoardRow) -> list[Any]:
         ends = _short(row.score), _short(row.low), _short(row.high)
         return [int(row.estimated), *ends, row.items, row.documents]
 
-    row = one.row
+    row = place.row
     scores = [_of_task(row.tasks[task], row.estimated) for task in tasks] if tasks[1:] else []
     past = [[r.date, *figures(r), r.made_by] for r in history] if len(history) > 1 else []
     return [
-        one.rank, one.best, one.worst, visible_line(row.model), *figures(row), row.date, scores,
-        row.made_by, past,
+        place.rank, place.best, place.worst, visible_line(row.model), *figures(row), row.date,
+        scores, row.made_by, past,
     ]  # fmt: skip
 
 
-def _of_task(of: TaskScore, estimated: bool) -> Any:
+def _of_task(task_score: TaskScore, estimated: bool) -> Any:
     """Return a full result as a number, an estimate with the ends of its interval."""
     if not estimated:
-        return _short(of.score)
-    return [_short(of.score), _short(of.low), _short(of.high)]
+        return _short(task_score.score)
+    return [_short(task_score.score), _short(task_score.low), _short(task_score.high)]
 
 
 def _samples(row: BoardRow) -> Iterator[str]:
     """Yield what the items drawn at random say alone, task by task."""
-    for task, of in row.tasks.items():
-        if of.sample is not None:
-            estimate, error, n = of.sample
+    for task, task_score in row.tasks.items():
+        if task_score.sample is not None:
+            estimate, error, n = task_score.sample
             yield f"{n:.0f} random items of {task} alone: {estimate:.4g} ± {error:.2g}"
 
 
-def _ends(of: TaskScore) -> tuple[float, float, float]:
-    return of.score, of.low, of.high
+def _ends(task_score: TaskScore) -> tuple[float, float, float]:
+    return task_score.score, task_score.low, task_score.high
 
 
 def _link(text: str) -> str:
@@ -313,7 +319,7 @@ def _short(value: float) -> float:
 
 
 def _notes(
-    board: Board, state: BoardStanding, estimated: int, shown: Mapping[str, Mapping[Any, int]]
+    board: Board, state: BoardStanding, estimated: int, times_shown: Mapping[str, Mapping[Any, int]]
 ) -> list[str]:
     n = len(board.banks)
     better = "higher" if board.scale.higher_is_better else "lower"
@@ -324,7 +330,7 @@ def _notes(
         total = sum(bank.n_items for bank in board.banks.values())
         weighed = "equal weights" if board.rules.weights == "equal" else "weights by documents"
         what = f"average over {n} tasks ({total:,} documents, {weighed})"
-    levels = {f"{100 * one.row.confidence:g}%" for one in state.placed if one.row.confidence}
+    levels = {f"{100 * place.row.confidence:g}%" for place in state.placed if place.row.confidence}
     notes = [f"Score: {what}; {better} is better."]
     if estimated:
         notes.append(
@@ -332,12 +338,12 @@ def _notes(
             f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where "
             "intervals leave the order open, a row shows a range of ranks."
         )
-    for task, counts in shown.items():
+    for task, counts in times_shown.items():
         if task in board.banks and counts:
-            most, never = max(counts.values()), board.banks[task].n_items - len(counts)
-            of = f" of {task}" if n > 1 else ""
+            highest, never = max(counts.values()), board.banks[task].n_items - len(counts)
+            of_task = f" of {task}" if n > 1 else ""
             notes.append(
-                f"Of {board.banks[task].n_items:,} documents{of}, the most used was shown to "
-                f"{most:,} models, and {never:,} to none."
+                f"Of {board.banks[task].n_items:,} documents{of_task}, the most used was shown to "
+                f"{highest:,} models, and {never:,} to none."
             )
     return notes[:8]

@@ -149,8 +149,13 @@ def _first_look(models: Sequence[str], n: int) -> list[str]:
     families: dict[str, list[str]] = {}
     for model in sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest()):
         families.setdefault(family_of(model), []).append(model)
-    most = max(map(len, families.values()), default=0)
-    turns = [of[k] for k in range(most) for of in families.values() if k < len(of)]
+    largest_family = max(map(len, families.values()), default=0)
+    turns = [
+        members[k]
+        for k in range(largest_family)
+        for members in families.values()
+        if k < len(members)
+    ]
     return turns[:n]
 
 
@@ -189,40 +194,40 @@ def _fetch_board(owner: str, run: str, choice: Choice, place: Path) -> None:
         logged: dict[str, _Logged] = {}
         scores: dict[str, float] = {}
         for model in _first_look(list(named), _PER_CHOICE * n):
-            if one := _run_of(api, named[model], choice.tasks, run):
-                results = _file(hub, how, one, one.results)
+            if model_run := _run_of(api, named[model], choice.tasks, run):
+                results = _file(hub, how, model_run, model_run.results)
                 fetched += results.stat().st_size
                 score = _score_of(results, choice)
                 if score is not None:
-                    logged[model], scores[model] = one, score
+                    logged[model], scores[model] = model_run, score
         if not logged:
             dated = f" of {run}" if run else ""
             raise UsageError(
                 f"hub:{owner}: no samples of {', '.join(choice.tasks)}{dated} in the logs of "
                 f"{plural(min(len(named), _PER_CHOICE * n), 'model')} that were looked at"
             )
-        chosen = [logged[model] for model in spread(scores, n)]
-        total = sum(one.size for one in chosen)
+        runs = [logged[model] for model in spread(scores, n)]
+        total = sum(model_run.size for model_run in runs)
         speed = fetched / max(time.monotonic() - begun, 1e-3)
         kinds = len({family_of(model) for model in scores})
         choice.say(
-            f"hub:{owner}: {len(chosen)} of {len(named):,} models ({kinds} families, scores "
+            f"hub:{owner}: {len(runs)} of {len(named):,} models ({kinds} families, scores "
             f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {total / 1e6:,.0f} MB of "
             f"samples, about {max(total / max(speed, 1e5) / 60, 0.1):.1f} minutes; what is cached "
             "is not fetched again"
         )
         if total > limit:
-            fewer = int(len(chosen) * limit / total)
+            fewer = int(len(runs) * limit / total)
             raise UsageError(
                 f"hub:{owner}: {total / 1e9:.2f} GB are more than --max_gb {choice.max_gb:g}: take "
                 f"about {fewer} --models, or allow more"
             )
         done = 0
-        for number, one in enumerate(chosen):
-            folder = place / f"{number:03d}_{one.repo.rpartition('/')[2]}"
+        for number, model_run in enumerate(runs):
+            folder = place / f"{number:03d}_{model_run.repo.rpartition('/')[2]}"
             folder.mkdir(parents=True)
-            for path, size in (*one.samples.items(), (one.results, 0)):
-                _link(_file(hub, how, one, path), folder / Path(path).name)
+            for path, size in (*model_run.samples.items(), (model_run.results, 0)):
+                _link(_file(hub, how, model_run, path), folder / Path(path).name)
                 done += size
                 if choice.on_progress is not None:
                     choice.on_progress(done, total)
@@ -270,7 +275,7 @@ def _score_of(results: Path, choice: Choice) -> float | None:
                 and "_stderr" not in key and (choice.metric in (None, key.partition(",")[0]))
             )
             for task, figures in tasks.items()
-            if any(fnmatchcase(task, wanted) for wanted in choice.tasks)
+            if any(fnmatchcase(task, pattern) for pattern in choice.tasks)
         ]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
         return None
