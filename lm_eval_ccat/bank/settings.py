@@ -279,7 +279,7 @@ def _compare_generation(
         or "generation_kwargs" in varied
     ):
         return refusals, warnings
-    before, after = _sampling(of_bank), _sampling(of_run)
+    before, after = sampling(of_bank), sampling(of_run)
     if before[0] != after[0] and not varied & _SAMPLING:
         refusals.append(
             f"its answers are {after[0]} (temperature {after[1]}), the bank's were {before[0]} "
