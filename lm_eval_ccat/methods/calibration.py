@@ -70,13 +70,13 @@ def calibrate(
     3
     """
     table = ScoreTable.of(table)
-    chosen = method_named(method)
-    chosen.check_options(options, chosen.calibration_options)
-    if chosen.calibrates and len(table.models) < MIN_MODELS:
+    calibrator = method_named(method)
+    calibrator.check_options(options, calibrator.calibration_options)
+    if calibrator.calibrates and len(table.models) < MIN_MODELS:
         raise BankError(
             f"calibration needs the scores of several models, the table has {len(table.models)}"
         )
-    fitted = chosen.calibrate(table, **options) if chosen.calibrates else None
+    fitted = calibrator.calibrate(table, **options) if calibrator.calibrates else None
     blank = ItemBank.blank(
         table.doc_ids,
         task=table.task,
@@ -115,11 +115,13 @@ def calibrate(
 
 def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
     """Return a table's scores in the form in which a bank of its items keeps them."""
-    out, chosen = [], table.chosen or ("",) * len(table.row_model)
-    for model, config, how, row in zip(table.row_model, table.row_config, chosen, table.scores):
+    out, selections = [], table.chosen or ("",) * len(table.row_model)
+    for model, config, selection, row in zip(
+        table.row_model, table.row_config, selections, table.scores
+    ):
         items = np.flatnonzero(np.isfinite(row))
-        whole = "all" if len(items) == table.n_items else "first"
-        out.append(Observation(model, how or whole, items, row[items], config=config))
+        otherwise = "all" if len(items) == table.n_items else "first"
+        out.append(Observation(model, selection or otherwise, items, row[items], config=config))
     return tuple(out)
 
 
@@ -153,9 +155,9 @@ def table_warnings(table: ScoreTable) -> list[str]:
         )
     if table.prompts is not None and table.prompts.unlike.any():
         rows = np.flatnonzero(table.prompts.unlike).tolist()
-        others = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
+        listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
         warnings.append(
-            f"{others}: asked other prompts than most models, of which the bank's prompts are; "
+            f"{listing}: asked other prompts than most models, of which the bank's prompts are; "
             "leave them out (--exclude) unless they mean the same"
         )
     if pairs := twins(table):
@@ -207,25 +209,25 @@ def without_copies(table: ScoreTable) -> ScoreTable:
     pairs = twins(table)
     if not pairs:
         return table
-    shown = first_of([f"{copy} ({model})" for model, copy in pairs], 5)
+    listing = first_of([f"{copy} ({model})" for model, copy in pairs], 5)
     verb, whose = ("is", "its") if len(pairs) == 1 else ("are", "their")
     note = (
         f"{plural(len(pairs), 'model')} {verb} left out, as all {whose} scores equal those of "
-        f"another: {shown}"
+        f"another: {listing}"
     )
-    rest = table.without([copy for _, copy in pairs])
-    return replace(rest, warnings=(*rest.warnings, note))
+    distinct = table.without([copy for _, copy in pairs])
+    return replace(distinct, warnings=(*distinct.warnings, note))
 
 
 def twins(table: ScoreTable) -> list[tuple[str, str]]:
     """Return pairs of a model and a later one whose scores are all equal."""
     first: dict[bytes, str] = {}
     pairs = []
-    for at, scores in table.parts():
-        for model, row in zip(table.models[at], scores):
-            other = first.setdefault(blake2b(row, digest_size=16).digest(), model)
-            if other != model:
-                pairs.append((other, model))
+    for models, scores in table.parts():
+        for model, row in zip(table.models[models], scores):
+            earlier = first.setdefault(blake2b(row, digest_size=16).digest(), model)
+            if earlier != model:
+                pairs.append((earlier, model))
     return pairs
 
 
@@ -235,14 +237,14 @@ def _error_of_means(table: ScoreTable, means: Floats) -> float:
     if overview.whole:
         expected += means.sum()
     else:
-        for at, scores in table.parts():
-            expected += means[at] @ np.isfinite(scores)
+        for models, scores in table.parts():
+            expected += means[models] @ np.isfinite(scores)
     by_item = (overview.item_sum - expected) / np.maximum(overview.item_count, 1)
     squares = np.empty(len(means))
-    for at, scores in table.parts():
-        scores -= means[at, None]
+    for models, scores in table.parts():
+        scores -= means[models, None]
         scores -= by_item
-        squares[at] = np.fmax(np.square(scores, out=scores), 0.0, out=scores).sum(axis=1)
+        squares[models] = np.fmax(np.square(scores, out=scores), 0.0, out=scores).sum(axis=1)
     # Each item's mean takes one of n_models degrees of freedom from its residuals.
     freedom = max(len(means) - 1, 1) / len(means)
     count = np.maximum(overview.model_count, 1)

@@ -210,11 +210,11 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
     ndarray of shape (n_models,)
         In logits.
     """
-    seen = np.isfinite(scores)
-    y = np.where(seen, scores, 0.0)
+    present = np.isfinite(scores)
+    y = np.where(present, scores, 0.0)
     theta = np.full(len(scores), c.centre)
     for _ in range(_STEPS):
-        mu = np.where(seen, c.expected(theta), 0.0)
+        mu = np.where(present, c.expected(theta), 0.0)
         slope = c.slope(theta)
         gradient = ((y - mu) * slope / c.noise).sum(axis=1) - precision * (theta - c.centre)
         curvature = (mu * (1.0 - mu) * slope**2 / c.noise).sum(axis=1) + precision
@@ -244,14 +244,14 @@ def fit_intercepts(
     intercept, information : ndarray of shape (n_items,)
         Fitted intercepts, and the information of the scores alone, in 1 / logit^2.
     """
-    seen = np.isfinite(scores)
-    y = np.where(seen, scores, 0.0)
+    present = np.isfinite(scores)
+    y = np.where(present, scores, 0.0)
     start = c.intercept
-    rest = c.predictor(theta) - start
+    fixed_part = c.predictor(theta) - start
     intercept = start.copy()
     information = np.zeros_like(intercept)
     for _ in range(_STEPS):
-        mu = np.where(seen, expit(intercept + rest), 0.0)
+        mu = np.where(present, expit(intercept + fixed_part), 0.0)
         gradient = (y - mu).sum(axis=0) / c.noise - precision * (intercept - start)
         information = (mu * (1.0 - mu)).sum(axis=0) / c.noise
         step = np.clip(gradient / (information + precision), -_LONGEST_STEP, _LONGEST_STEP)

@@ -309,11 +309,11 @@ def method_of(bank: ItemBank) -> Method:
         The method is not installed here, or the bank lacks something that it needs.
     """
     try:
-        chosen = method(bank.method)
+        definition = method(bank.method)
     except UsageError as e:
         raise BankError(f"the bank cannot be used: {e}") from None
     # Check each bank only once: simulations build thousands of rankings.
-    if bank.__dict__.get("_checked_for") is not chosen:
-        chosen.requires(bank)
-        bank.__dict__["_checked_for"] = chosen
-    return chosen
+    if bank.__dict__.get("_checked_for") is not definition:
+        definition.requires(bank)
+        bank.__dict__["_checked_for"] = definition
+    return definition

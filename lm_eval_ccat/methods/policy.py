@@ -258,8 +258,8 @@ def rounded(values: Floats) -> Floats:
     >>> float(np.argmax([0.3, 0.1 + 0.2])), float(np.argmax(rounded(np.array([0.3, 0.1 + 0.2]))))
     (1.0, 0.0)
     """
-    most = float(np.abs(values).max(initial=1e-300, where=np.isfinite(values)))
-    return np.asarray(np.round(values / most, _DIGITS))
+    largest_value = float(np.abs(values).max(initial=1e-300, where=np.isfinite(values)))
+    return np.asarray(np.round(values / largest_value, _DIGITS))
 
 
 def lots(seed: Items, n_items: int) -> Places:
@@ -286,11 +286,11 @@ def largest(values: Floats, k: int, lots: Places) -> list[int]:
     if k == 1:
         return [int(lots[values.argmax()])]
     k = min(k, int(np.isfinite(values).sum()))
-    near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
-    return [int(i) for i in lots[near[np.argsort(-values[near], kind="stable")][:k]]]
+    candidates = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
+    return [int(i) for i in lots[candidates[np.argsort(-values[candidates], kind="stable")][:k]]]
 
 
-def check_score(score: float, item: int, *, seen: bool) -> None:
+def check_score(score: float, item: int, *, answered: bool) -> None:
     """Refuse a score outside [0, 1], or a second score of an item.
 
     Raises
@@ -300,7 +300,7 @@ def check_score(score: float, item: int, *, seen: bool) -> None:
     """
     if not 0.0 <= score <= 1.0:
         raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
-    if seen:
+    if answered:
         raise ValueError(f"item {item} was administered before")
 
 
@@ -344,7 +344,7 @@ class BesidePolicy(Policy):
         del self._asked[model][item]
 
     def told(self, model: int, item: int, score: float) -> None:
-        check_score(score, item, seen=item in self._scores[model])
+        check_score(score, item, answered=item in self._scores[model])
         self._scores[model][item] = score
         self._asked[model].setdefault(item, None)
 
@@ -365,25 +365,27 @@ class BesidePolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Of pairs by the draws that both have; before two draws nothing is known."""
         totals = np.array([self._totals(j) for j in range(len(self._asked))])
-        seen = np.isfinite(totals)
-        n = seen.astype(np.float64) @ seen.T
+        present = np.isfinite(totals)
+        n = present.astype(np.float64) @ present.T
         variance, df = np.full(n.shape, 0.25), np.maximum(n - 1.0, 1.0)
-        mean = np.array([t[at].mean() if at.any() else 0.5 for t, at in zip(totals, seen)])
+        mean = np.array(
+            [t[items].mean() if items.any() else 0.5 for t, items in zip(totals, present)]
+        )
         for i, j in zip(*np.nonzero(np.triu(n > 1.0))):
-            common = np.flatnonzero(seen[i] & seen[j])
-            both = totals[[i, j]][:, common]
+            common = np.flatnonzero(present[i] & present[j])
+            values = totals[[i, j]][:, common]
             if self._sampled:  # every T_k contains the answers before it, with their noise
                 scores = np.array([[self._scores[m][item] for item in common] for m in (i, j)])
-                if scores.var() > both.var():
-                    both = scores
-            spread = both[0] if i == j else both[0] - both[1]
+                if scores.var() > values.var():
+                    values = scores
+            spread = values[0] if i == j else values[0] - values[1]
             variance[i, j] = variance[j, i] = spread.var(ddof=1) / len(spread)
         n_items = float(self._n_items) if question == BENCHMARK else math.inf
         return Belief(np.clip(mean, 0.0, 1.0), variance, df, n, n_items, question)
 
     def expected(self, model: int) -> Floats:
-        seen = list(self._scores[model].values())
-        return np.full(self._n_items, np.mean(seen) if seen else 0.5)
+        scores = list(self._scores[model].values())
+        return np.full(self._n_items, np.mean(scores) if scores else 0.5)
 
     def describe(self, model: int) -> Description:
         totals = self._totals(model)

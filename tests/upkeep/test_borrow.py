@@ -139,7 +139,7 @@ def test_the_self_check_leaves_out_whole_donors(monkeypatch):
     [([table], options)] = calls
     families = options["families"]
     assert [*(m.split(":")[0] for m in table.models[:-1]), "zh"] == list(families)
-    sets = selfcheck.groups(table.model_scores().mean(1), families, whole=True)
+    sets = selfcheck.groups(table.model_scores().mean(1), families, whole_families=True)
     whole = [sorted(np.array(families)[out]) for out, _ in sets]
     assert all([name] * 8 in whole for name in DONORS)
 

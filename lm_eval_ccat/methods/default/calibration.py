@@ -92,10 +92,10 @@ def fit(
     if n_models >= MIN_MODELS_TO_CHECK:
         by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
         names = [table.models[i] for i in by_name]
-        some = table.model_scores(items=some_items(table.n_items))[by_name]
-        of = [families[i] if families else family_of(table.models[i]) for i in by_name]
-        sets = groups(np.nanmean(some, axis=1), of, bool(families), names)
-        stops, known = replay(some, sets, factors, extra, draws)
+        sample = table.model_scores(items=some_items(table.n_items))[by_name]
+        model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
+        sets = groups(np.nanmean(sample, axis=1), model_families, bool(families), names)
+        stops, known = replay(sample, sets, factors, extra, draws)
         if stops:
             departures, judged, left_out = departures_of(stops, known, n_models >= MANY, names)
     departures = replace(departures, centre=fitted.mean)
@@ -168,20 +168,20 @@ def summary(
         )
         return {"trust": trust, "range": reach}, (trust, *warnings)
     n = _AT if (judged.n == _AT).any() else int(judged.n.max())
-    at = judged.n == n
-    error, se = judged.error[at], judged.standard_error[at] * departures.inflation**0.5
+    rows = judged.n == n
+    error, se = judged.error[rows], judged.standard_error[rows] * departures.inflation**0.5
     n_models = len(np.unique(judged.model))
     rms = float(np.sqrt(np.mean(error**2)))
-    shown = (
+    evidence = (
         f"{n_models} models left out of the calibration were estimated to {rms:.3f} (root mean "
         f"square, scores on 0 to 1) from {n} items"
     )
     if n_models < FEW_MODELS:
-        trust = f"with care: {shown}, but so few models say little about others; {reach}"
+        trust = f"with care: {evidence}, but so few models say little about others; {reach}"
     elif departures.inflation > 2.0:
-        trust = f"with care: {shown}; models differ in ways that the bank does not know; {reach}"
+        trust = f"with care: {evidence}; models differ in ways that the bank does not know; {reach}"
     else:
-        trust = f"yes: {shown}; {reach}"
+        trust = f"yes: {evidence}; {reach}"
     if not trust.startswith("yes"):
         warnings = (trust, *warnings)
     return {
@@ -193,7 +193,7 @@ def summary(
         "mean_error": float(error.mean()),
         "rms_standard_error": float(np.sqrt(np.mean(se**2))),
         "z_rms": float(np.sqrt(np.mean((error / se) ** 2))),
-        "coverage_95": float(np.mean(np.abs(error) < stdtrit(judged.df[at], 0.975) * se)),
+        "coverage_95": float(np.mean(np.abs(error) < stdtrit(judged.df[rows], 0.975) * se)),
         "inflation": departures.inflation,
         "inflation_of_pairs": departures.inflation_of_pairs,
         "noise_of_residuals": departures.noise,
@@ -272,8 +272,8 @@ def _read(bank: ItemBank) -> DefaultModel:
     for name, values in parts.items():
         if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST:
             raise BankError(f"damaged item bank: {name} holds numbers that make no sense")
-    least, largest = np.linalg.eigvalsh(covariance[:, places(size)])[:, [0, -1]].T
-    bad = np.flatnonzero(least < -1e-6 * np.maximum(largest, 1e-12))
+    smallest, largest = np.linalg.eigvalsh(covariance[:, places(size)])[:, [0, -1]].T
+    bad = np.flatnonzero(smallest < -1e-6 * np.maximum(largest, 1e-12))
     if len(bad):
         raise BankError(
             "damaged item bank: the covariance of doc_id "

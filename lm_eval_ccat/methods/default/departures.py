@@ -124,16 +124,16 @@ class Departures:
             A value out of range.
         """
         single, pair = (np.array(d[k], dtype=np.float64) for k in ("single", "pair"))
-        rest = {k: float(d[k]) for k in cls.__dataclass_fields__ if k not in ("single", "pair")}
+        scalars = {k: float(d[k]) for k in cls.__dataclass_fields__ if k not in ("single", "pair")}
         positive = ("noise", "inflation", "inflation_of_pairs", "df")
         if not (
             single.shape == pair.shape == (3,)
             and min(single.min(), pair.min()) >= 0.0
-            and all(rest[k] > 0.0 for k in positive)
-            and 0.0 <= rest["rho"] < 1.0
+            and all(scalars[k] > 0.0 for k in positive)
+            and 0.0 <= scalars["rho"] < 1.0
         ):
             raise ValueError("the departures are out of range")
-        return cls(single=single, pair=pair, **rest)
+        return cls(single=single, pair=pair, **scalars)
 
 
 #: Used where nothing was measured, with fewer models than a check needs: about the largest
@@ -156,7 +156,7 @@ class DefaultModel:
     share : float, optional
         Share of draws among the items after the first ones; 1 if all items are drawn. Default: at
         least half, and more where a draw tells more.
-    kept : ndarray of bool, shape (n_items,), optional
+    kept_items : ndarray of bool, shape (n_items,), optional
         Items that may be asked (default: all); draws among them represent the others.
     """
 
@@ -164,7 +164,7 @@ class DefaultModel:
     departures: Departures
     centre: float = 0.0
     share: float | None = None
-    kept: NDArray[np.bool_] | None = None
+    kept_items: NDArray[np.bool_] | None = None
 
     @property
     def first(self) -> int:
@@ -174,14 +174,14 @@ class DefaultModel:
 
 def positive(M: Floats, largest: float) -> Floats:
     """Raise the eigenvalues of `M` to at least a share of its `largest` variance."""
-    least = _LEAST_EIGENVALUE * largest
+    smallest = _LEAST_EIGENVALUE * largest
     # Nearly always none is below; a Cholesky decomposition is the quick way to know.
     lower = M.copy()
-    lower.flat[:: len(M) + 1] -= least
+    lower.flat[:: len(M) + 1] -= smallest
     if dpotrf(lower, clean=0, overwrite_a=1)[1] == 0:
         return M
     value, vector = np.linalg.eigh(M)
-    return np.asarray((vector * np.maximum(value, least)) @ vector.T)
+    return np.asarray((vector * np.maximum(value, smallest)) @ vector.T)
 
 
 def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
@@ -194,33 +194,33 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
         model without draws.
     rbar : ndarray of shape (n_models,)
     """
-    known, prior, here = M, M, rbar
+    known, prior, residual = M, M, rbar
     if max(T.diagonal().tolist()) >= UNKNOWN:
-        at = np.flatnonzero(T.diagonal() < UNKNOWN)
-        if not len(at):
+        drawn = np.flatnonzero(T.diagonal() < UNKNOWN)
+        if not len(drawn):
             w = np.exp(_SCALE_PRIOR - _SCALE_PRIOR.max())
             return np.zeros(len(M)), M * (w.dot(SCALES) / w.sum())
-        some = at[:, None], at
-        T, prior, known, here = T[some], M[some], M[:, at], rbar[at]
+        block = drawn[:, None], drawn
+        T, prior, known, residual = T[block], M[block], M[:, drawn], rbar[drawn]
     # With V' M V = 1 and V' T V = diag(q), V' (s M + T) V = diag(s + q): one eigenproblem serves
     # all scales.
     q, V, failed = dsygvd(T, prior)
     if failed:
         raise np.linalg.LinAlgError("the prior of departures is not positive definite")
-    axes, along = known.dot(V), here.dot(V)
+    axes, along = known.dot(V), residual.dot(V)
     total = _SCALE_COLUMN + np.maximum(q, 0.0)
     log = np.log(total)
     log += along * along / total
     log = _SCALE_PRIOR - 0.5 * np.add.reduce(log, 1)
     w = np.exp(log - max(log.tolist()))
     w /= sum(w.tolist())
-    kept = _SCALE_COLUMN / total
+    gain = _SCALE_COLUMN / total
     scaled = w * SCALES
-    means = (kept * along).dot(axes.T)
+    means = (gain * along).dot(axes.T)
     mean = w.dot(means)
     means -= mean
     covariance = (means.T * w).dot(means)
-    covariance -= (axes * scaled.dot(kept)).dot(axes.T)
+    covariance -= (axes * scaled.dot(gain)).dot(axes.T)
     covariance += sum(scaled.tolist()) * M
     covariance += covariance.T.copy()
     covariance *= 0.5
@@ -253,8 +253,8 @@ def fit_components(records: Floats, n_models: int, many: bool) -> Floats:
     many : bool
     """
     key, e2, v, distance, level = records
-    _, at, count = np.unique(key, return_inverse=True, return_counts=True)
-    weight, widened = n_models / len(count) / count[at], 1.0 + 2.0 / n_models
+    _, case, count = np.unique(key, return_inverse=True, return_counts=True)
+    weight, widened = n_models / len(count) / count[case], 1.0 + 2.0 / n_models
     if many:
         ratio = widened * e2 / np.maximum(level * v, _LEAST)
         c = float(weight @ ratio + 2.0 * USUAL) / float(weight.sum() + 2.0)

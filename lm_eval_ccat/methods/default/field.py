@@ -15,7 +15,8 @@ that depends on their shapes).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from enum import Enum
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,10 +35,8 @@ EVEN = 0.5
 #: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
 EDGE = 0.8
 _LEAST_WEIGHT = 0.05  # of a pair whose order is clear
-# With c the weights of a model's draws in its mean residual, e the residuals from it and s the
-# standard deviations expected; 0 where a model has no score.
-_CE, _CS, _E, _CE2, _CE3, _AGAIN = range(6)  # c e, c s, root c e, (c e)^2, (c e)^3, c e once more
-_OTHER = np.array([_CE, _CS, _E, _CE2, _AGAIN, _CE3])  # what each one is multiplied by
+#: Row of another model that each row of `Joint` is multiplied by: ``y^3`` by ``y`` and the reverse.
+_PARTNER = np.array([0, 1, 2, 3, 5, 4])
 _BLOCK = 64  # of columns
 _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 
@@ -62,13 +61,13 @@ class ItemSequence:
     ----------
     n_items : int
     seed : int
-    kept : ndarray of bool, shape (n_items,), optional
+    kept_items : ndarray of bool, shape (n_items,), optional
         Items that may be in the sequence; default all.
 
     Attributes
     ----------
     items : list of int
-    of : dict of int to (float or None, float)
+    draws : dict of int to (float or None, float)
         Probability and weight of the draw of each item; None and 0 for chosen items.
     left : ndarray of bool, shape (n_items,)
         Items that may still enter the sequence.
@@ -80,11 +79,11 @@ class ItemSequence:
     Journal of the American Statistical Association 51 (1956).
     """
 
-    def __init__(self, n_items: int, seed: int, kept: Mask | None = None) -> None:
+    def __init__(self, n_items: int, seed: int, kept_items: Mask | None = None) -> None:
         self._seed = seed
-        self.left = np.ones(n_items, dtype=bool) if kept is None else kept.copy()
+        self.left = np.ones(n_items, dtype=bool) if kept_items is None else kept_items.copy()
         self.items: list[int] = []
-        self.of: dict[int, tuple[float | None, float]] = {}
+        self.draws: dict[int, tuple[float | None, float]] = {}
         self.n_drawn = 0
 
     def __len__(self) -> int:
@@ -116,7 +115,7 @@ class ItemSequence:
     def append(self, item: int, probability: float | None, weight: float) -> None:
         """Append an item."""
         self.items.append(item)
-        self.of[item] = probability, weight
+        self.draws[item] = probability, weight
         self.left[item] = False
         self.n_drawn += probability is not None
 
@@ -168,12 +167,12 @@ class Moments(NamedTuple):
         slope, share : ndarray of shape (n_models,)
         """
         u = self.left / n_items
-        before, whole = self.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
+        before, from_bank = self.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
         noise = self.S.diagonal() / np.maximum(self.left, 1.0)
         # What draws leave of the departures, and what of these the ability explains.
-        after = np.clip(variance / whole - noise, 0.0, before)
+        after = np.clip(variance / from_bank - noise, 0.0, before)
         explained = np.minimum(d.single[0] * self.v * self.level / before, 1.0)
-        share = after * explained * whole / np.maximum(variance, 1e-300)
+        share = after * explained * from_bank / np.maximum(variance, 1e-300)
         return self.slope * after / before, np.clip(share, 0.0, 1.0)
 
     def result(self, d: Departures, n_items: float) -> Belief:
@@ -189,10 +188,10 @@ class Moments(NamedTuple):
         V *= u[:, None] * u
         estimate = self.t + u * beta
         after, before = spread(C), spread(self.M)
-        every = slice(None, None, len(u) + 1)  # on the diagonals stands what is of one model
-        after.flat[every], before.flat[every] = C.diagonal(), self.M.diagonal()
+        diagonal = slice(None, None, len(u) + 1)  # on the diagonals stands what is of one model
+        after.flat[diagonal], before.flat[diagonal] = C.diagonal(), self.M.diagonal()
         variance = d.inflation_of_pairs * spread(V)
-        variance.flat[every] = d.inflation * np.maximum(V.diagonal(), 0.0)
+        variance.flat[diagonal] = d.inflation * np.maximum(V.diagonal(), 0.0)
         variance[u[:, None] + u == 0.0] = 0.0  # of two models known in full
         # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
         bank = np.clip(after / before, 0.0, 1.0)
@@ -203,29 +202,66 @@ class Moments(NamedTuple):
         return Belief(np.clip(estimate, 0.0, 1.0), variance, df, n, float(n_items))
 
 
+class ModelValues(NamedTuple):
+    """What `Moments` need of one model alone, or of all: the first nine as they have them."""
+
+    t: Any
+    v: Any
+    level: Any
+    left: Any
+    q: Any
+    rbar: Any
+    ability: Any
+    ability_variance: Any
+    slope: Any
+    residual_sd: Any  # standard deviation of a residual on an item not asked, as the bank expects
+
+
+class Products(NamedTuple):
+    """Sums over draws of products of two models' values; each of shape (n_models, n_models).
+
+    Each draw of a model has the weight ``c`` in its mean residual, the residual ``e`` from that
+    mean, and the standard deviation ``s`` that the bank expects; ``y`` is ``c e``.
+
+    Attributes
+    ----------
+    mean_residual : ndarray
+        Of ``y_a y_b``: the covariance of mean residuals, as observed.
+    alike : ndarray
+        Of ``c_a s_a c_b s_b``: the same as the bank expects it for models that are alike.
+    residual : ndarray
+        Of ``sqrt(c_a c_b) e_a e_b``: the covariance of residuals on one item, as observed.
+    squares, cubes : ndarray
+        Of ``y_a^2 y_b^2``, and of ``y_a^3 y_b + y_a y_b^3``.
+    """
+
+    mean_residual: Floats
+    alike: Floats
+    residual: Floats
+    squares: Floats
+    cubes: Floats
+
+
 class Joint:
     """The sums that `Moments` are computed from, updated model by model.
 
     Attributes
     ----------
-    sums : ndarray of shape (6, n_models, n_models)
-        Sums over draws of products of two models' values: the covariance of mean residuals as
-        observed, and as the bank expects it for models that are alike; the observed covariance of
-        single residuals; with ``y = c e`` the sums of ``y_a^2 y_b^2`` and of
-        ``y_a^3 y_b + y_a y_b^3``.
+    sums : Products
     """
 
     def __init__(self) -> None:
         self._columns: dict[int, int] = {}  # of the items drawn for any model
-        self._rows: Floats = np.zeros((len(_OTHER), 0, 0))
-        self.sums: Floats = np.zeros((len(_OTHER), 0, 0))
-        self._of_model: Floats = np.zeros((10, 0))
+        # Of each draw of each model: y, c s, sqrt(c) e, y^2, y^3, y; 0 without a score.
+        self._rows: Floats = np.zeros((len(_PARTNER), 0, 0))
+        self.sums = Products(*np.zeros((5, 0, 0)))
+        self._values: list[ModelValues] = []
 
     def add_model(self) -> None:
         """Add a model without any information."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
-        self.sums = np.pad(self.sums, ((0, 0), (0, 1), (0, 1)))
-        self._of_model = np.pad(self._of_model, ((0, 0), (0, 1)))
+        self.sums = Products(*np.pad(self.sums, ((0, 0), (0, 1), (0, 1))))
+        self._values.append(ModelValues(*np.zeros(10)))
 
     def fell(self, item: int) -> None:
         """Record that an item was drawn for some model."""
@@ -237,21 +273,24 @@ class Joint:
         """Replace the values of model `a` by this member's, whose draws all `fell`."""
         m.refresh()
         p, floor = m.posterior, d.floor * m.level
-        one = m.t, m.v, m.level, m.left, len(m.drawn), m.rbar
-        self._of_model[:, a] = (
-            *one,
-            p.z[0],
-            p.covariance[0, 0],
-            p.slope,
-            (d.noise * m.noise + floor) ** 0.5,
+        self._values[a] = ModelValues(
+            t=m.t,
+            v=m.v,
+            level=m.level,
+            left=m.left,
+            q=len(m.drawn),
+            rbar=m.rbar,
+            ability=p.z[0],
+            ability_variance=p.covariance[0, 0],
+            slope=p.slope,
+            residual_sd=(d.noise * m.noise + floor) ** 0.5,
         )
-        at = [self._columns[i] for i in m.drawn.tolist()]
+        columns = [self._columns[i] for i in m.drawn.tolist()]
         y, sd = m.c * m.e, np.sqrt(d.noise * m.noises + floor)
-        self._rows[:, a, at] = y, m.c * sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y
-        products = np.einsum("khd,kd->kh", self._rows, self._rows[_OTHER, a])
-        products[_CE3] += products[_AGAIN]
-        self.sums[:, a] = products
-        self.sums[:, :, a] = products
+        self._rows[:, a, columns] = y, m.c * sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y
+        *sums, cube, cube_of_partner = np.einsum("khd,kd->kh", self._rows, self._rows[_PARTNER, a])
+        for matrix, of_model in zip(self.sums, (*sums, cube + cube_of_partner)):
+            matrix[a] = matrix[:, a] = of_model
 
     @property
     def carry(self) -> Floats:
@@ -260,29 +299,39 @@ class Joint:
         ``(sum y^2)^2 / sum y^4`` with ``y`` the differences of ``c e``: four if two 0/1 models
         differ on four of fifty draws. On the diagonal, ``y`` is ``c e`` itself.
         """
-        covariance, fourth, cross = self.sums[_CE], self.sums[_CE2], self.sums[_CE3]
+        covariance, fourth, cross = self.sums.mean_residual, self.sums.squares, self.sums.cubes
         alone, even = covariance.diagonal(), fourth.diagonal()
         squares = (alone[:, None] + alone - 2.0 * covariance) ** 2
         quartics = even[:, None] + even
-        least = _ROUNDING * quartics + 1e-300  # of models that answered alike nothing is left
-        squares /= np.maximum(quartics + 6.0 * fourth - 4.0 * cross, least)
+        smallest = _ROUNDING * quartics + 1e-300  # of models that answered alike nothing is left
+        squares /= np.maximum(quartics + 6.0 * fourth - 4.0 * cross, smallest)
         np.fill_diagonal(squares, alone**2 / np.maximum(even, 1e-300))
         return np.asarray(squares)
 
     def moments(self, d: Departures) -> Moments:
         """Return the current state of all models under this prior."""
-        *of_model, sd = self._of_model.copy()
-        t, v, level, _, q, *_ = of_model
-        alike = np.full((len(t), len(t)), d.rho)
+        # One row a quantity, so that each lies in memory without gaps.
+        values = ModelValues(*np.array(self._values, dtype=np.float64).reshape(-1, 10).T.copy())
+        q, sums = values.q, self.sums
+        alike = np.full((len(q), len(q)), d.rho)
         np.fill_diagonal(alike, 1.0)  # a model is wholly like itself
         # The bank's covariance of residuals counts as so many draws beside the models' own.
         total = NU0 + np.maximum(q - 1.0, 0.0)
         bank, draws = np.sqrt(NU0 / total), np.sqrt(q / total)
-        measured, noise = draws[:, None] * draws, sd * bank
-        S = alike * (noise[:, None] * noise) + measured * self.sums[_E]
-        T = alike * (bank[:, None] * bank) * self.sums[_CS] + measured * self.sums[_CE]
+        measured, noise = draws[:, None] * draws, values.residual_sd * bank
+        S = alike * (noise[:, None] * noise) + measured * sums.residual
+        T = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
-        return Moments._make((*of_model, S, T, d.prior(v, t, level), self.carry))
+        M = d.prior(values.v, values.t, values.level)
+        return Moments(*values[:-1], S, T, M, self.carry)
+
+
+class Move(Enum):
+    """How the next item of a sequence is found."""
+
+    CHOOSE = "the most telling item"
+    DRAW = "a random item of known probability"
+    WHICHEVER_TELLS_MORE = "a draw if it is expected to leave less variance than the best choice"
 
 
 class Field:
@@ -310,7 +359,7 @@ class Field:
         draws: bool = True,
     ) -> None:
         self.model = model
-        self.sequence = ItemSequence(model.items.n_items, seed, model.kept)
+        self.sequence = ItemSequence(model.items.n_items, seed, model.kept_items)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
         self._lots = lots((seed, 0), model.items.n_items)
@@ -334,9 +383,9 @@ class Field:
     def place(self, a: int, item: int, probability: float | None) -> None:
         """Record that model `a` was asked `item`; see `Policy.placed`."""
         member, sequence = self.members[a], self.sequence
-        new, weight = item not in sequence.of, 0.0
+        new, weight = item not in sequence.draws, 0.0
         if probability is not None:
-            weight = sequence.weight(self.sizes()) if new else sequence.of[item][1]
+            weight = sequence.weight(self.sizes()) if new else sequence.draws[item][1]
         if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
@@ -386,25 +435,29 @@ class Field:
         member, sequence = self.members[a], self.sequence
         item = self._next_shared(member, available)
         if item is not None:
-            return [item], sequence.of[item][0]
+            return [item], sequence.draws[item][0]
         # A draw is made among all items left or not at all, never among those that fit a budget.
-        whole = not (sequence.left & ~available & member.unasked).any()
-        wanted = self._draw_wanted() if self._draws and whole and sequence.left.any() else False
-        chosen: list[int] = []
-        if wanted is not True:
+        all_available = not (sequence.left & ~available & member.unasked).any()
+        may_draw = self._draws and all_available and sequence.left.any()
+        move = self._next_move() if may_draw else Move.CHOOSE
+        if move is not Move.DRAW:
             free = available & sequence.left
-            gains = self._gains(a, price, pending)
-            among = free if free.any() else available
-            chosen = largest(np.where(among, gains, -np.inf), k, self._lots)
-            if wanted is None:
-                wanted = self._draw_tells_more(chosen[0])
-        if wanted:
-            item, probability = sequence.draw(self.sizes())
-            if available[item]:
-                return [item], probability
-            gains = np.where(available, self._gains(a, price, pending), -np.inf)
-            chosen = largest(gains, k, self._lots)
-        return chosen, None
+            candidates = free if free.any() else available
+            items = self._most_telling(a, candidates, k, price, pending)
+            if move is Move.CHOOSE or not self._draw_tells_more(items[0]):
+                return items, None
+        item, probability = sequence.draw(self.sizes())
+        if available[item]:
+            return [item], probability
+        # The model was asked this item outside the sequence: it gets the most telling one instead.
+        return self._most_telling(a, available, k, price, pending), None
+
+    def _most_telling(
+        self, a: int, candidates: Mask, k: int, price: Floats | None, pending: Items
+    ) -> list[int]:
+        """Return the `k` candidates that tell most about all models, best first."""
+        gains = self._gains(a, price, pending)
+        return largest(np.where(candidates, gains, -np.inf), k, self._lots)
 
     def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:
         """Return the first item of the sequence that a model was not asked (and may be asked)."""
@@ -418,10 +471,10 @@ class Field:
 
     def _gains(self, a: int, price: Floats | None, pending: Items) -> Floats:
         """Return how much each item tells about all models; those far behind `a` count less."""
-        far = len(self.members[a].asked) + 1
+        own_answers = len(self.members[a].asked) + 1
         gain = np.zeros(self.model.items.n_items)
         for b, member in enumerate(self.members):
-            weight = 1.0 if b == a else min((len(member.asked) + 1) / far, 1.0)
+            weight = 1.0 if b == a else min((len(member.asked) + 1) / own_answers, 1.0)
             if weight > 0.2:
                 ahead = member.pending(self.sequence.items)
                 if b == a:
@@ -433,11 +486,11 @@ class Field:
                 gain /= (price / mean) ** self._item_price
         return gain
 
-    def _draw_wanted(self) -> bool | None:
-        """Return whether the next item must be drawn; None if its information is to decide."""
+    def _next_move(self) -> Move:
+        """Return whether the sequence's next item is chosen, drawn, or whichever tells more."""
         n, edge = len(self.sequence) + 1 - self.model.first, 0.0
         if n <= 0:
-            return False
+            return Move.CHOOSE
         if min(m.n_told for m in self.members) >= FIRST // 2:
             for a in self._changed:
                 self.members[a].refresh()
@@ -446,27 +499,28 @@ class Field:
         fixed = self.model.share
         share = SHARE if fixed is None else fixed
         if self.sequence.n_drawn < (share + (1.0 - share) * edge) * n:
-            return True
-        return None if fixed is None else False
+            return Move.DRAW
+        # A share that the bank states is kept to; without one, draws may be more than their share.
+        return Move.WHICHEVER_TELLS_MORE if fixed is None else Move.CHOOSE
 
-    def _draw_tells_more(self, chosen: int) -> bool:
-        """Return whether a draw is expected to leave less variance than a chosen item.
+    def _draw_tells_more(self, candidate: int) -> bool:
+        """Return whether a draw is expected to leave less variance than a candidate.
 
         The variance is the mean over estimates, and over differences whose sign is in doubt.
         """
         moments, q, size = self.moments(), self.sequence.n_drawn, self.sizes()
         per_draw = moments.S * self._per_draw
-        rest = moments.S / max(moments.left.mean(), 1.0)
+        noise_of_rest = moments.S / max(moments.left.mean(), 1.0)
         gap = moments.t[:, None] - moments.t
         w = np.exp(-0.5 * gap**2 / spread(moments.M + moments.S / len(size))) + _LEAST_WEIGHT
         np.fill_diagonal(w, 0.0)
         total = max(float(w.sum()), _LEAST_WEIGHT)
 
         def left_open(M: Floats, draws: float) -> float:
-            C = M - M.dot(solved(M + per_draw / max(draws, 1e-9), M)) + rest
+            C = M - M.dot(solved(M + per_draw / max(draws, 1e-9), M)) + noise_of_rest
             return float(C.diagonal().mean() + 0.5 * (w * spread(C)).sum() / total)
 
-        v = np.array([m.left_by_chosen(chosen) for m in self.members])
+        v = np.array([m.left_by_chosen(candidate) for m in self.members])
         after = self.model.departures.prior(v, moments.t, moments.level)
         return left_open(moments.M, q + 1) < left_open(after, q)
 

@@ -96,16 +96,15 @@ class Profile(NamedTuple):
     wrong: Floats
     between: Floats
 
-    def of(self, at: Places, y: Floats) -> Floats:
-        """Return the log likelihood of scores `y` on the items `at`, at each ability.
+    def of(self, items: Places, y: Floats) -> Floats:
+        """Return the log likelihood of scores `y` on some items, at each ability.
 
         It is that of a double exponential family (B. Efron, Journal of the American Statistical
         Association 81, 1986): half the deviance over the noise, and half the log of the noise.
         """
         saturated = entr(y) + entr(1.0 - y)
-        return np.asarray(
-            y.dot(self.right[at]) + (1.0 - y).dot(self.wrong[at]) + saturated.dot(self.between[at])
-        )
+        right, wrong, between = self.right[items], self.wrong[items], self.between[items]
+        return np.asarray(y.dot(right) + (1.0 - y).dot(wrong) + saturated.dot(between))
 
 
 class Beyond:
@@ -125,14 +124,14 @@ class Beyond:
         self.edge, self._sign = edge, sign
         value, slope = map(np.array, basis.value_and_slope(edge))
         self._value, self._slope = value, OWN_SLOPE * slope
-        some = coefficients[:: -(-len(coefficients) // _MOST_ITEMS)]
-        eta, along = some @ value, sign * (some @ self._slope)
+        sample = coefficients[:: -(-len(coefficients) // _MOST_ITEMS)]
+        eta, along = sample @ value, sign * (sample @ self._slope)
         start, shifts = float(logit(expit(eta).mean())), [0.0]
-        for far in np.arange(1, round(FARTHEST / STEP) + 1) * STEP:
-            shift, wanted = shifts[-1], float(expit(start + sign * far))
+        for distance in np.arange(1, round(FARTHEST / STEP) + 1) * STEP:
+            shift, target = shifts[-1], float(expit(start + sign * distance))
             for _ in range(_STEPS):
-                mu = expit(eta + far * along + shift)
-                step = (wanted - float(mu.mean())) / max(float((mu * (1.0 - mu)).mean()), 1e-9)
+                mu = expit(eta + distance * along + shift)
+                step = (target - float(mu.mean())) / max(float((mu * (1.0 - mu)).mean()), 1e-9)
                 shift += min(max(step, -_LONGEST), _LONGEST)
                 if abs(step) < _TOLERANCE:
                     break
@@ -141,11 +140,11 @@ class Beyond:
 
     def at(self, x: float) -> tuple[list[float], list[float], float, float]:
         """Return values and slopes to multiply coefficients by, the shift, and its slope."""
-        far = abs(x - self.edge) / STEP
-        k = min(int(far), len(self._shifts) - 2)
+        steps = abs(x - self.edge) / STEP
+        k = min(int(steps), len(self._shifts) - 2)
         tilt = self._shifts[k + 1] - self._shifts[k]
         value = self._value + (x - self.edge) * self._slope
-        shift = self._shifts[k] + tilt * (far - k)
+        shift = self._shifts[k] + tilt * (steps - k)
         return value.tolist(), self._slope.tolist(), shift, self._sign * tilt / STEP
 
 
@@ -194,11 +193,11 @@ class FractionalItems:
 
     def prior_precision_at(self, x: float) -> float:
         """Return ``-U'(x) / x`` for the log density ``U`` of a mixture of two normals."""
-        near, far = self.prior_sd, FAR_WIDTH * self.prior_sd
-        a = log((1.0 - FAR_SHARE) / near) - 0.5 * (x / near) ** 2
-        b = log(FAR_SHARE / far) - 0.5 * (x / far) ** 2
+        narrow, wide = self.prior_sd, FAR_WIDTH * self.prior_sd
+        a = log((1.0 - FAR_SHARE) / narrow) - 0.5 * (x / narrow) ** 2
+        b = log(FAR_SHARE / wide) - 0.5 * (x / wide) ** 2
         share = 1.0 / (1.0 + exp(min(b - a, 700.0)))
-        return share / near**2 + (1.0 - share) / far**2
+        return share / narrow**2 + (1.0 - share) / wide**2
 
     @cached_property
     def rows(self) -> Floats:
@@ -292,16 +291,16 @@ class FractionalItems:
         q = self.n_dimensions - 1
         shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))
         mean, right, wrong, between = np.empty(_GRID), *np.empty((3, _GRID, self.n_items))
-        for g, one in enumerate(x.tolist()):
-            mu, _, kappa, _ = self.curves([one] + [0.0] * q, self.rows, self.noise)
+        for g, ability in enumerate(x.tolist()):
+            mu, _, kappa, _ = self.curves([ability] + [0.0] * q, self.rows, self.noise)
             eta = shrink * logit(np.clip(mu, 1e-9, 1.0 - 1e-9))
             mean[g] = expit(eta).mean()
             spread = 0.5 * np.log(kappa)
             right[g], wrong[g] = (log_expit(e) / kappa - spread for e in (eta, -eta))
             between[g] = 1.0 / kappa
-        near, far = self.prior_sd, FAR_WIDTH * self.prior_sd
-        prior = (1.0 - FAR_SHARE) / near * np.exp(-0.5 * (x / near) ** 2)
-        prior += FAR_SHARE / far * np.exp(-0.5 * (x / far) ** 2)
+        narrow, wide = self.prior_sd, FAR_WIDTH * self.prior_sd
+        prior = (1.0 - FAR_SHARE) / narrow * np.exp(-0.5 * (x / narrow) ** 2)
+        prior += FAR_SHARE / wide * np.exp(-0.5 * (x / wide) ** 2)
         return Profile(x, mean, np.log(prior), *(a.T.copy() for a in (right, wrong, between)))
 
     def model_noise(self, x: float) -> float:

@@ -82,7 +82,11 @@ def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
 
 def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     """`fit_items` with models in groups of similar ability."""
-    return _fit(lambda at: table.model_scores(models=at), table.overview, factors, extra, True)
+
+    def read(models: Part) -> Floats:
+        return table.model_scores(models=models)
+
+    return _fit(read, table.overview, factors, extra, True)
 
 
 def fit_items(scores: Floats, factors: int = FACTORS, extra: float = 0.0) -> ItemFit:
@@ -120,16 +124,16 @@ def _fit(read: Read, overview: Overview, factors: int, extra: float, grouped: bo
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
     used = (covariance * hessian * packed(basis.size)[2]).sum(axis=1)
     df = np.maximum(count - used - loadings.shape[1], 1.0)
-    shown = squares / np.maximum(mass * df / count, 1e-9)
+    observed = squares / np.maximum(mass * df / count, 1e-9)
     # A mean score near 0 or 1 bounds the variance, however the weights are bounded below.
-    room = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
-    usual = _usual_noise(shown, room * df / count, c[:, 0])
+    bound = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
+    usual = _usual_noise(observed, bound * df / count, c[:, 0])
     # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
     # noise is 1, the variance 1/w - 4: an item that one model in a hundred solves shows its noise
     # by one residual in a hundred, and an item that nobody solves shows nothing.
-    w = room / count
+    w = bound / count
     telling = df * (2.0 * w / np.maximum(2.0 * w + usual * (1.0 - 4.0 * w), 1e-12))
-    noise = (_PRIOR_DF * usual + telling * shown) / (_PRIOR_DF + telling)
+    noise = (_PRIOR_DF * usual + telling * observed) / (_PRIOR_DF + telling)
     noise = np.maximum(noise, _LEAST_NOISE) + extra
     items = FractionalItems(
         coefficients=c,
@@ -163,15 +167,15 @@ def _means(read: Read, overview: Overview) -> Floats:
     overall = overview.item_sum.sum() / overview.item_count.sum()
     item = (overview.item_sum + 0.5 * overall) / (overview.item_count + 0.5)
     expected, count = np.empty(len(overview.model_mean)), np.maximum(overview.model_count, 1.0)
-    for at in _slices(len(expected), len(item)):
-        expected[at] = np.isfinite(read(at)) @ item
+    for models in _slices(len(expected), len(item)):
+        expected[models] = np.isfinite(read(models)) @ item
     return np.asarray(np.nan_to_num(overview.model_mean) - expected / count + item.mean())
 
 
 def _slices(n_models: int, n_items: int) -> list[slice]:
     """Return the models of each part."""
-    most = max(_PART // n_items, 1)
-    return [slice(i, min(i + most, n_models)) for i in range(0, n_models, most)]
+    size = max(_PART // n_items, 1)
+    return [slice(i, min(i + size, n_models)) for i in range(0, n_models, size)]
 
 
 class Cells:
@@ -193,7 +197,7 @@ class Cells:
         self, read: Read, overview: Overview, x: Floats, basis: AbilityBasis, grouped: bool
     ) -> None:
         self._read, self.overview, self._grouped = read, overview, grouped
-        self._whole = overview.whole
+        self._complete = overview.whole
         self.n_models, self.n_items, self.size = len(x), len(overview.item_sum), basis.size
         self.overall = float(overview.item_sum.sum() / overview.item_count.sum())
         self._in_group: NDArray[Any] = np.ones(len(x))
@@ -201,7 +205,8 @@ class Cells:
         if grouped:
             f, self._parts = self._groups(x, basis)
         else:
-            f, self._parts = basis.at(x), [(at, at) for at in _slices(len(x), self.n_items)]
+            f = basis.at(x)
+            self._parts = [(part, part) for part in _slices(len(x), self.n_items)]
         row, column, self._times = packed(basis.size)
         self._f, self._products = f, f[:, row] * f[:, column]
         self._w = np.empty((len(f), self.n_items))
@@ -218,43 +223,44 @@ class Cells:
         self._away = x - centre[self._group]
         f, self._slope = map(np.array, zip(*(basis.value_and_slope(float(x)) for x in centre)))
         parts: list[tuple[slice, Part]] = []
-        most = max(_PART // self.n_items, 1)
+        part_size = max(_PART // self.n_items, 1)
         for g, size in enumerate(self._in_group):
             rows = np.flatnonzero(self._group == g)
-            parts += [(slice(g, g + 1), rows[i : i + most]) for i in range(0, size, most)]
+            parts += [(slice(g, g + 1), rows[i : i + part_size]) for i in range(0, size, part_size)]
         return f, parts
 
     def _residuals(
         self, c: Floats, masked: bool = True
     ) -> Iterator[tuple[slice, Part, Floats, Floats, Floats | None]]:
-        """Iterate over points, models, residuals, weights at the points, and seen (1 or 0).
+        """Iterate over points, models, residuals, weights at the points, and presence of scores.
 
+        Presence is 1 or 0; it is None where no score is missing.
         Residuals of missing scores are 0, and so are weights at a model's own point if `masked`.
         `seen` is None if no score is missing. The weights of all points stay in ``_w``.
         """
-        for at, rows in self._parts:
+        for points, rows in self._parts:
             # The logistic curve by the hyperbolic tangent takes a third of the time.
-            mu = self._f[at] @ (0.5 * c.T)
+            mu = self._f[points] @ (0.5 * c.T)
             mu = np.add(np.tanh(mu, out=mu), 1.0, out=mu)
             mu *= 0.5
-            w, y, seen = weight(mu, self._w[at]), self._read(rows), None
+            w, y, present = weight(mu, self._w[points]), self._read(rows), None
             if self._grouped:
-                tilt = (self._slope[at] @ c.T) * (mu * (1.0 - mu))
+                tilt = (self._slope[points] @ c.T) * (mu * (1.0 - mu))
                 mu = self._away[rows, None] * tilt + mu
             residual = np.subtract(y, mu, out=mu)
-            if not self._whole:
-                seen = np.isfinite(y).astype(np.float64)
-                np.copyto(residual, 0.0, where=seen == 0.0)
+            if not self._complete:
+                present = np.isfinite(y).astype(np.float64)
+                np.copyto(residual, 0.0, where=present == 0.0)
                 if masked and not self._grouped:
-                    w *= seen
-            yield at, rows, residual, w, seen
+                    w *= present
+            yield points, rows, residual, w, present
 
-    def _hessian(self, at: slice, w: Floats, seen: Floats | None, per: Floats) -> Floats:
+    def _hessian(self, points: slice, w: Floats, present: Floats | None, per: Floats) -> Floats:
         """Sum weights times `per` model times products of the basis over the models; packed."""
         if self._grouped:
-            w = w * (per.sum() if seen is None else per @ seen)
-            return np.asarray(w.T @ self._products[at])
-        return np.asarray(w.T @ (per[:, None] * self._products[at]))
+            w = w * (per.sum() if present is None else per @ present)
+            return np.asarray(w.T @ self._products[points])
+        return np.asarray(w.T @ (per[:, None] * self._products[points]))
 
     def derivatives(self, c: Floats, s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return residuals and their derivatives at coefficients `c` and model noise `s`.
@@ -269,12 +275,12 @@ class Cells:
         """
         squares, total = np.empty((2, self.n_models))
         hessian, gradient = np.zeros((self.n_items, len(self._times))), np.zeros_like(c)
-        for at, rows, residual, w, seen in self._residuals(c):
+        for points, rows, residual, w, present in self._residuals(c):
             per = 1.0 / s[rows]
             squares[rows] = np.einsum("ij,ij->i", residual, residual)
-            total[rows] = seen @ w[0] if self._grouped and seen is not None else w.sum(axis=1)
-            hessian += self._hessian(at, w, seen, per)
-            gradient += residual.T @ (per[:, None] * self._f[at])
+            total[rows] = present @ w[0] if self._grouped and present is not None else w.sum(axis=1)
+            hessian += self._hessian(points, w, present, per)
+            gradient += residual.T @ (per[:, None] * self._f[points])
         return squares, total, hessian, gradient
 
     def leverage(self, inverse: Floats) -> Floats:
@@ -284,9 +290,10 @@ class Cells:
         the items that a model lacks count as average ones.
         """
         of_point = np.empty(len(self._w))
-        for at in _slices(*self._w.shape):
-            w = self._w[at]
-            of_point[at] = ((w * w) @ inverse * (self._products[at] * self._times)).sum(axis=1)
+        for points in _slices(*self._w.shape):
+            w = self._w[points]
+            products = self._products[points] * self._times
+            of_point[points] = ((w * w) @ inverse * products).sum(axis=1)
         if not self._grouped:
             return of_point
         return np.asarray(of_point[self._group] * (self.overview.model_count / self.n_items))
@@ -304,55 +311,63 @@ class Cells:
             Sum of ``mu (1 - mu)`` over the models with a score.
         hessian : ndarray of shape (n_items, p (p + 1) / 2)
         """
-        most = max(min(factors, self.n_models - 3, self.n_items), 0)
-        left, size, right = (self._iterated if self._grouped else self._exact)(c, s, most)
+        n_factors = max(min(factors, self.n_models - 3, self.n_items), 0)
+        left, size, right = (self._iterated if self._grouped else self._exact)(c, s, n_factors)
         typical = self._in_group @ self._w
         squares, mass = np.zeros((2, self.n_items))
         hessian = np.zeros((self.n_items, len(self._times)))
-        for at, rows, residual, w, seen in self._residuals(c):
+        for points, rows, residual, w, present in self._residuals(c):
             per = 1.0 / s[rows]
             if len(size):
                 explained = (left[rows] * size) @ right.T
                 explained *= np.sqrt(w / per[:, None])
-                residual -= explained if seen is None else explained * seen
+                residual -= explained if present is None else explained * present
             squares += per @ np.square(residual, out=residual)
-            mass += self._hessian(at, w, seen, np.ones(len(per)))[:, 0]  # there the product is 1
-            hessian += self._hessian(at, w, seen, per)
+            # The first product of the basis is 1.
+            mass += self._hessian(points, w, present, np.ones(len(per)))[:, 0]
+            hessian += self._hessian(points, w, present, per)
         return size * right / np.sqrt(typical)[:, None], squares, mass, hessian
 
-    def _exact(self, c: Floats, s: Floats, most: int) -> Singular:
+    def _exact(self, c: Floats, s: Floats, n_factors: int) -> Singular:
         """Return the factors of the Pearson residuals above the noise, by a Gram matrix."""
         pearson = np.empty((self.n_models, self.n_items))
-        for at, _, residual, w, _seen in self._residuals(c, masked=False):
-            np.divide(residual, np.sqrt(w * s[at, None]), out=pearson[at])
+        for points, _, residual, w, _present in self._residuals(c, masked=False):
+            np.divide(residual, np.sqrt(w * s[points, None]), out=pearson[points])
         wide = self.n_models <= self.n_items
         long = pearson if wide else pearson.T
         n = len(long)
-        inner = eigh(long @ long.T, subset_by_index=(n - max(most, 1), n - 1))[1][:, ::-1][:, :most]
+        inner = eigh(long @ long.T, subset_by_index=(n - max(n_factors, 1), n - 1))[1][:, ::-1][
+            :, :n_factors
+        ]
         outer = long.T @ inner
         size = np.linalg.norm(outer, axis=0)
         outer /= np.maximum(size, 1e-300)
         left, right = (inner, outer) if wide else (outer, inner)
         return self._above_noise(left, size, right, float((pearson**2).sum()))
 
-    def _iterated(self, c: Floats, s: Floats, most: int) -> Singular:
+    def _iterated(self, c: Floats, s: Floats, n_factors: int) -> Singular:
         """Return the same by orthogonal iteration from random directions.
 
         The whole matrix, or a Gram matrix, would be larger than the table (Halko, Martinsson and
         Tropp 2011).
         """
-        q = np.random.default_rng(0).standard_normal((self.n_items, most + _BESIDE))
-        left, size = np.empty((self.n_models, most + _BESIDE)), np.zeros(most)
-        for _ in range(_ROUNDS if most else 1):
+        q = np.random.default_rng(0).standard_normal((self.n_items, n_factors + _BESIDE))
+        left, size = np.empty((self.n_models, n_factors + _BESIDE)), np.zeros(n_factors)
+        for _ in range(_ROUNDS if n_factors else 1):
             q, total, product = np.linalg.qr(q)[0], 0.0, np.zeros_like(q)
-            for _at, rows, residual, w, _seen in self._residuals(c):
+            for _points, rows, residual, w, _present in self._residuals(c):
                 residual *= 1.0 / np.sqrt(s[rows])[:, None]
                 residual *= 1.0 / np.sqrt(w)
                 total += float(np.einsum("ij,ij->", residual, residual))
                 left[rows] = residual @ q
                 product += residual.T @ left[rows]
             u, singular, turn = np.linalg.svd(left, full_matrices=False)
-            u, right, before, size = u[:, :most], (q @ turn.T)[:, :most], size, singular[:most]
+            u, right, before, size = (
+                u[:, :n_factors],
+                (q @ turn.T)[:, :n_factors],
+                size,
+                singular[:n_factors],
+            )
             if (np.abs(size - before) <= _SETTLED * size).all():
                 break
             q = product
@@ -367,11 +382,11 @@ class Cells:
         edge = np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models))
         edge = max(edge, np.finfo(np.float64).tiny)  # a table that its curves fit exactly has none
         size = size * (1.0 - (edge / np.maximum(size, edge)) ** 2)
-        kept = size > 0.0
+        above = size > 0.0
         # The sign of a pair of vectors is arbitrary; make it the same with every library.
         largest = np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)
         sign = np.where(largest > 0.0, 1.0, -1.0)
-        return (sign * left)[:, kept], size[kept], (sign * right)[:, kept]
+        return (sign * left)[:, above], size[above], (sign * right)[:, above]
 
 
 def _fit_curves(data: Cells) -> tuple[Floats, Floats, Floats, float, float]:
@@ -446,9 +461,9 @@ def places(n: int) -> Places:
     [[0, 1], [1, 2]]
     """
     row, column, _ = packed(n)
-    at = np.empty((n, n), dtype=np.intp)
-    at[row, column] = at[column, row] = np.arange(len(row))
-    return at
+    place = np.empty((n, n), dtype=np.intp)
+    place[row, column] = place[column, row] = np.arange(len(row))
+    return place
 
 
 def inverted(matrices: Floats, p: int) -> Floats:
@@ -471,18 +486,18 @@ def inverted(matrices: Floats, p: int) -> Floats:
     >>> inverted(np.array([[2.0, 1.0, 1.0]]), 2).round(12).tolist()
     [[1.0, -1.0, 2.0]]
     """
-    at, out = places(p), np.empty_like(matrices)
+    place, out = places(p), np.empty_like(matrices)
     for start in range(0, len(matrices), _TOGETHER):
         a = np.array(matrices[start : start + _TOGETHER].T, order="C")
         for k in range(p):
-            scale = 1.0 / a[at[k, k]]
-            others = [i for i in range(p) if i != k]
-            scaled = {i: a[at[i, k]] * scale for i in others}
-            for n, i in enumerate(others):
-                for j in others[n:]:
-                    a[at[i, j]] -= scaled[i] * a[at[j, k]]
-            for i in others:
-                a[at[i, k]] = scaled[i]
-            a[at[k, k]] = -scale
+            scale = 1.0 / a[place[k, k]]
+            rest_of_rows = [i for i in range(p) if i != k]
+            scaled = {i: a[place[i, k]] * scale for i in rest_of_rows}
+            for n, i in enumerate(rest_of_rows):
+                for j in rest_of_rows[n:]:
+                    a[place[i, j]] -= scaled[i] * a[place[j, k]]
+            for i in rest_of_rows:
+                a[place[i, k]] = scaled[i]
+            a[place[k, k]] = -scale
         out[start : start + _TOGETHER] = -a.T
     return out

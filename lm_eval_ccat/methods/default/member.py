@@ -50,7 +50,7 @@ class Step(NamedTuple):
     """A draw, and what was known at that time."""
 
     before: int  # length of the log
-    rest: float  # sum of expected scores of all others
+    expected_of_others: float  # sum of expected scores of all others
     expected: float  # score of the item drawn
     probability: float
 
@@ -82,7 +82,7 @@ class Member:
     """
 
     def __init__(self, model: DefaultModel) -> None:
-        self._kept = model.kept
+        self._kept_items = model.kept_items
         self.posterior = ScorePosterior(model.items)
         self.asked: dict[int, int] = {}
         self.unasked = np.ones(model.items.n_items, dtype=bool)
@@ -93,14 +93,14 @@ class Member:
         self._draws = np.zeros((2, model.items.n_items))
         self._waiting: dict[int, None] = {}
         self._known = -1
-        self.drawn = self._chosen = np.empty(0, dtype=np.intp)
+        self.drawn = self._selected = np.empty(0, dtype=np.intp)
         self._unsure = self.rbar = 0.0
         self.c = self.e = self.noises = np.empty(0)
 
     @property
     def n_told(self) -> int:
         """Number of scores so far."""
-        return len(self.posterior.seen)
+        return len(self.posterior.answered)
 
     def place(self, item: int, probability: float | None, weight: float) -> None:
         """Record that the model was asked an item."""
@@ -108,9 +108,15 @@ class Member:
             return
         if probability is not None:
             mu = self.posterior.mu
-            rest, left, kept = float(mu @ self.unasked), self.unasked, self._kept
-            part = 1.0 if kept is None else float((left & kept).sum() / left.sum())
-            self._steps[item] = Step(len(self._log), rest, float(mu[item]), part * probability)
+            expected_of_others, left, kept_items = (
+                float(mu @ self.unasked),
+                self.unasked,
+                self._kept_items,
+            )
+            part = 1.0 if kept_items is None else float((left & kept_items).sum() / left.sum())
+            self._steps[item] = Step(
+                len(self._log), expected_of_others, float(mu[item]), part * probability
+            )
             self._draws[:, item] = weight, 1.0 / probability
         self.asked[item] = len(self._log)
         self._log.append((item, 1))
@@ -145,39 +151,41 @@ class Member:
     def refresh(self) -> None:
         """Update everything that depends on the scores."""
         p = self.posterior
-        if self._known == len(p.seen):
+        if self._known == len(p.answered):
             return
-        self._known = len(p.seen)
+        self._known = len(p.answered)
         self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
         self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
-        scored = np.array(sorted(p.seen, key=self.asked.__getitem__), dtype=np.intp)
+        scored = np.array(sorted(p.answered, key=self.asked.__getitem__), dtype=np.intp)
         w, per = self._draws.take(scored, 1)
-        at = w.nonzero()[0]
-        self.drawn, self._chosen = scored[at], scored[w == 0.0]
-        left = p.open_after(self._chosen)
+        drawn = w.nonzero()[0]
+        self.drawn, self._selected = scored[drawn], scored[w == 0.0]
+        left = p.open_after(self._selected)
         self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
         self.v = left + self._unsure
-        if len(at):
-            self._measure(scored, w, per, at)
+        if len(drawn):
+            self._measure(scored, w, per, drawn)
 
     def left_by_chosen(self, item: int) -> float:
         """Return `v` after one more chosen item."""
-        return self.posterior.open_after(np.append(self._chosen, item)) + self._unsure
+        return self.posterior.open_after(np.append(self._selected, item)) + self._unsure
 
-    def _measure(self, scored: Places, w: Floats, per: Floats, at: Places) -> None:
+    def _measure(self, scored: Places, w: Floats, per: Floats, drawn_places: Places) -> None:
         """Estimate the departure from the draws, at these places among the items scored."""
         p = self.posterior
         w /= sum(w.tolist())
         c = w * per
         c -= w.cumsum()
-        c[at] = kept = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
+        c[drawn_places] = positive = np.maximum(
+            c[drawn_places], 0.0
+        )  # below 0 only where next to nothing is left
         residual = p.residuals(scored, _MOST_LEVERAGE)
         norm = max(sum(c.tolist()), 0.1 * max(self.left, 1))
         self.rbar = float(c.dot(residual)) / norm
-        self.c = kept / max(sum(kept.tolist()), 1e-12)
-        residual, drawn = residual[at], scored[at]
+        self.c = positive / max(sum(positive.tolist()), 1e-12)
+        residual, drawn = residual[drawn_places], scored[drawn_places]
         self.e = residual - float(self.c.dot(residual))
         self.noises = p.kappa[drawn] * p.w[drawn]
 
@@ -196,11 +204,11 @@ class Member:
         p = self.posterior
         # An item that failed counts at its expected score; one in flight is not known yet.
         score = p.mu.copy()
-        score[p.seen], score[[*self._waiting]] = p.score[p.seen], np.nan
+        score[p.answered], score[[*self._waiting]] = p.score[p.answered], np.nan
         sums = np.cumsum([0.0, *(sign * score[item] for item, sign in self._log)])
         T = np.array(
             [
-                sums[s.before] + s.rest + (score[i] - s.expected) / s.probability
+                sums[s.before] + s.expected_of_others + (score[i] - s.expected) / s.probability
                 for i, s in self._steps.items()
                 if p.is_seen(i)
             ]
@@ -241,7 +249,7 @@ class ScorePosterior:
 
     def __init__(self, items: FractionalItems) -> None:
         self.items = items
-        self.seen: list[int] = []
+        self.answered: list[int] = []
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
         self.score = np.zeros(items.n_items)
         self._rows = items.rows[:, :0]  # of the items seen
@@ -277,12 +285,12 @@ class ScorePosterior:
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
-        self.seen.extend(items)
-        at = np.array(items, dtype=np.intp)
-        self._rows = np.concatenate([self._rows, self.items.rows.take(at, 1)], 1)
-        self._unseen[at] = 0.0
-        self.score[at] = scores
-        self._profile += self.items.profile.of(at, np.array(scores))
+        self.answered.extend(items)
+        places = np.array(items, dtype=np.intp)
+        self._rows = np.concatenate([self._rows, self.items.rows.take(places, 1)], 1)
+        self._unseen[places] = 0.0
+        self.score[places] = scores
+        self._profile += self.items.profile.of(places, np.array(scores))
         self._fit()
         self._predict()
 
@@ -311,17 +319,17 @@ class ScorePosterior:
         with_sum /= total
         return np.asarray(with_sum)
 
-    def residuals(self, at: Places, most_leverage: float) -> Floats:
+    def residuals(self, items: Places, most_leverage: float) -> Floats:
         """Return residuals of items seen, approximately as if the fit had not included them."""
-        g = self._slopes.take(at, 1)
-        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[at] / self.kappa[at]
-        residual = self.score[at] - self.mu[at]
+        g = self._slopes.take(items, 1)
+        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[items] / self.kappa[items]
+        residual = self.score[items] - self.mu[items]
         return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
 
-    def open_after(self, at: Places) -> float:
+    def open_after(self, items: Places) -> float:
         """Return the variance of the mean expected score of the unseen items, given only these."""
-        along = self._gradient / max(self.n_items - len(self.seen), 1)
-        return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
+        along = self._gradient / max(self.n_items - len(self.answered), 1)
+        return float(along.dot(solved(self._told_by(items) + np.diag(self._prior), along)))
 
     @property
     def elsewhere(self) -> float:
@@ -348,16 +356,16 @@ class ScorePosterior:
         """
         items, prior, z = self.items, self._prior, self.z
         share, before = 1.0, np.zeros(len(z))
-        at = np.array(self.seen, dtype=np.intp)
-        rows, noise, y = self._rows, items.noise[at], self.score[at]
+        answered = np.array(self.answered, dtype=np.intp)
+        rows, noise, y = self._rows, items.noise[answered], self.score[answered]
         # Where the last fit ended, everything is known already.
-        mu, w, kappa = self.mu[at], self.w[at], self.kappa[at]
-        g, every = self._slopes.take(at, 1), np.eye(len(z))
+        mu, w, kappa = self.mu[answered], self.w[answered], self.kappa[answered]
+        g, identity = self._slopes.take(answered, 1), np.eye(len(z))
         for _ in range(_STEPS):
             prior[0] = items.prior_precision_at(float(z[0]))
             precision = (g * (w / kappa)).dot(g.T)
             precision.flat[:: len(z) + 1] += prior
-            covariance = solved(precision, every)
+            covariance = solved(precision, identity)
             step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
             longest = max(map(abs, step.tolist()))
             if step.dot(before) < -0.25 * before.dot(before):
@@ -379,20 +387,20 @@ class ScorePosterior:
         self._noise_left = float(self.kappa.dot(left))
         n = self.n_items
         self.estimate = (float(self.score.sum()) + float(self._unseen.dot(self.mu))) / n
-        self.unseen_noise = self._noise_left / max(n - len(self.seen), 1)
+        self.unseen_noise = self._noise_left / max(n - len(self.answered), 1)
 
-    def _told_by(self, at: Places) -> Floats:
+    def _told_by(self, items: Places) -> Floats:
         """Return the precision of `z` that scores on some items add, at the present mode."""
-        g = self._slopes.take(at, 1)
-        return np.asarray((g * (self.w[at] / self.kappa[at])).dot(g.T))
+        g = self._slopes.take(items, 1)
+        return np.asarray((g * (self.w[items] / self.kappa[items])).dot(g.T))
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Return covariance and gradient once `pending` have scores, at the present mode."""
-        at = np.array(pending, dtype=np.intp)
-        every = np.eye(len(self.z))
-        covariance = solved(solved(self.covariance, every) + self._told_by(at), every)
-        left = self._unseen[at] * self.w[at]
-        return covariance, self._gradient - self._slopes.take(at, 1).dot(left)
+        items = np.array(pending, dtype=np.intp)
+        identity = np.eye(len(self.z))
+        covariance = solved(solved(self.covariance, identity) + self._told_by(items), identity)
+        left = self._unseen[items] * self.w[items]
+        return covariance, self._gradient - self._slopes.take(items, 1).dot(left)
 
 
 def solved(matrix: Floats, right: Floats) -> Floats:

@@ -87,8 +87,10 @@ class DefaultPolicy(Policy):
         AT_LEAST_0.check(item_price, "item_price")
         self._bank, self._sampled = bank, sampled
         self._apart = placing and len(bank.constants["abilities"]) >= APART
-        self._of = partial(Field, model_of(bank), seed=seed, item_price=item_price, draws=draws)
-        self.fields = [self._of(n) for n in ([1] * n_models if self._apart else [n_models])]
+        self._new_field = partial(
+            Field, model_of(bank), seed=seed, item_price=item_price, draws=draws
+        )
+        self.fields = [self._new_field(n) for n in ([1] * n_models if self._apart else [n_models])]
         self._by_variance = allocation == "variance"
 
     @property
@@ -108,7 +110,7 @@ class DefaultPolicy(Policy):
 
     def add_model(self) -> None:
         if self._apart:
-            self.fields.append(self._of(1))
+            self.fields.append(self._new_field(1))
         else:
             self.fields[0].add_model()
 
@@ -121,7 +123,7 @@ class DefaultPolicy(Policy):
 
     def told(self, model: int, item: int, score: float) -> None:
         field, a = self._at(model)
-        check_score(score, item, seen=field.members[a].posterior.is_seen(item))
+        check_score(score, item, answered=field.members[a].posterior.is_seen(item))
         if field.members[a].unasked[item]:
             field.place(a, item, None)
         field.learn(a, [item], [score])
@@ -132,8 +134,8 @@ class DefaultPolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        of = [f.result() for f in self.fields]
-        belief = of[0] if len(of) == 1 else _apart(of)
+        beliefs = [f.result() for f in self.fields]
+        belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
         if question == POPULATION:
             variance = belief.variance + self._sampling()
             belief = replace(belief, variance=variance, n_items=math.inf, question=question)
@@ -250,28 +252,28 @@ class DefaultPolicy(Policy):
     def priorities(
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
-        of = np.array(models, dtype=np.intp)
+        indices = np.array(models, dtype=np.intp)
         members = self._members
         n = np.array([members[j].n_told + len(p) for j, p in zip(models, pending)])
-        fall = belief.variance.diagonal()[of] / ((n + 1) * np.asarray(prices))
+        fall = belief.variance.diagonal()[indices] / ((n + 1) * np.asarray(prices))
         if self._by_variance or len(belief.location) == 1:
             return np.asarray(fall)
-        return np.asarray(fall * (belief.loss[of] + 1e-12))
+        return np.asarray(fall * (belief.loss[indices] + 1e-12))
 
 
-def _apart(of: list[Belief]) -> Belief:
+def _apart(beliefs: list[Belief]) -> Belief:
     """Return the belief about the models of several fields, which have independent errors."""
-    at = np.concatenate([b.location for b in of])
+    location = np.concatenate([b.location for b in beliefs])
     alone, df, n = (
         np.concatenate([m.diagonal() for m in part])
-        for part in zip(*((b.variance, b.df, b.n) for b in of))
+        for part in zip(*((b.variance, b.df, b.n) for b in beliefs))
     )
     variance, share = alone[:, None] + alone, alone**2 / df
-    both, welch = share[:, None] + share, np.full(variance.shape, np.inf)
-    np.divide(variance**2, both, out=welch, where=both > 0.0)
-    every = slice(None, None, len(alone) + 1)
-    variance.flat[every], welch.flat[every] = alone, df
-    return Belief(at, variance, welch, np.minimum(n[:, None], n), of[0].n_items)
+    shares, welch = share[:, None] + share, np.full(variance.shape, np.inf)
+    np.divide(variance**2, shares, out=welch, where=shares > 0.0)
+    diagonal = slice(None, None, len(alone) + 1)
+    variance.flat[diagonal], welch.flat[diagonal] = alone, df
+    return Belief(location, variance, welch, np.minimum(n[:, None], n), beliefs[0].n_items)
 
 
 def item_curves(bank: ItemBank) -> Curves:

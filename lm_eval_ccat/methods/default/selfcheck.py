@@ -73,7 +73,7 @@ class Stop(NamedTuple):
 
 
 def groups(
-    mean: Floats, families: Sequence[str], whole: bool = False, names: Sequence[str] = ()
+    mean: Floats, families: Sequence[str], whole_families: bool = False, names: Sequence[str] = ()
 ) -> list[Group]:
     """Return the models to leave out together, each group with those of it to replay.
 
@@ -82,7 +82,7 @@ def groups(
     mean : ndarray of shape (n_models,)
     families : sequence of str
         Family of each model. A family is left out as a whole if it fits into one group.
-    whole : bool, optional
+    whole_families : bool, optional
         If True, also if it is at most half of all models.
     names : sequence of str, optional
         Names of the models, needed if there are many: tasks of one suite then replay the same ones.
@@ -92,22 +92,22 @@ def groups(
     n = len(order)
     k = min(GROUPS, n // 2)
     sets: list[list[int]] = [[] for _ in range(k)]
-    most = n // 2 if whole else n // k + 1
-    of: dict[str, list[int]] = {}
+    largest = n // 2 if whole_families else n // k + 1
+    members: dict[str, list[int]] = {}
     for i in order.tolist():
-        of.setdefault(families[i], []).append(i)
-    for family in sorted(of.values(), key=lambda f: -len(f)):
-        for part in [family] if len(family) <= most else [[i] for i in family]:
+        members.setdefault(families[i], []).append(i)
+    for family in sorted(members.values(), key=lambda f: -len(f)):
+        for part in [family] if len(family) <= largest else [[i] for i in family]:
             min(sets, key=len).extend(part)
     cut = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
     fifth = max(n // 5, 1)
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
         cut += [order[:fifth], order[-fifth:]]
-    most = max(_MOST_REPLAYED // len(cut), 2)
+    size = max(_MOST_REPLAYED // len(cut), 2)
     if n > _MOST_REPLAYED:  # an even choice would make the extremes a sixth of those replayed
-        some = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
-        return [(g, g[np.isin(g, some)]) for g in cut]
-    return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in cut]
+        replayed = sorted(range(n), key=lambda i: crc32(names[i].encode()))[:_MOST_REPLAYED]
+        return [(g, g[np.isin(g, replayed)]) for g in cut]
+    return [(g, g[np.unique(np.linspace(0, len(g) - 1, size).astype(int))]) for g in cut]
 
 
 def some_items(n_items: int) -> Places:
@@ -143,11 +143,11 @@ def replay(
     mean = np.nanmean(scores, axis=1)
     fields = []
     for group, (out, replayed) in enumerate(sets):
-        rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
-        if len(rest) < 2 or not len(replayed):
+        calibrating = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
+        if len(calibrating) < 2 or not len(replayed):
             continue  # nearly all models are of one family: too few are left to calibrate on
-        known = np.isfinite(scores[rest]).any(axis=0)
-        fitted = scores[np.ix_(rest, known)]
+        known = np.isfinite(scores[calibrating]).any(axis=0)
+        fitted = scores[np.ix_(calibrating, known)]
         items = fit_items(fitted, factors, extra).items
         vague = replace(VAGUE, centre=float(np.nanmean(fitted)))
         model = DefaultModel(items, vague, share=draws)
@@ -163,11 +163,20 @@ def replay(
             for n in (c for c in CHECKPOINTS if after < c <= min(until, y.shape[1] // 2)):
                 advance(field, y, n)
                 r = _residuals(field, y)
-                one = r.shape[1] == 1  # a single item left shows no covariance
-                covariance = np.zeros((len(y),) * 2) if one else np.cov(r).reshape(len(y), -1)
+                single_item = r.shape[1] == 1  # a single item left shows no covariance
+                covariance = (
+                    np.zeros((len(y),) * 2) if single_item else np.cov(r).reshape(len(y), -1)
+                )
                 moments, centre = field.moments(), field.model.departures.centre
-                at = replayed, group, len(field.sequence), moments, y.mean(axis=1), r.mean(axis=1)
-                stops.append(Stop(*at, covariance, centre))
+                state = (
+                    replayed,
+                    group,
+                    len(field.sequence),
+                    moments,
+                    y.mean(axis=1),
+                    r.mean(axis=1),
+                )
+                stops.append(Stop(*state, covariance, centre))
 
     go_on(0, first)
     noise, floor = fit_noise(*np.array([n for *_, y, f in fields for n in _noise(f, y)]).T)
@@ -199,25 +208,25 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     out = y.copy()
     for row, holes in zip(out, missing):
-        seen = np.flatnonzero(~holes)
+        scored = np.flatnonzero(~holes)
         posterior = ScorePosterior(model.items)
-        posterior.learn(seen.tolist(), row[seen].tolist())
+        posterior.learn(scored.tolist(), row[scored].tolist())
         expected = posterior.mu
-        residual = row[seen] - expected[seen] if len(seen) else np.zeros(1)
+        residual = row[scored] - expected[scored] if len(scored) else np.zeros(1)
         row[holes] = np.clip(expected[holes] + rng.choice(residual, int(holes.sum())), 0.0, 1.0)
     return out
 
 
-def _enough(rest: Places, mean: Floats, n_items: int) -> Places:
+def _enough(models: Places, mean: Floats, n_items: int) -> Places:
     """Return the models to fit a bank for the check on: all, or an even part of very many.
 
     The bank itself is fitted on all, so that its curves are at least as good as the check's.
     """
-    most = int(np.clip(_ENOUGH_CELLS // n_items, _FEWEST_FITTED, _MOST_FITTED))
-    if len(rest) <= most:
-        return rest
-    by_mean = rest[np.argsort(-rounded(mean[rest]), kind="stable")]
-    return np.sort(by_mean[np.linspace(0, len(rest) - 1, most).astype(int)])
+    limit = int(np.clip(_ENOUGH_CELLS // n_items, _FEWEST_FITTED, _MOST_FITTED))
+    if len(models) <= limit:
+        return models
+    by_mean = models[np.argsort(-rounded(mean[models]), kind="stable")]
+    return np.sort(by_mean[np.linspace(0, len(models) - 1, limit).astype(int)])
 
 
 def _residuals(field: Field, y: Floats) -> Floats:
@@ -250,12 +259,12 @@ def fit_departures(stops: list[Stop], known: Departures, without: Places, many: 
     """
     single, pair, alike = [], [], []
     for s in stops:
-        at = np.flatnonzero(~np.isin(s.models, without))
-        model, beta, r = s.models[at], s.beta[at], s.residuals[np.ix_(at, at)]
+        members = np.flatnonzero(~np.isin(s.models, without))
+        model, beta, r = s.models[members], s.beta[members], s.residuals[np.ix_(members, members)]
         t, v, left, level = (
-            x[at] for x in (s.moments.t, s.moments.v, s.moments.left, s.moments.level)
+            x[members] for x in (s.moments.t, s.moments.v, s.moments.left, s.moments.level)
         )
-        noise, (i, j) = r.diagonal(), np.tril_indices(len(at), -1)
+        noise, (i, j) = r.diagonal(), np.tril_indices(len(members), -1)
         single.append((model, beta**2 - noise / left, v, (t - s.centre) ** 2, level))
         e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * r[i, j]) / left[i]
         level = np.minimum(level[i], level[j])
@@ -321,13 +330,13 @@ class Judged(NamedTuple):
         return cls(*(np.hstack(x) for part in (single, pair) for x in zip(*part)))
 
     def excess(
-        self, chosen: Callable[[Floats], Mask], n: int, usual: float = 1.0
+        self, selects: Callable[[Floats], Mask], n: int, usual: float = 1.0
     ) -> tuple[float, float]:
-        """Return `inflation` of single models and of pairs at the chosen numbers of items."""
+        """Return `inflation` of single models and of pairs, at the selected numbers of items."""
         z2 = (self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df)
-        at, pair_at = chosen(self.n), chosen(self.pair_n)
+        singles, pair_at = selects(self.n), selects(self.pair_n)
         return (
-            inflation(self.model[at], z2[at], n, usual),
+            inflation(self.model[singles], z2[singles], n, usual),
             inflation(self.pair_key[pair_at], self.pair_z2[pair_at], n, usual),
         )
 
@@ -352,24 +361,26 @@ def departures_of(
     names : sequence of str
         Names of all models.
     """
-    of = {s.group: s.models for s in stops}
-    without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **of}
+    models_of = {s.group: s.models for s in stops}
+    without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **models_of}
     priors = {g: fit_departures(stops, known, models, many) for g, models in without.items()}
     judged = Judged.by(stops, priors)
     n_models = len(np.unique(judged.model))
     last = max((s.n for s in stops if s.n <= FIRST and not s.moments.q.any()), default=0)
-    one, two = judged.excess(lambda n: n == last, n_models)
-    priors = {g: replace(d, single=one * d.single, pair=two * d.pair) for g, d in priors.items()}
+    single, pair = judged.excess(lambda n: n == last, n_models)
+    priors = {
+        g: replace(d, single=single * d.single, pair=pair * d.pair) for g, d in priors.items()
+    }
     judged = Judged.by(stops, priors)
     # Models of a group share their draws, which now cause most of the error: count groups.
-    one, two = judged.excess(lambda n: n > last, len(of), USUAL_EXCESS)
-    priors = {g: replace(d, inflation=one, inflation_of_pairs=two) for g, d in priors.items()}
+    single, pair = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
+    priors = {g: replace(d, inflation=single, inflation_of_pairs=pair) for g, d in priors.items()}
     # With three models, of which none can be left out, the vague prior counts fully; with more
     # models, less and less. Pairs keep theirs: so few models do not show how a family departs.
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
-    whole = priors.pop(_NONE)
-    whole = replace(whole, single=np.maximum(whole.single, unknown * VAGUE.single))
-    return whole, judged, left_out(stops, priors, names)
+    overall = priors.pop(_NONE)
+    overall = replace(overall, single=np.maximum(overall.single, unknown * VAGUE.single))
+    return overall, judged, left_out(stops, priors, names)
 
 
 def _result(s: Stop, prior: Departures) -> tuple[Moments, Belief]:
@@ -384,7 +395,7 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
     A model left out twice counts the first time: with models of all kinds, not with the best or
     the weakest. The columns are error, variance, df, ability, variance of ability, slope, share.
     """
-    kept: LeftOut = {}
+    records: LeftOut = {}
     for s in (s for s in stops if s.n in KEPT):
         moments, b = _result(s, priors[s.group])
         alone = b.variance.diagonal()
@@ -392,9 +403,9 @@ def left_out(stops: list[Stop], priors: Priors, names: Sequence[str]) -> LeftOut
         of_ability = moments.ability, moments.ability_variance, slope, share
         rows = (b.location - s.truth, alone, b.df.diagonal(), *of_ability)
         for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
-            of_model = kept.setdefault(names[model], {})
+            of_model = records.setdefault(names[model], {})
             of_model.setdefault(str(s.n), [float(f"{x:.5g}") for x in row])
-    return kept
+    return records
 
 
 def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
@@ -404,6 +415,6 @@ def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
     """
     if not len(key):
         return 1.0
-    _, at, count = np.unique(key, return_inverse=True, return_counts=True)
-    mean = float(np.mean(np.bincount(at, z2) / count))
+    _, case, count = np.unique(key, return_inverse=True, return_counts=True)
+    mean = float(np.mean(np.bincount(case, z2) / count))
     return max((n * mean + PRIOR_DF * usual) / (n + PRIOR_DF), _LEAST_INFLATION)

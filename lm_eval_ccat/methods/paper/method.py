@@ -79,9 +79,11 @@ class Misfit:
 
     def widened(self, error: Floats, n: Floats) -> tuple[Floats, Floats]:
         """Return widened standard errors after `n` items, for models and for differences."""
-        at = np.log(np.maximum(n, 1.0))
-        one, two = (np.interp(at, np.log(self.n), f) for f in (self.single, self.pair))
-        return error * np.sqrt(one), error * np.sqrt(two)
+        log_n = np.log(np.maximum(n, 1.0))
+        of_single, of_pair = (
+            np.interp(log_n, np.log(self.n), factors) for factors in (self.single, self.pair)
+        )
+        return error * np.sqrt(of_single), error * np.sqrt(of_pair)
 
 
 #: Used where nothing was measured: for a bank of fewer than four models.
@@ -131,29 +133,29 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     stops = sorted(n for n in pair if pair[n])
     if not stops:
         return None
-    near = []
+    close_pairs = []
     for gap, z2 in (np.array(pair[n]).T for n in stops):
         gap = rounded(gap)
-        near.append(z2[gap <= np.sort(gap)[-(-len(gap) // 3) - 1]].mean())
+        close_pairs.append(z2[gap <= np.sort(gap)[-(-len(gap) // 3) - 1]].mean())
     high = [np.quantile(single[n], 0.9) / 2.706 for n in stops]
-    one, two = (
-        tuple(max((n_models * float(x) + PRIOR) / (n_models + PRIOR), 1.0) for x in shown)
-        for shown in (high, near)
+    of_single, of_pair = (
+        tuple(max((n_models * float(ratio) + PRIOR) / (n_models + PRIOR), 1.0) for ratio in ratios)
+        for ratios in (high, close_pairs)
     )
-    return asdict(Misfit(tuple(map(float, stops)), one, two, n_models + PRIOR - 2.0))
+    return asdict(Misfit(tuple(map(float, stops)), of_single, of_pair, n_models + PRIOR - 2.0))
 
 
 def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
     """Return estimates and stated variances by number of items, up to the last of `STOPS`."""
     tests = [PaperTest(bank, seed=(k,)) for k in range(len(y))]
     free = bank.kept & np.isfinite(y)
-    most, out = int(free.sum(axis=1).min()), {}
-    for n in range(1, min(most, STOPS[-1]) + 1):
+    longest, out = int(free.sum(axis=1).min()), {}
+    for n in range(1, min(longest, STOPS[-1]) + 1):
         for test, left, scores in zip(tests, free, y):
             [item] = test.select(left)
             left[item] = False
             test.learn(item, float(scores[item]))
-        if n in STOPS or n == most < STOPS[0]:
+        if n in STOPS or n == longest < STOPS[0]:
             error = np.array([t.slope * t.ability_error for t in tests])
             out[n] = np.array([t.estimate for t in tests]), error**2
     return out
@@ -225,7 +227,7 @@ class PaperPolicy(Policy):
         """Return the belief about abilities; its errors are for a population in either case."""
         for j in self._moved:  # of hundreds of models an answer moves one
             t = self.tests[j]
-            self._state[j] = t.ability, t.ability_error, len(t.seen), t.estimate, t.slope
+            self._state[j] = t.ability, t.ability_error, len(t.answered), t.estimate, t.slope
         self._moved.clear()
         ability, error, n, score, slope = self._state.T.copy()
         df, pair_error = np.inf, None
@@ -250,11 +252,14 @@ class PaperPolicy(Policy):
 
         A test of every item ends there, because its steps solve ``sum (y - mu) = 0``.
         """
-        scale, kept = stretched_scale(self._bank, self._options["score_range"]), self._bank.kept
-        wanted = np.clip((kept_mean - scale.low) / scale.span, CLIP, 1.0 - CLIP)
+        scale, kept_items = (
+            stretched_scale(self._bank, self._options["score_range"]),
+            self._bank.kept,
+        )
+        targets = np.clip((kept_mean - scale.low) / scale.span, CLIP, 1.0 - CLIP)
         curves = stretched_curves(self._bank)
-        theta = fit_abilities(curves, np.where(kept, wanted[:, None], np.nan), precision=0.0)
-        mu = curves.expected(theta)[:, kept]
+        theta = fit_abilities(curves, np.where(kept_items, targets[:, None], np.nan), precision=0.0)
+        mu = curves.expected(theta)[:, kept_items]
         slope = (mu * (1.0 - mu)).mean(axis=1)
         variance = (error / scale.span / np.maximum(slope, 1e-12)) ** 2
         return References(names, theta, variance, mean, error)
@@ -268,7 +273,7 @@ class PaperPolicy(Policy):
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
         worth = [
-            1.0 / (test.precision_with(wait) * (len(test.seen) + len(wait) + 1) * price)
+            1.0 / (test.precision_with(wait) * (len(test.answered) + len(wait) + 1) * price)
             for test, wait, price in zip([self.tests[j] for j in models], pending, prices)
         ]
         return np.array(worth)

@@ -85,18 +85,18 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
         return np.asarray(np.clip((y - floor) / span, CLIP, 1.0 - CLIP))
 
     theta = np.empty(len(table.models))
-    for at, scores in table.parts():
-        theta[at] = logit(np.nanmean(stretched(scores), axis=1))
+    for models, scores in table.parts():
+        theta[models] = logit(np.nanmean(stretched(scores), axis=1))
     correlation = _item_correlation(table, theta)
-    kept = ~(correlation < -_ROUNDING)  # NaN (constant item, too few models) stays
-    if not kept.any():
+    kept_items = ~(correlation < -_ROUNDING)  # NaN (constant item, too few models) stays
+    if not kept_items.any():
         raise BankError("no item correlates positively with the models' abilities")
 
     squares = variance = 0.0
     for ability, rows in zip(theta, table.rows_of.values()):
         x = stretched(table.scale.normalise(table.raw[rows]))
         mu = expected_score(np.array([[ability]]), difficulty[None, :])
-        use = np.isfinite(x) & kept
+        use = np.isfinite(x) & kept_items
         squares += float(np.where(use, (x - mu) ** 2, 0.0).sum())
         variance += float((use * (mu * (1.0 - mu))).sum())
     noise = squares / variance
@@ -105,12 +105,12 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             "the scores fit the response model without any noise; check that they are real"
         )
     return Fitted(
-        kept=kept,
+        kept=kept_items,
         parameters={"difficulty": np.asarray(difficulty)},
         constants={
             "k": noise,
             "discrimination": float(1.0 / np.sqrt(noise)),
-            "start": float(np.median(difficulty[kept])),
+            "start": float(np.median(difficulty[kept_items])),
             "mean_range": [float(low), float(high)],
             "score_range": [floor, floor + span],
             "rescale": rescale,
@@ -119,7 +119,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             "abilities": dict(zip(table.models, theta.tolist())),
             "removed": {
                 table.doc_ids[i]: f"correlates {correlation[i]:+.2f} with the models' abilities"
-                for i in np.flatnonzero(~kept)
+                for i in np.flatnonzero(~kept_items)
             },
         },
     )
@@ -130,13 +130,13 @@ def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
     overview = table.overview
     count, mean = overview.item_count, overview.item_sum / overview.item_count
     ability = np.zeros(table.n_items)
-    for at, scores in table.parts():
-        ability += theta[at] @ np.isfinite(scores)
+    for models, scores in table.parts():
+        ability += theta[models] @ np.isfinite(scores)
     ability /= count
     products, of_ability, of_scores = (np.zeros(table.n_items) for _ in range(3))
-    for at, scores in table.parts():
+    for models, scores in table.parts():
         dy = np.where(np.isfinite(scores), scores - mean, 0.0)
-        dt = np.where(np.isfinite(scores), theta[at, None] - ability, 0.0)
+        dt = np.where(np.isfinite(scores), theta[models, None] - ability, 0.0)
         products += np.einsum("ij,ij->j", dt, dy)
         of_ability += np.einsum("ij,ij->j", dt, dt)
         of_scores += np.einsum("ij,ij->j", dy, dy)
@@ -280,34 +280,34 @@ class PaperTest:
     ) -> None:
         choice("first", "full").check(information, "information")
         self._full = information == "full"
-        self._kept = bank.kept
+        self._kept_items = bank.kept
         self._difficulty = bank.parameters["difficulty"]
         self._k = float(bank.constants["k"])
-        self.seen: set[int] = set()
+        self.answered: set[int] = set()
         self.ability = float(bank.constants["start"])
         self.precision = PRIOR_PRECISION
         self.scale = stretched_scale(bank, score_range)
         self._lots = lots(seed, bank.n_items)
         rng = np.random.default_rng([*seed, 8])
         self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
-        self._at: tuple[float, Floats] | None = None
+        self._mu_at: tuple[float, Floats] | None = None
 
     @property
     def _mu(self) -> Floats:
         """Expected scores at the current ability, on the stretched scale."""
-        if self._at is None or self._at[0] != self.ability:
-            self._at = self.ability, expected_score(self.ability, self._difficulty)
-        return self._at[1]
+        if self._mu_at is None or self._mu_at[0] != self.ability:
+            self._mu_at = self.ability, expected_score(self.ability, self._difficulty)
+        return self._mu_at[1]
 
     @property
     def estimate(self) -> float:
         """Estimated mean score over the items kept, on [0, 1]."""
-        return float(self.expected()[self._kept].mean())
+        return float(self.expected()[self._kept_items].mean())
 
     @property
     def slope(self) -> float:
         """Change of `estimate` per unit of ability."""
-        mu = self._mu[self._kept]
+        mu = self._mu[self._kept_items]
         return float(self.scale.span * (mu * (1.0 - mu)).mean())
 
     @property
@@ -325,8 +325,10 @@ class PaperTest:
         if self._moves is not None:
             difficulty = self._moved()
             mu = expected_score(self.ability, difficulty)
-            near = available & (np.abs(difficulty - self.ability) <= WITHIN * self.ability_error)
-            available = near if near.any() else available
+            within_reach = available & (
+                np.abs(difficulty - self.ability) <= WITHIN * self.ability_error
+            )
+            available = within_reach if within_reach.any() else available
         gain = information(mu, self._k, full=self._full)
         return largest(np.where(available, gain, -np.inf), k, self._lots)
 
@@ -334,8 +336,8 @@ class PaperTest:
         """Return the difficulties, moved by the jitter if there is one."""
         if self._moves is None:
             return self._difficulty
-        most = min(JITTER, JITTER_SE * self.ability_error)
-        return np.asarray(self._difficulty + self._moves * most)
+        largest_move = min(JITTER, JITTER_SE * self.ability_error)
+        return np.asarray(self._difficulty + self._moves * largest_move)
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Return the precision after the scores of `pending`, at the current ability."""
@@ -352,8 +354,8 @@ class PaperTest:
         ValueError
             The score is not in [0, 1], or the item was administered before.
         """
-        check_score(score, item, seen=item in self.seen)
-        self.seen.add(item)
+        check_score(score, item, answered=item in self.answered)
+        self.answered.add(item)
         mu = float(expected_score(self.ability, self._moved()[item]))
         self.precision += mu * (1.0 - mu) / self._k
         y = float(self.scale.normalise(np.clip(score, *self.scale.ends)))

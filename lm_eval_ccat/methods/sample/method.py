@@ -280,7 +280,7 @@ class SamplePolicy(Policy):
         self._asked[model] -= 1
 
     def told(self, model: int, item: int, score: float) -> None:
-        check_score(score, item, seen=bool(self.pairs.done[model, item]))
+        check_score(score, item, answered=bool(self.pairs.done[model, item]))
         self.effects.learn(model, item, score)
         self._settle(model, item, score)
 

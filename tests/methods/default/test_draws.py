@@ -119,15 +119,15 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
         joint.add_model()
         for q in sorted(rng.integers(1, 121, 2)):
             items = order[:q]
-            now = rng.random(q), rng.normal(size=q), rng.random(q)
-            c[a, items], e[a, items], noise[a, items] = now
-            drawn = dict(zip(("drawn", "c", "e", "noises"), (np.array(items), *now)))
+            values = rng.random(q), rng.normal(size=q), rng.random(q)
+            c[a, items], e[a, items], noise[a, items] = values
+            drawn = dict(zip(("drawn", "c", "e", "noises"), (np.array(items), *values)))
             member = SimpleNamespace(posterior=ABILITY, **drawn, **REST)
             joint.put(a, member, replace(VAGUE, floor=0.0))
     x, sums = c * e, joint.sums
-    assert sums[0] == pytest.approx(x @ x.T)
-    assert sums[1] == pytest.approx((c * np.sqrt(noise)) @ (c * np.sqrt(noise)).T)
-    assert sums[2] == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
+    assert sums.mean_residual == pytest.approx(x @ x.T)
+    assert sums.alike == pytest.approx((c * np.sqrt(noise)) @ (c * np.sqrt(noise)).T)
+    assert sums.residual == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
     assert joint.carry == pytest.approx((gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2))

@@ -125,7 +125,7 @@ def test_jitter_moves_difficulties_by_next_to_nothing(bank, binary):
         moved.learn(int(item), 1.0)
     assert 0.0 < abs(still.ability - moved.ability) < 12 * JITTER
     free = bank.kept.copy()
-    free[[*moved.seen]] = False
+    free[[*moved.answered]] = False
     far = abs(bank.parameters["difficulty"][moved.select(free)[0]] - moved.ability)
     near = np.abs(bank.parameters["difficulty"] - moved.ability)[free].min()
     assert far <= near + 2 * JITTER
