@@ -156,21 +156,21 @@ class DefaultPolicy(Policy):
         S = block_diag(*(f.moments().S for f in self.fields))
         before = spread(S)
         scores = np.array([m.posterior.score for m in self._members])
-        seen = np.zeros(scores.shape)
-        for row, member in zip(seen, self._members):
-            row[member.posterior.seen] = 1.0
-        both, squares = seen @ seen.T, (scores * scores) @ seen.T
-        away, total = scores @ seen.T, squares + squares.T - 2.0 * scores @ scores.T
-        shift, n = away - away.T, seen.sum(axis=1)
-        every = slice(None, None, len(n) + 1)
-        before.flat[every], total.flat[every] = S.diagonal(), squares.diagonal()
-        shift.flat[every] = away.diagonal()
-        rest = np.maximum(total - shift**2 / np.maximum(both, 1.0), 0.0)
+        has_score = np.zeros(scores.shape)
+        for row, member in zip(has_score, self._members):
+            row[member.posterior.answered] = 1.0
+        common, squares = has_score @ has_score.T, (scores * scores) @ has_score.T
+        away, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
+        shift, n = away - away.T, has_score.sum(axis=1)
+        diagonal = slice(None, None, len(n) + 1)
+        before.flat[diagonal], total.flat[diagonal] = S.diagonal(), squares.diagonal()
+        shift.flat[diagonal] = away.diagonal()
+        squares_about_mean = np.maximum(total - shift**2 / np.maximum(common, 1.0), 0.0)
         # Two models without common items have independent noise.
-        alone = rest.diagonal() / np.maximum(n - 1.0, 1.0)
+        alone = squares_about_mean.diagonal() / np.maximum(n - 1.0, 1.0)
         apart = np.maximum(before, alone[:, None] + alone)
-        before = np.where(both > 1.0, before, apart)
-        of_one = (BANKED * before + rest) / (BANKED + np.maximum(both - 1.0, 0.0))
+        before = np.where(common > 1.0, before, apart)
+        of_one = (BANKED * before + squares_about_mean) / (BANKED + np.maximum(common - 1.0, 0.0))
         return np.asarray(of_one * np.maximum(n[:, None], n) / self._bank.n_items**2)
 
     def _sampling(self) -> Floats:
