@@ -226,7 +226,7 @@ def tasks_of(header: Header) -> dict[str, str]:
         If the run ranks a task by several metrics.
     """
     outcomes = header.report.get("outcomes") or {header.task["name"]: ["the only one"]}
-    if any(len(of) > 1 for of in outcomes.values()):
+    if any(len(metrics) > 1 for metrics in outcomes.values()):
         raise RunError("the run scores several metrics of one task; a board scores one")
     return dict(zip(outcomes, header.bank_sha256.split("+")))
 
@@ -267,7 +267,7 @@ def figures_of(
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
     outcomes = header.report.get("outcomes")
-    by_task: Any = {t: dict.fromkeys(of, banks[t]) for t, of in (outcomes or {}).items()}
+    by_task: Any = {t: dict.fromkeys(metrics, banks[t]) for t, metrics in (outcomes or {}).items()}
     if outcomes is None:
         [by_task] = banks.values()
     of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
@@ -301,9 +301,11 @@ def _row(
         return float(scale.restore(part.estimates[model])), low, high
 
     scales = {bank.scale for bank in banks.values()}
-    stated = header.task.get("settings") or {}
+    settings = header.task.get("settings") or {}
     weighting = header.ranker.get("weights") or {task: {"": 1.0} for task in banks}
-    weights = {task: float(sum(of.values())) for task, of in weighting.items()}
+    weights = {
+        task: float(sum(metric_weights.values())) for task, metric_weights in weighting.items()
+    }
     tasks: dict[str, TaskScore] = {}
     asked: dict[str, list[Any]] = {}
     for task, bank in banks.items():

@@ -95,14 +95,16 @@ class Power:
         return cls(n, spreads.difference**2 * share, n - 1.0, error, n_items, level)
 
     @classmethod
-    def of_banks(cls, banks: Mapping[str, ItemBank], level: float = 0.05, **about: Any) -> Power:
+    def of_banks(
+        cls, banks: Mapping[str, ItemBank], level: float = 0.05, **ranker_options: Any
+    ) -> Power:
         """Return that of a ranking by banks, of one task each, whose methods have item curves.
 
         Parameters
         ----------
         banks : mapping of task to ItemBank
         level : float, optional
-        **about
+        **ranker_options
             Further arguments of `Ranker`, such as ``weights`` of several tasks.
 
         Examples
@@ -117,7 +119,7 @@ class Power:
         >>> power.smallest(20) > power.smallest(40) > power.smallest(60)
         True
         """
-        plays = [_played(banks, seed, about) for seed in range(PLAYED)]
+        plays = [_played(banks, seed, ranker_options) for seed in range(PLAYED)]
         n, variance, df, error = np.mean(plays, axis=0)
         return cls(n, variance, df, error, sum(bank.n_items for bank in banks.values()), level)
 
@@ -171,11 +173,13 @@ def spreads_of(banks: Mapping[str, ItemBank]) -> Spreads | None:
     return Spreads(math.sqrt(2.0 * within), math.sqrt(within + float(mu.var())))
 
 
-def _played(banks: Mapping[str, ItemBank], seed: int, about: Mapping[str, Any]) -> Floats:
+def _played(banks: Mapping[str, ItemBank], seed: int, ranker_options: Mapping[str, Any]) -> Floats:
     """Rank two models as the banks expect them; return the arrays of `Power`, one a row."""
     rng, models = np.random.default_rng(seed), ("a", "b")
-    most = int(min(STOPS[-1], sum(bank.kept.sum() for bank in banks.values())))
-    ranker = Ranker(banks, models, stop="limits", max_items=most, warmup=0, seed=seed, **about)
+    max_items = int(min(STOPS[-1], sum(bank.kept.sum() for bank in banks.values())))
+    ranker = Ranker(
+        banks, models, stop="limits", max_items=max_items, warmup=0, seed=seed, **ranker_options
+    )
     places = [(t, d) for t, bank in banks.items() for d in bank.doc_ids]
     noise = np.concatenate([method_of(bank).curves(bank).noise for bank in banks.values()])
     mu = np.clip(ranker.expected("a"), 1e-6, 1.0 - 1e-6)
@@ -183,7 +187,7 @@ def _played(banks: Mapping[str, ItemBank], seed: int, about: Mapping[str, Any]) 
     scores = {
         model: dict(zip(places, rng.beta(mu * width, (1.0 - mu) * width))) for model in models
     }
-    stops = [n for n in STOPS if n <= most and n < len(places)]
+    stops = [n for n in STOPS if n <= max_items and n < len(places)]
     rows: list[tuple[float, ...]] = []
     while len(rows) < len(stops) and (pairs := ranker.ask(AT_ONCE)):
         for model, item in pairs:
