@@ -4,11 +4,17 @@
 published answers of models to MMLU-Pro (repository TIGER-AI-Lab/MMLU-Pro, folder eval_results,
 Apache-2.0). An item carries the hash that the harness gives to its document, made from the eight
 columns of the data set; it was never compared with the hub's copy of the data set.
+
+``python benchmarks/public_banks.py judge`` ranks four of the models by banks that are made of the
+others, and by random items alone (`sample`): pairs decided, pairs decided wrongly, and errors of
+estimates, each with the standard error over rankings of its difference from `sample`.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +22,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.quality_data import SHARED
-from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.harness.internals.task import hash_text
@@ -68,10 +74,6 @@ def tables() -> dict[str, ScoreTable]:
     return by_task
 
 
-def _hash(document: dict[str, object]) -> str:
-    return hash_text(json.dumps(document, indent=2, ensure_ascii=False))
-
-
 def public(table: ScoreTable) -> ItemBank:
     """A bank of published scores, which says where they come from.
 
@@ -84,7 +86,46 @@ def public(table: ScoreTable) -> ItemBank:
     return replace(bank, made=MADE, provenance={**bank.provenance, **facts})
 
 
+def ranked(bank: ItemBank, table: ScoreTable, n_items: int, seed: int) -> tuple[float, ...]:
+    """Rank a table's models; return shares of pairs decided and wrong, and the squared error."""
+    scores = dict(zip(table.models, table.model_scores()))
+    place = {doc_id: n for n, doc_id in enumerate(table.doc_ids)}
+    ranker = Ranker(bank, list(scores), max_items=n_items, stop="limits", seed=seed)
+    while pairs := ranker.ask(8):
+        for model, doc_id in pairs:
+            ranker.tell(model, doc_id, float(scores[model][place[doc_id]]))
+    ranking, truth = ranker.result(), {model: row.mean() for model, row in scores.items()}
+    decided = [pair for pair, word in ranking.decisions.items() if word == "decided"]
+    rank = {model: n for n, model in enumerate(ranking.order)}
+    wrong = [(a, b) for a, b in decided if (truth[a] > truth[b]) != (rank[a] < rank[b])]
+    error = np.mean([(ranking.estimates[model] - truth[model]) ** 2 for model in truth])
+    return len(decided) / len(ranking.decisions), len(wrong) / len(ranking.decisions), error
+
+
+def judge(folds: int = 4, counts: Sequence[int] = (20, 50, 100, 200)) -> None:
+    """Print what banks decide of models that are not in them, beside random items alone."""
+    found: dict[int, list[tuple[tuple[float, ...], tuple[float, ...]]]] = {n: [] for n in counts}
+    for task, table in tables().items():
+        whole = table.take(np.flatnonzero(np.isfinite(table.raw).all(axis=0)))
+        blank = ItemBank.blank(whole.doc_ids, task=task, metric="exact_match")
+        for fold in range(folds):
+            held = np.random.default_rng([fold, len(whole.doc_ids)]).permutation(whole.models)[:4]
+            bank, new = public(whole.without(held)), whole.select(sorted(held))
+            for n in counts:
+                both = ranked(bank, new, n, fold), ranked(blank, new, n, fold)
+                found[n].append(both)
+    for n, rankings in found.items():
+        of_bank, at_random = np.array(rankings).transpose(1, 2, 0)
+        print(f"{n} items of each of 4 models, {len(rankings)} rankings")
+        for what, bank, sample in zip(("decided", "wrong", "squared error"), of_bank, at_random):
+            error = (bank - sample).std(ddof=1) / len(rankings) ** 0.5
+            print(f"  {what}: bank {bank.mean():.4f}, sample {sample.mean():.4f} +- {error:.4f}")
+
+
 if __name__ == "__main__":
-    suite = SuiteBank({task: public(table) for task, table in tables().items()})
-    suite.save(ROOT / "banks" / "mmlu_pro", compressed=True)
-    print(suite, sum(f.stat().st_size for f in (ROOT / "banks").rglob("*.gz")), "bytes")
+    if sys.argv[1:] == ["judge"]:
+        judge()
+    else:
+        suite = SuiteBank({task: public(table) for task, table in tables().items()})
+        suite.save(ROOT / "banks" / "mmlu_pro", compressed=True)
+        print(suite, sum(f.stat().st_size for f in (ROOT / "banks").rglob("*.gz")), "bytes")

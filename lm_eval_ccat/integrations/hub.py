@@ -162,7 +162,10 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 @contextmanager
 def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
-    """Yield the hub's library and the place of data sets; its errors become `failure`."""
+    """Yield the hub's library and the place of data sets; its errors become `failure`.
+
+    So do those that it raises where an answer of the hub has another form than it expects.
+    """
     try:
         import huggingface_hub
         import huggingface_hub.errors
@@ -176,3 +179,6 @@ def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
     except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BankError(f"{failure} ({reason})") from None
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"an answer of another form than the hub's: {type(error).__name__} {error}"
+        raise BankError(f"{failure} ({' '.join(reason.split())[:200]})") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import random
 import re
 import tarfile
 import threading
@@ -15,13 +16,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 import pytest
+from scores.test_damaged import damaged
 from scores.test_harness_logs import rows_of, write_run
 
-from lm_eval_ccat import ItemBank, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.errors import BankError, CcatError, UsageError
+from lm_eval_ccat.integrations.hub import names
+from lm_eval_ccat.integrations.logs import Choice, logs_of
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.scores.table import reader_of
 from lm_eval_ccat.testing.methods import example_table
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -316,6 +321,41 @@ def test_what_a_board_refuses_is_one_line_with_a_remedy(
         monkeypatch.delenv("HF_TOKEN")
     said, bank = fetch_board(ccat, tmp_path, *more, code=(1, 2))
     assert words in said.err.splitlines()[-1] and not bank.exists()
+
+
+def with_damage(sound, chance):
+    """The hub's ``answer``, which damages one of the next."""
+    left = [chance.randrange(12)]
+
+    def answer(self, status, body=b"", **headers):
+        left[0] -= 1
+        if left[0] == -1:
+            text = body if isinstance(body, bytes) else json.dumps(body).encode()
+            body = damaged(text, "answer.json", chance)
+            headers.setdefault("Content_Type", "application/json")
+        return sound(self, status, body, **headers)
+
+    return answer
+
+
+@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 150), marks=pytest.mark.slow)])
+def test_a_damaged_answer_of_the_hub_is_refused_in_one_line(board, tmp_path, monkeypatch, seeds):
+    """One answer of a listing, a tree, a file or its head, each time another."""
+    monkeypatch.setenv("HF_TOKEN", "hf_accepted")
+    sound = board.answer
+    for seed in seeds:
+        monkeypatch.setattr(board, "answer", with_damage(sound, random.Random(f"hub {seed}")))
+        cache = tmp_path / f"cache{seed}"
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+        try:
+            if seed % 4 == 3:
+                names()
+            else:
+                with logs_of(["hub:lab"], Choice(tasks=(TASK,), models=2)) as folder:
+                    for outcome in reader_of(folder).outcomes(folder)[:2]:
+                        ScoreTable.read(folder, metric=outcome.metric, task=outcome.task)
+        except CcatError as error:
+            assert str(error) and str(error).count("\n") <= 1, seed
 
 
 def test_boards_that_are_none(hub, tmp_path, ccat):
