@@ -244,7 +244,9 @@ def result_of(
     empty = {name: n / max(tally.answered[name], 1) for name, n in tally.empty_outputs.items()}
     limit = math.inf if fail_on_empty is None else fail_on_empty
     partial = (
-        book.interrupted or ranking.set_aside or any(share > limit for share in empty.values())
+        book.interrupted
+        or set(ranking.set_aside) - tally.left
+        or any(share > limit for share in empty.values())
     )
     warnings = [
         f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are empty "

@@ -362,7 +362,7 @@ class Run:
             if name not in aside:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
-        corrected = [name for name in aside if re.search(_path_of(name), changes)]
+        corrected = [name for name in aside if re.search(rf"{_path_of(name)}\.model", changes)]
         return list(dict.fromkeys([*names, *corrected]))
 
     def require_same(self) -> Differences:
@@ -387,17 +387,20 @@ class Run:
         old = _comparable(old, Spec.recorded(old.config))
         new = _comparable(new, self.spec)
         accepted = [rf"task\.{SCORING}"] if SCORING_CODE in self.spec.accept_change else []
-        unanswering = [f"{_path_of(name)}.*" for name in self._unanswering()]
+        answering, asked = self._answering(), {entry.name for entry in self.asked}
+        recorded = {entry["name"] for entry in old.config["models"]}
+        unanswering = [rf"{_path_of(name)}\.model.*" for name in asked - answering]
+        # Under another name, a corrected one say, it is another model: one leaves, one joins.
+        unanswering += [_path_of(name) for name in recorded - asked - answering]
         allowed = may_change(*accepted, *unanswering)
         return differences(old, new, allowed).accepted(str(self.directory.path))
 
-    def _unanswering(self) -> list[str]:
-        """Return the models without an answer, whose type and arguments may be corrected."""
+    def _answering(self) -> set[str]:
+        """Return the models with an answer; the entries of the others may be corrected."""
         assert self.directory is not None
         records = JournalFile(self.directory.journal.path).read_new()
         answers = [record for record in records if isinstance(record, Answered)]
-        answering = {a.model for a in answers if isinstance(a, Tell) or a.responses}
-        return [entry.name for entry in self.asked if entry.name not in answering]
+        return {a.model for a in answers if isinstance(a, Tell) or a.responses}
 
 
 def _comparable(header: Header, spec: Spec) -> Header:
@@ -407,8 +410,8 @@ def _comparable(header: Header, spec: Spec) -> Header:
 
 
 def _path_of(model: str) -> str:
-    """Match how the paths of a model's type and arguments in a run's identity begin."""
-    return rf"config\.models\[{re.escape(model)}\]\.model"
+    """Match a model in a run's identity."""
+    return rf"config\.models\[{re.escape(model)}\]"
 
 
 def holds_answers(directory: RunDirectory) -> bool:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from ..content import RankingContent
+from ..live.result import PARTIAL
 from ..money import dollars
 from ..shown import first_of, visible_line
 
@@ -28,7 +29,8 @@ def following(content: RankingContent, run_dir: Path | None) -> str:
     """
     if run_dir is None:
         return ""
-    if aside := [name for name, row in content["models"].items() if row.get("set_aside")]:
+    aside = [name for name, row in content["models"].items() if row.get("set_aside")]
+    if aside and content.get("exit_code", PARTIAL) == PARTIAL:
         names = visible_line(first_of(aside, 4))
         return (
             f"Next: correct what set {names} aside and type {_AGAIN} (and --retry if its entry was "

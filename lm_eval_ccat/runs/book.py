@@ -234,6 +234,13 @@ class Tally:
                 self.changes.append(record)
 
     @property
+    def left(self) -> set[str]:
+        """Models without an answer that a later configuration names no longer."""
+        texts = [text for change in self.changes for text in change.settings]
+        leaving = [re.fullmatch(f"{MODEL}: {LEAVES}", text) for text in texts]
+        return {match[1] for match in leaving if match}
+
+    @property
     def changed(self) -> set[str]:
         """Models whose server named another model or fingerprint during the run."""
         return {name for name, identities in self.served.items() if len(identities) > 1}
@@ -636,7 +643,9 @@ class Book:
 #: Parts of a header that identify the run; the rest is for readers.
 COMPARED = ("config", "bank_sha256", "task", "versions")
 #: Path of a model in a header.
-MODEL = r"config\.models\[.*\]"
+MODEL = r"config\.models\[(.*)\]"
+#: What a change says of a model that no answer was had of, and that is named no longer.
+LEAVES = "leaves"
 #: Arguments of the Ranker that may change, besides models and their prices.
 _LIMITS = ("budget", "max_items", "stop")
 #: JSON value of a limit that was lifted.
@@ -705,7 +714,9 @@ def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differ
     changes: list[str] = []
     for path, was, is_now in changed:
         joins = was is None and re.fullmatch(MODEL, path)
-        line = f"{path}: joins" if joins else f"{path}: {_text(was)} -> {_text(is_now)}"
+        leaves = is_now is None and re.fullmatch(MODEL, path)
+        became = "joins" if joins else LEAVES if leaves else f"{_text(was)} -> {_text(is_now)}"
+        line = f"{path}: {became}"
         (changes if joins or may_change.fullmatch(path) else refused).append(line)
     arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
     if any(path.startswith("config.budget") for path, _, _ in changed) and new.ranker:
