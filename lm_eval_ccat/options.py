@@ -108,8 +108,9 @@ class Option:
     Attributes
     ----------
     kind : Kind
-    help : str
-        What it does, with its unit; empty if no page shows it.
+    text : str or callable
+        What it does, with its unit; empty if no page shows it. A callable returns it when a page
+        is made, because plugins may add to it.
     flags : dict of str to str
         Name of its flag by command; other commands have no flag for it.
     live : bool
@@ -119,16 +120,21 @@ class Option:
     """
 
     kind: Kind
-    help: str
+    text: str | Callable[[], str]
     flags: Mapping[str, str]
     live: bool = False
     ranker: bool = False
+
+    @property
+    def help(self) -> str:
+        """The text."""
+        return self.text if isinstance(self.text, str) else self.text()
 
 
 def option(
     default: Any,
     kind: Kind,
-    help: str = "",
+    help: str | Callable[[], str] = "",
     flags: str = "",
     *,
     live: bool = False,
@@ -142,7 +148,7 @@ def option(
     default
         Default value, or a class to call for one.
     kind, help, live, ranker
-        See `Option`.
+        See `Option`; `help` is its text.
     flags : str
         Commands that have its flag, separated by spaces.
     flag : str or mapping, optional

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .errors import CcatError, UsageError
 
@@ -35,14 +35,7 @@ def needed(package: str, what: str, extra: str, refusal: type[CcatError] = Usage
         raise refusal(f"{what} needs {package}: pip install '{extra}'") from error
 
 
-class Named(Protocol):
-    """An object that is looked up by its name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-T = TypeVar("T", bound=Named)
+T = TypeVar("T")
 
 
 class Plugins(Generic[T]):
@@ -53,9 +46,13 @@ class Plugins(Generic[T]):
     what : str
         What errors call one of them.
     kind : type
-        Type of the objects; each has a ``name``.
+        Type of the objects.
     builtin : callable
         Returns the package's own by name: objects, or ``module:ATTRIBUTE`` to import on use.
+    name : str, optional
+        Attribute of an object that holds its name.
+    classes : bool, optional
+        Whether the objects are subclasses of `kind`.
 
     Attributes
     ----------
@@ -64,12 +61,18 @@ class Plugins(Generic[T]):
     """
 
     def __init__(
-        self, what: str, kind: type[T], builtin: Callable[[], Mapping[str, T] | Mapping[str, str]]
+        self,
+        what: str,
+        kind: type[Any],
+        builtin: Callable[[], Mapping[str, T] | Mapping[str, str]],
+        name: str = "name",
+        classes: bool = False,
     ) -> None:
         self.what = what
         self.group = f"lm_eval_ccat.{what.replace(' ', '_')}s"
         self._kind = kind
         self._builtin = builtin
+        self._name, self._classes = name, classes
         self._registered: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
@@ -92,7 +95,7 @@ class Plugins(Generic[T]):
         UsageError
             If the object is of another type, or one of the package's own has the name.
         """
-        name = self._checked(thing, f"what is registered as a {self.what}").name
+        name = getattr(self._checked(thing, f"what is registered as a {self.what}"), self._name)
         if name in self._builtin():
             raise UsageError(f"{name!r} is a {self.what} of the package; take another name")
         self._registered[name] = thing
@@ -131,9 +134,10 @@ class Plugins(Generic[T]):
         return self._checked(thing, f"the entry point of {self.what} {name!r}")
 
     def _checked(self, thing: Any, what: str) -> T:
-        if not isinstance(thing, self._kind):
-            raise UsageError(f"{what} is not a {self._kind.__name__}: {thing!r:.60}")
-        return thing
+        is_class = self._classes and isinstance(thing, type) and issubclass(thing, self._kind)
+        if is_class or (not self._classes and isinstance(thing, self._kind)):
+            return cast(T, thing)
+        raise UsageError(f"{what} is not a {self._kind.__name__}: {thing!r:.60}")
 
 
 def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:

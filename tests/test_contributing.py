@@ -13,8 +13,11 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import scale as metric_table
-from lm_eval_ccat.ranker.stopping import Budget
+from lm_eval_ccat.options import schema_of
+from lm_eval_ccat.ranker.stopping import Budget, TopDecided, rule_of
 from lm_eval_ccat.report import page, write_report
 from lm_eval_ccat.testing.methods import example_table
 
@@ -98,6 +101,19 @@ def test_a_stopping_rule_combines_with_ours(package):
     alone, limited = end(leader.LeaderMeasured(0.06)), end(leader.LeaderMeasured(1e-9) | Budget(15))
     assert alone.stopped_because == "the leader is measured to 0.06"
     assert "budget" in limited.stopped_because and sum(limited.cost.values()) <= 15
+
+
+def test_its_word_is_known_to_the_option_stop_its_help_schema_and_errors(package, capsys):
+    leader = importlib.import_module("my_package.leader")
+    assert rule_of("leader 0.02 or top 3") == leader.LeaderMeasured(0.02) | TopDecided(3)
+    assert Spec.read({"stop": "leader 0.02"}).rule == leader.LeaderMeasured(0.02)
+    with pytest.raises(SystemExit):
+        main(["rank", "--help"])
+    described = schema_of(Spec)["properties"]["stop"]["description"]
+    for shown in (" ".join(capsys.readouterr().out.split()), described):
+        assert "leader X" in shown and "the standard error of the best model is at most X" in shown
+    with pytest.raises(UsageError, match=r"words decided, .*, leader X, joined"):
+        rule_of("lader 0.02")
 
 
 def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):

@@ -41,7 +41,7 @@ from ..options import (
     whole,
     yaml_of,
 )
-from ..ranker.stopping import StoppingRule, TargetError, rule_of
+from ..ranker.stopping import StoppingRule, TargetError, rule_of, stop_words_in_words
 from ..ranker.turns import WARMUP
 from ..runs.book import CHANGES
 from ..scores.readers.lm_eval import model_name_of
@@ -262,10 +262,9 @@ class Spec:
         "tasks, this many of each, but at most 60 in all and at least 2 of each.",
     )
     stop: str = option(
-        "decided", STOP, "When to stop: `decided`, `top K` (the best K are decided), `se X` "
-        "(every standard error is at most X, on a scale of 0 to 1), `ranks W` (every rank is "
-        "known to within W ranks), `percentile P` or `limits` (at the budget), joined by `and` "
-        f"and `or`. Default for a single model without `known`, budget or limit: `{TARGET}`.",
+        "decided", STOP,
+        lambda: f"When to stop: {stop_words_in_words()}, joined by `and` and `or`. "
+        f"Default for a single model without `known`, budget or limit: `{TARGET}`.",
         "rank run",
         live=True,
     )

@@ -258,7 +258,7 @@ def _builtin() -> dict[str, str]:
     return {name: f"{__package__}.{name}.method:METHOD" for name in folders}
 
 
-METHODS = Plugins("method", Method, _builtin)
+METHODS: Plugins[Method] = Plugins("method", Method, _builtin)
 
 
 def names() -> tuple[str, ...]:

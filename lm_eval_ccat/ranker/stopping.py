@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import cache, reduce
 from operator import and_, or_
 from typing import ClassVar
 
@@ -19,7 +18,8 @@ import numpy as np
 
 from ..errors import UsageError
 from ..methods.policy import Mask
-from ..options import ABOVE_0, whole
+from ..options import ABOVE_0, number_of, whole
+from ..plugins import Plugins
 from .accounts import SLACK
 from .standing import Standing
 from .verdicts import EQUIVALENT, OPEN, Ints
@@ -34,6 +34,13 @@ class StoppingRule(ABC):
         Whether reaching it counts as success; False for limits.
     looks : bool
         Whether it may stop because of verdicts, so that these have to hold at every look.
+    word : str
+        Its word in ``stop:``; "" if it has none.
+    number : str
+        Letter that stands for the number after the word in help; "" if there is none. The rule's
+        only argument takes it.
+    help : str
+        When it stops, in words.
 
     Examples
     --------
@@ -43,6 +50,9 @@ class StoppingRule(ABC):
 
     goal: ClassVar[bool] = True
     looks: ClassVar[bool] = True
+    word: ClassVar[str] = ""
+    number: ClassVar[str] = ""
+    help: ClassVar[str] = ""
 
     @abstractmethod
     def wants(self, standing: Standing) -> Mask:
@@ -82,6 +92,8 @@ class AllDecided(StoppingRule):
     """
 
     alone: bool = True
+    word = "decided"
+    help = "every pair of neighbours is"
 
     def wants(self, standing: Standing) -> Mask:
         if len(standing.verdicts.names) == 1:
@@ -105,9 +117,9 @@ class _OfNumber(StoppingRule):
     """A rule with one number, which is checked."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, name = getattr(self, field.name), f"{field.name} of {type(self).__name__}"
-            (whole(1) if field.type == "int" else ABOVE_0).check(value, name)
+        for argument in fields(self):
+            kind = whole(1) if argument.type in ("int", int) else ABOVE_0
+            kind.check(getattr(self, argument.name), f"{argument.name} of {type(self).__name__}")
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,9 @@ class TargetError(_OfNumber):
     """The standard error of every model's estimate, on [0, 1], is at most `se`."""
 
     se: float
-    looks: ClassVar[bool] = False
+    looks = False
+    word, number = "se", "X"
+    help = "every standard error is at most X, on a scale of 0 to 1"
 
     def wants(self, standing: Standing) -> Mask:
         return np.asarray(standing.errors > self.se)
@@ -145,6 +159,8 @@ class TopDecided(_ByVerdicts):
     """It is decided who the best `k` models are; their order among themselves need not be."""
 
     k: int
+    word, number = "top", "K"
+    help = "the best K are decided"
 
     def misses(self, standing: Standing) -> Mask:
         v, out = standing.verdicts, standing.nobody
@@ -165,6 +181,8 @@ class RankWidth(_ByVerdicts):
     """Every model's rank range spans at most `w` ranks; with 1, every rank is certain."""
 
     w: int
+    word, number = "ranks", "W"
+    help = "every rank is known to within W ranks"
 
     def misses(self, standing: Standing) -> Mask:
         return _spans(standing) + 1 > self.w
@@ -178,6 +196,8 @@ class Percentile(_ByVerdicts):
     """Every model's rank range spans at most `p` per cent of all ranks."""
 
     p: float
+    word, number = "percentile", "P"
+    help = "every rank is known to within P per cent of all ranks"
 
     def misses(self, standing: Standing) -> Mask:
         return 100.0 * _spans(standing) > self.p * len(standing.verdicts.names)
@@ -211,6 +231,9 @@ class _Limit(_OfNumber):
 @dataclass(frozen=True)
 class Unlimited(_Limit):
     """A rule that never stops: the ranking goes on to its limits."""
+
+    word = "limits"
+    help = "the budget, the limit of items or the last item is reached"
 
     def wants(self, standing: Standing) -> Mask:
         return ~standing.nobody
@@ -332,15 +355,45 @@ class _Any(_Several):
         return any(r.met(standing) for r in goals) if goals else not self.wants(standing).any()
 
 
+# -- rules in words --------------------------------------------------------------------------------
+
+
+@cache
+def _own_rules() -> dict[str, type[StoppingRule]]:
+    """Return the rules of this file that have a word of their own, by their words."""
+    rules = [r for r in globals().values() if isinstance(r, type) and issubclass(r, StoppingRule)]
+    return {rule.word: rule for rule in rules if vars(rule).get("word")}
+
+
+#: The rules that ``stop:`` names, and the way to add one.
+RULES: Plugins[type[StoppingRule]] = Plugins(
+    "stopping rule", StoppingRule, _own_rules, name="word", classes=True
+)
+
+
+def stop_words_in_words() -> str:
+    """List the words of all rules with their meanings.
+
+    Examples
+    --------
+    >>> stop_words_in_words().split(", ")[0]
+    '`decided` (every pair of neighbours is)'
+    """
+    return ", ".join(f"`{in_words(rule)}` ({rule.help})" for rule in RULES)
+
+
+def in_words(rule: type[StoppingRule]) -> str:
+    """Return a rule's word, with the letter of its number."""
+    return f"{rule.word} {rule.number}".rstrip()
+
+
 def rule_of(words: str) -> StoppingRule:
     """Parse a stopping rule written in words, as in the option ``stop``.
 
     Parameters
     ----------
     words : str
-        ``decided``, ``top K``, ``se X`` (a standard error on [0, 1]), ``ranks W``, ``percentile P``
-        or ``limits`` (go on to the budget, the limit of items or the last item), joined by ``and``,
-        which binds tighter, and ``or``.
+        Words of `RULES` with their numbers, joined by ``and``, which binds tighter, and ``or``.
 
     Raises
     ------
@@ -364,23 +417,20 @@ def rule_of(words: str) -> StoppingRule:
 
 
 def _single(text: str, words: str) -> StoppingRule:
-    name, _, amount = " ".join(text.split()).partition(" ")
-    if name in ("decided", "limits") and not amount:
-        return AllDecided() if name == "decided" else Unlimited()
-    with suppress(ValueError, UsageError):
-        match name:
-            case "top":
-                return TopDecided(int(amount))
-            case "se":
-                return TargetError(float(amount))
-            case "ranks":
-                return RankWidth(int(amount))
-            case "percentile":
-                return Percentile(float(amount))
-    raise UsageError(
-        f"stop {words!r} is not in the words decided, top K, se X, ranks W, percentile P and "
-        "limits, joined by `and` and `or`, with K and W at least 1, X and P above 0"
-    )
+    """Return the rule of one word and its number, or refuse all `words`."""
+    word, _, number = " ".join(text.split()).partition(" ")
+    if word not in _own_rules() and word not in RULES.names():
+        known = ", ".join(map(in_words, RULES))
+        raise UsageError(f"stop {words!r} is not in the words {known}, joined by `and` and `or`")
+    rule = RULES.get(word)
+    if bool(rule.number) != bool(number):
+        raise UsageError(f"stop {words!r}: write `{in_words(rule)}` ({rule.help})")
+    if not number:
+        return rule()
+    try:
+        return rule(number_of(number))  # type: ignore[call-arg]
+    except UsageError as error:
+        raise UsageError(f"stop {words!r}: {error}") from None
 
 
 def has_goal(rule: StoppingRule) -> bool:

@@ -82,7 +82,9 @@ _BUILTIN = (
     Section("reproduce", "Reproduce"),
 )
 
-SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _BUILTIN})
+SECTIONS: Plugins[Section] = Plugins(
+    "report section", Section, lambda: {s.name: s for s in _BUILTIN}
+)
 
 
 def sections_of(

@@ -712,7 +712,7 @@ _BUILTIN = {
     "every_eval_ever": "frameworks:EVERY_EVAL_EVER",
 }
 
-READERS = Plugins(
+READERS: Plugins[Reader] = Plugins(
     "reader", Reader, lambda: {k: f"{__package__}.readers.{v}" for k, v in _BUILTIN.items()}
 )
 
