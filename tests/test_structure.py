@@ -76,6 +76,17 @@ def test_a_room_imports_only_from_rooms_below_it():
     assert set(upward) == STILL_UPWARD, {k: upward.get(k) for k in set(upward) ^ STILL_UPWARD}
 
 
+def test_no_import_is_hidden_in_a_text():
+    hidden = [
+        f"{path.relative_to(ROOT)} imports {node.args[0].value}"
+        for _, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
+        if isinstance(node.args[0], ast.Constant) and node.args[0].value.startswith("lm_eval_ccat")
+    ]
+    assert not hidden
+
+
 def test_the_core_knows_nothing_outside_itself():
     banned = {"lm_eval", "time", "datetime", "requests", "urllib", "socket", "http", "asyncio"}
     rooms = set(ROOMS)

@@ -174,9 +174,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the bank on the hub is fetched at its newest revision, whatever was asked",
-        "lm_eval_ccat/integrations/hub",
-        "hf_hub_download(repo, FILE, revision=revision, **place)",
-        "hf_hub_download(repo, FILE, **place)",
+        "lm_eval_ccat/fetching",
+        "hf_hub_download(repo, file, revision=revision, **place)",
+        "hf_hub_download(repo, file, **place)",
         ("tests/integrations/test_hub.py",),
     ),
     Bug(

@@ -17,17 +17,19 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from ..errors import BankError
+from ..fetching import fetch
 from ..files import replace_bytes, writing
 
 FORMAT = "lm-eval-ccat/bank"
 VERSION = 2
+#: Names of the files of a bank and of a suite of banks in a data set on the hub.
+BANK, SUITE = "bank.json", "suite.json"
 #: Name of all banks that come with the package.
 PUBLIC = "public"
 #: Parts of the file that the checksum does not cover.
@@ -66,7 +68,9 @@ def located(path: str | Path) -> Path:
     True
     """
     if (name := str(path)).startswith("hub:"):
-        fetched: Path = import_module("lm_eval_ccat.integrations.hub").fetch(name[4:])
+        fetched = fetch(name, BANK)
+        if fetched.is_dir() and not (fetched / SUITE).is_file():
+            raise BankError(f"{name}: it holds neither {BANK} nor {SUITE}")
         return fetched
     if not Path(path).exists():
         if name == PUBLIC:

@@ -14,9 +14,9 @@ from ..errors import BankError
 from ..files import replace_text, writing
 from .bank import ItemBank
 from .file import FORMAT as BANK_FORMAT
-from .file import located, opened, read_json
+from .file import SUITE, located, opened, read_json
 
-FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
+FORMAT, VERSION = "lm-eval-ccat/suite", 1
 _MAX_BYTES = 16 << 20
 
 
@@ -90,8 +90,8 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             taken.add(name.lower())
             tasks.setdefault(task, {})[outcome], checksums[name] = name, bank.sha256
         content = {"format": FORMAT, "version": VERSION, "tasks": tasks, "checksums": checksums}
-        with writing(folder / NAME, BankError):
-            replace_text(folder / NAME, json.dumps(content, indent=1) + "\n")
+        with writing(folder / SUITE, BankError):
+            replace_text(folder / SUITE, json.dumps(content, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | Path, only: Collection[str] | None = None) -> SuiteBank:
@@ -156,7 +156,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
 
 def is_suite(path: str | Path) -> bool:
     """Return whether a path is the folder of a suite bank."""
-    return (Path(path) / NAME).is_file()
+    return (Path(path) / SUITE).is_file()
 
 
 def suites_in(folder: Path) -> list[Path]:
@@ -205,7 +205,7 @@ def _entries(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
 
 def _entries_of(folder: Path) -> dict[tuple[str, str], tuple[Path, Any]]:
     """Return the file and checksum of every (task, outcome) in ``suite.json``."""
-    path = folder / NAME
+    path = folder / SUITE
     try:
         content = read_json(path, _MAX_BYTES)
         if content["format"] != FORMAT or content["version"] != VERSION:

@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import BankError, UsageError
+from ..fetching import data_set, library
 from ..scores.readers.lm_eval import sample_name
 from ..shown import plural
 from ..upkeep.tables import MAX_GB, MODELS, family_of, spread
-from .hub import data_set, library
 
 _PER_CHOICE = 3  # results files that are looked at for each model taken
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")

@@ -1,0 +1,93 @@
+"""Files of data sets on the Hugging Face hub, fetched by name; huggingface_hub caches them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .errors import BankError
+
+#: Files of a data set that readers of logs look at.
+_LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
+_NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+
+
+def fetch(name: str, file: str) -> Path:
+    """Fetch a file of a data set or, if it lacks this file, all of its logs; return the local copy.
+
+    Parameters
+    ----------
+    name : str
+        ``hub:owner/name`` or ``hub:owner/name@revision``; a revision is a branch, a tag or a
+        commit.
+    file : str
+
+    Raises
+    ------
+    BankError
+        If the name is invalid, there is no such data set, or the hub does not answer and nothing
+        is cached.
+    """
+    repo, revision = parts_of(name)
+    with library(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
+        try:
+            return Path(hub.hf_hub_download(repo, file, revision=revision, **place))
+        except hub.errors.EntryNotFoundError:
+            return data_set(name)
+
+
+def data_set(name: str) -> Path:
+    """Fetch a data set's logs; return the cached copy.
+
+    Raises
+    ------
+    BankError
+        If it cannot be fetched.
+    """
+    repo, revision = parts_of(name)
+    with library(f"{name}: the data set cannot be fetched") as (hub, place):
+        logs = hub.snapshot_download(repo, revision=revision, allow_patterns=_LOGS, **place)
+        return Path(logs)
+
+
+def parts_of(name: str) -> tuple[str, str | None]:
+    """Return the ``owner/name`` of a data set and its revision, if the name states one.
+
+    Raises
+    ------
+    BankError
+        If the name is none of a data set.
+    """
+    name = name.removeprefix("hub:")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise BankError(f"hub:{name}: a bank on the hub is named owner/name or owner/name@revision")
+    return match["repo"], match["revision"]
+
+
+@contextmanager
+def library(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
+    """Yield the hub's library and the place of data sets; its errors become `failure`.
+
+    So do those that it raises where an answer of the hub has another form than it expects.
+    """
+    try:
+        import huggingface_hub
+        import huggingface_hub.errors
+    except ImportError:
+        raise BankError("banks by name need huggingface_hub: pip install huggingface_hub") from None
+    try:
+        yield (
+            huggingface_hub,
+            {"repo_type": "dataset", "endpoint": os.environ.get("HF_ENDPOINT")},
+        )
+    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise BankError(f"{failure} ({reason})") from None
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"an answer of another form than the hub's: {type(error).__name__} {error}"
+        raise BankError(f"{failure} ({' '.join(reason.split())[:200]})") from error
