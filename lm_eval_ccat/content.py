@@ -34,6 +34,15 @@ class PairContent(TypedDict, total=False):
     barred: bool
 
 
+class TermContent(TypedDict):
+    """One outcome of the score that ranks, with its share of the weight."""
+
+    task: str
+    metric: str
+    filter: str | None
+    weight: float
+
+
 class OpenPairContent(TypedDict):
     """Two undecided neighbours in the order, `a` before `b`, and what would decide them.
 
@@ -203,6 +212,7 @@ class RankingContent(TypedDict, total=False):
     groups: Mapping[str, RankingContent]
     schema: int
     headline: str
+    terms: list[TermContent]
     metric: str
     key: str
     estimand: str

@@ -216,7 +216,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the interval of compare is judged by the wrong end",
-        "lm_eval_ccat/ranker/verdicts",
+        "lm_eval_ccat/ranker/difference",
         "NOT_WORSE if 0.0 < margin and -margin <= low",
         "NOT_WORSE if 0.0 < margin and -margin <= high",
         (
@@ -242,7 +242,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the page shows a result though the journal went on",
         "lm_eval_ccat/report/run",
-        "stored is not None and _is_the_last(stored, records)",
+        "stored is not None and is_latest(stored, records)",
         "stored is not None",
         ("tests/report/test_one_truth.py",),
     ),
@@ -424,7 +424,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "more documents are forecast from half the margin",
         "lm_eval_ccat/ranker/difference",
-        "abs(gain - threshold)) ** 2",
+        "abs(gain + margin)) ** 2",
         "abs(gain)) ** 2",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
     ),
@@ -830,7 +830,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an audit takes every decided pair for a win of the first model",
         "lm_eval_ccat/simulation/audit",
-        'ahead[i, j] = 1 if one["p"] > 0.5 else -1',
+        'ahead[i, j] = 1 if row["p"] > 0.5 else -1',
         "ahead[i, j] = 1",
         ("tests/simulation/test_pieces.py",),
     ),
@@ -856,17 +856,31 @@ BUGS: tuple[Bug, ...] = (
         ("tests/runs/test_salvage.py",),
     ),
     Bug(
+        "a result older than its journal is believed",
+        "lm_eval_ccat/live/result",
+        'for record in records[result["last_line"] :]',
+        "for record in ()",
+        ("tests/live/test_compare.py",),
+    ),
+    Bug(
+        "two scales of other ends or directions agree",
+        "lm_eval_ccat/metrics/scale",
+        "(self.ends, self.higher_is_better) == (other.ends, other.higher_is_better)",
+        "self.ends == other.ends",
+        ("tests/live/test_compare.py",),
+    ),
+    Bug(
         "a known model has no documents",
         "lm_eval_ccat/live/comparison",
-        'of["n_items"] or side.items_of_benchmark or 0',
-        'of["n_items"]',
+        'block["n_items"] or side.content["items_of_benchmark"]',
+        'block["n_items"]',
         ("tests/live/test_rank.py::test_new_models_find_their_place_among_known_ones",),
     ),
     Bug(
         "more documents decide than the benchmark has",
         "lm_eval_ccat/live/comparison",
-        "min(more, size - min(documents)) or None",
-        "more",
+        'float(content["items_of_benchmark"]) if _is_exact(content) else math.inf',
+        "math.inf",
         (
             "tests/live/test_compare.py::test_no_more_documents_decide_between_estimates_than_are_left",
         ),
@@ -887,9 +901,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a model is called by the random name of one run",
-        "lm_eval_ccat/simulation/audit",
-        "model = model_of(content, file.parent)",
-        'model = str(content.get("model_name") or file.parent.name)',
+        "lm_eval_ccat/live/stored",
+        "model, outcomes = model_of(content, file.parent), 0",
+        'model, outcomes = str(content.get("model_name") or file.parent.name), 0',
         ("tests/cli/test_verify_command.py",),
     ),
     Bug(

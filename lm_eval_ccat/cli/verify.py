@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 from ..errors import UsageError
 from ..live import verify as verifying
+from ..live.stored import stored_ranking
 from ..scores import ScoreTable
-from ..simulation.audit import audit, read_claims
+from ..simulation.audit import audit
 from .parsing import JSON, Options, emit, progress, warn
 
 OPTIONS: Options = {
@@ -66,16 +67,17 @@ def _repair(args: argparse.Namespace) -> int:
 
 
 def _against_full_results(args: argparse.Namespace) -> int:
-    claims = read_claims(args.run, args.task, args.metric)
+    stored = stored_ranking(args.run, args.task, args.metric)
     with progress("reading logs") as show:
         table = ScoreTable.read(
             args.full,
-            args.metric or claims.metric,
-            args.task or claims.task,
-            claims.filter,
+            stored.outcome.metric,
+            stored.outcome.task,
+            stored.outcome.filter,
+            scale=stored.scale,
             on_progress=show,
         )
-    outcome = audit(claims, table)
-    emit(args.json, outcome.to_dict(), [outcome.to_text()])
+    outcome = audit(stored.content, table)
+    emit(args.json, {"run": stored.source, **outcome.to_dict()}, [outcome.to_text()])
     warn(*outcome.content["warnings"])
     return 0

@@ -9,23 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
 from ..bank.settings import SAMPLED, compare_scorers, sampling
-from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableError, UsageError
+from ..content import RankingContent
+from ..errors import MetricError, RunError, ScaleError, ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
-from ..metrics.scale import Scale
+from ..methods.policy import Mask
+from ..metrics.scale import Floats, Scale
 from ..money import columns_in_words, sum_of
 from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
 from ..ranker import StoppingRule
-from ..ranker.difference import Difference, compare_means, compare_scores
+from ..ranker.difference import Difference, compare_scores
+from ..ranker.looks import ROUNDING
 from ..ranker.standing import Standing
-from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
+from ..ranker.verdicts import DECIDED, EQUIVALENT, NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval import COMPARED
+from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
-from ..simulation.audit import Claims, terms_of
 from .earlier import answers_at_hand
 from .fields import METRICS
 from .models import StoredModel
@@ -35,12 +39,14 @@ from .sides import (
     Fields,
     Side,
     fields_of,
+    require_one_scale,
     shared_outcomes,
     told_apart,
     values_of_field,
     without_files,
 )
 from .spec import Spec
+from .stored import StoredRanking
 
 #: Settings in which the two sides should agree.
 _SIDES = ("baseline", "candidate")
@@ -67,6 +73,8 @@ class Compared:
     other_question : Difference or None
         The difference for the other question, if known.
     higher_is_better : bool
+    weighted : bool
+        Whether it is a weighted mean of several, whose terms `task` lists.
     """
 
     task: str | None
@@ -80,12 +88,13 @@ class Compared:
     sampled: bool = False
     other_question: Difference | None = None
     higher_is_better: bool = True
+    weighted: bool = False
 
     @property
     def name(self) -> str:
         """Task and metric as a single name; of a weighted mean, its terms."""
-        if " x " in (self.task or ""):
-            return " + ".join(terms_of(str(self.task)))
+        if self.weighted:
+            return str(self.task)
         key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
         return f"{self.task}/{key}" if self.task else key
 
@@ -255,16 +264,16 @@ def compare(
     >>> compare(table, table, models=("old", "new")).verdict
     'better'
     """
-    warnings: list[str] = []
     (a, b), settings = without_files((a, b), settings or {})
     metric = settings.pop("metrics", None) if metric is None else metric
     tasks = settings.pop("tasks", (task,)) if task is None else (task,)
     if len(tasks) > 1:
         raise UsageError("compare takes one task")
     [task] = tasks
-    stated = settings.pop("confidence", Spec().confidence)
+    stated = settings.pop("confidence", None)
     confidence = stated if confidence is None else confidence
-    CONFIDENCE.check(confidence, "confidence")
+    if confidence is not None:
+        CONFIDENCE.check(confidence, "confidence")
     AT_LEAST_0.check(margin, "margin")
     choice(POPULATION, BENCHMARK, RUN).check(question, "question")
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
@@ -274,122 +283,178 @@ def compare(
                 "--by, --cluster, --filter and --range are for stored scores; the filter of a live "
                 "model follows its metric: --metric METRIC,FILTER"
             )
-        live = {**settings, "task": task, "metrics": list(weights), "confidence": confidence}
+        live = {**settings, "task": task, "metrics": list(weights)}
+        live["confidence"] = Spec().confidence if confidence is None else confidence
         live["question"] = RUN if question == RUN else BENCHMARK
-        comparison = _live((a, b), models, margin, live, run_dir, observer)
-        return replace(comparison, warnings=warnings)
+        return _live((a, b), models, margin, live, run_dir, observer)
     if settings or run_dir:
         raise UsageError("--include_path, --max_items and the like are for live models")
-    judged = {"margin": margin, "confidence": confidence}
-    outcomes, names = [], ("", "")
-    refused: CcatError | None = None
-    one_side, other_side = sides = Side(a, _SIDES[0]), Side(b, _SIDES[1])
-    warnings += [side.warning for side in sides if side.warning]
+    sides = Side(a, _SIDES[0]), Side(b, _SIDES[1])
+    gate = Gate(margin, _confidence(sides, confidence), question)
+    warnings = [side.warning for side in sides if side.warning]
+    outcomes: list[Compared] = []
+    names, refused = ("", ""), None
     for outcome in shared_outcomes(sides, list(weights), task, filter):
         try:
-            pair = [side.of(outcome, range, lower_is_better) for side in sides]
+            one, other = (side.of(outcome, range, lower_is_better) for side in sides)
         except (MetricError, ScaleError) as error:
             if weights:
                 raise
             refused = error
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
-        one, other = pair
-        names = one_side.model(one.models, models[0]), other_side.model(other.models, models[1])
+        names = sides[0].model(one.models, models[0]), sides[1].model(other.models, models[1])
+        require_one_scale(outcome.metric, one, other)
         if isinstance(one, ScoreTable) and isinstance(other, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
-            how = by, cluster, question == RUN
-            compared = _paired(one, other, names, fields, *how, judged, warnings)
-            if question != POPULATION and (wanted := compared.other_question):
-                compared = replace(
-                    compared, question=question, overall=wanted, other_question=compared.overall
-                )
+            documents = SharedDocuments.of(one, other, names, warnings)
+            compared = documents.compared(gate, fields, by, cluster)
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
-            compared = _of_estimates(one, other, names, judged)
-        steered = all(side.steers for side in pair if isinstance(side, Claims))
+            compared = _of_estimates(one, other, names, gate)
+        steered = all(side.steers for side in (one, other) if isinstance(side, StoredRanking))
         decisive = weights[outcome.metric] > 0.0 if weights else steered
         outcomes.append(replace(compared, decisive=decisive))
     if refused is not None and not outcomes:
         raise refused
-    if not any(one.decisive for one in outcomes):  # the other side lacks what steered
-        outcomes = [replace(one, decisive=True) for one in outcomes]
+    if not any(compared.decisive for compared in outcomes):  # the other side lacks what steered
+        outcomes = [replace(compared, decisive=True) for compared in outcomes]
     if names[0] == names[1] and models == (None, None):
         names = told_apart(a, b, names)
-    return Comparison(*names, margin, confidence, outcomes, list(dict.fromkeys(warnings)))
+    return Comparison(*names, margin, gate.confidence, outcomes, list(dict.fromkeys(warnings)))
 
 
-def _paired(
-    one: ScoreTable,
-    other: ScoreTable,
-    names: tuple[str, str],
-    fields: Fields,
-    by: str | None,
-    cluster: str | None,
-    these: bool,
-    judged: Mapping[str, float],
-    warnings: list[str],
-) -> Compared:
-    """Compare scores, each document's repeats averaged first; `these`: of these very answers."""
-    warnings += [*one.warnings, *other.warnings, *_differing(one, other)]
-    scored: list[dict[Any, tuple[float, str | None]]] = []
-    for table, name in zip((one, other), names):
-        table = table.select([name])
-        hashes = table.doc_hashes or (None,) * table.n_items
-        rows = zip(table.doc_ids, table.model_scores()[0], hashes)
-        scored.append({d: (score, hash) for d, score, hash in rows if np.isfinite(score)})
-    first, second = scored
-    shared = [d for d in first if d in second]
-    ids = [d for d in shared if len({first[d][1], second[d][1]} - {None}) < 2]
-    if changed := len(shared) - len(ids):
-        warnings.append(
-            f"{plural(changed, 'document')} left out: the same doc_id, but different text"
-        )
-    if not ids:
-        raise ScoreTableError(f"{' and '.join(names)} have no document of {one.metric} in common")
-    if alone := len(first) + len(second) - 2 * len(shared):
-        warnings.append(
-            f"{plural(alone, 'score')} left out: the other side has none for the same document"
-        )
-    # Nobody knows how much of the differences of single answers is noise: it may be all of it.
-    sampled = any(map(_is_sampled, (one, other)))
-    scale = one.scale
-    x, y = (scale.restore(np.array([side[d][0] for d in ids])) for side in scored)
-    how: dict[str, Any] = {**judged, "higher_is_better": scale.higher_is_better}
-    labels = values_of_field(fields, cluster, ids) if cluster else None
-    groups: dict[str, Difference] = {}
-    if by:
-        of = values_of_field(fields, by, ids)
-        for label in sorted(set(of.tolist())):
-            rows = of == label
-            within = None if labels is None else labels[rows]
-            difference = compare_scores(x[rows], y[rows], clusters=within, **how)
-            groups[label] = _possible(difference, scale)
-    return Compared(
-        task=one.task or other.task,
-        metric=one.metric,
-        filter=one.filter or other.filter,
-        scale=scale.describe(),
-        overall=_possible(compare_scores(x, y, clusters=labels, **how), scale),
-        groups=groups,
-        question=POPULATION,
-        sampled=sampled,
-        other_question=compare_scores(x, y, exact=these or not sampled, **how),
-        higher_is_better=scale.higher_is_better,
-    )
+@dataclass(frozen=True)
+class Gate:
+    """What a comparison decides, and how sure it has to be.
+
+    Attributes
+    ----------
+    margin : float
+        How much worse is still good enough, on the metric's own scale.
+    confidence : float
+        Two-sided.
+    question : {"population", "benchmark", "run"}
+    """
+
+    margin: float
+    confidence: float
+    question: str
+
+
+def _confidence(sides: Sequence[Side], stated: float | None) -> float:
+    """Return the confidence of a comparison: what is stated, else that of the runs compared.
+
+    Raises
+    ------
+    UsageError
+        A run states its intervals at another confidence: they cannot be turned into others.
+    """
+    confidence = stated
+    for ranking in (ranking for side in sides for ranking in side.rankings.values()):
+        level = ranking.content["confidence"]
+        if confidence is None:
+            confidence = level
+        elif not math.isclose(level, confidence):
+            raise UsageError(
+                f"{ranking.source} states its intervals at a confidence of {level:g}, not "
+                f"{confidence:g}; leave --confidence out, or compare runs of one confidence"
+            )
+    return Spec().confidence if confidence is None else confidence
+
+
+@dataclass(frozen=True)
+class SharedDocuments:
+    """Scores of baseline and candidate on the documents that both have.
+
+    Attributes
+    ----------
+    outcome : Logged
+    scale : Scale
+    ids : list
+        Names of the documents.
+    baseline, candidate : ndarray of shape (n_documents,)
+        On [0, 1], higher is better; repeats of a document are averaged.
+    sampled : bool
+        Whether answers are draws. Nobody knows how much of the differences of single answers is
+        noise: it may be all of it.
+    """
+
+    outcome: Logged
+    scale: Scale
+    ids: list[Any]
+    baseline: Floats
+    candidate: Floats
+    sampled: bool
+
+    @classmethod
+    def of(
+        cls, one: ScoreTable, other: ScoreTable, names: tuple[str, str], warnings: list[str]
+    ) -> SharedDocuments:
+        """Match the documents of two models; what is left out goes to `warnings`."""
+        warnings += [*one.warnings, *other.warnings, *_differing(one, other)]
+        scored: list[dict[Any, tuple[float, str | None]]] = []
+        for table, name in zip((one, other), names):
+            table = table.select([name])
+            hashes = table.doc_hashes or (None,) * table.n_items
+            rows = zip(table.doc_ids, table.model_scores()[0], hashes)
+            scored.append({d: (score, hash) for d, score, hash in rows if np.isfinite(score)})
+        first, second = scored
+        shared = [d for d in first if d in second]
+        ids = [d for d in shared if len({first[d][1], second[d][1]} - {None}) < 2]
+        if changed := len(shared) - len(ids):
+            warnings.append(
+                f"{plural(changed, 'document')} left out: the same doc_id, but different text"
+            )
+        if not ids:
+            raise ScoreTableError(
+                f"{' and '.join(names)} have no document of {one.metric} in common"
+            )
+        if alone := len(first) + len(second) - 2 * len(shared):
+            warnings.append(
+                f"{plural(alone, 'score')} left out: the other side has none for the same document"
+            )
+        outcome = Logged(one.task or other.task, one.metric, one.filter or other.filter)
+        baseline, candidate = (np.array([side[d][0] for d in ids]) for side in scored)
+        sampled = any(map(_is_sampled, (one, other)))
+        return cls(outcome, one.scale, ids, baseline, candidate, sampled)
+
+    def compared(self, gate: Gate, fields: Fields, by: str | None, cluster: str | None) -> Compared:
+        """Compare all documents under both questions, and groups of them under the gate's."""
+        every = np.ones(len(self.ids), dtype=bool)
+        clusters = values_of_field(fields, cluster, self.ids) if cluster else None
+        groups: dict[str, Difference] = {}
+        if by:
+            values = values_of_field(fields, by, self.ids)
+            for value in sorted(set(values.tolist())):
+                groups[value] = self._difference(gate, gate.question, values == value, clusters)
+        other_question = BENCHMARK if gate.question == POPULATION else POPULATION
+        return Compared(
+            self.outcome.task, self.outcome.metric, self.outcome.filter, self.scale.describe(),
+            self._difference(gate, gate.question, every, clusters), groups,
+            question=gate.question, sampled=self.sampled,
+            other_question=self._difference(gate, other_question, every, clusters),
+            higher_is_better=self.scale.higher_is_better,
+        )  # fmt: skip
+
+    def _difference(
+        self, gate: Gate, question: str, rows: Mask, clusters: NDArray[Any] | None
+    ) -> Difference:
+        """Compare some of the documents under a question; clusters are a sample's alone."""
+        by_cluster = clusters is not None and question == POPULATION
+        return compare_scores(
+            self.baseline[rows], self.candidate[rows], scale=self.scale,
+            clusters=clusters[rows] if clusters is not None and by_cluster else None,
+            exact=question == RUN or (question == BENCHMARK and not self.sampled),
+            margin=gate.margin, confidence=gate.confidence,
+        )  # fmt: skip
 
 
 def _is_sampled(table: ScoreTable) -> bool:
     """Whether the settings of a table's runs say that its answers are sampled."""
     settings = table.settings.get("generation_kwargs")
     return isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
-
-
-def _possible(difference: Difference, scale: Scale) -> Difference:
-    """Cut the interval of a difference to what the metric's scale allows."""
-    low, high = max(difference.low, -scale.span), min(difference.high, scale.span)
-    return replace(difference, low=low, high=high)
 
 
 def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
@@ -416,67 +481,106 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
             differences.append(
                 f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
             )
-    if one.scale != other.scale:
-        differences.append(f"scales differ: {one.scale.describe()}, {other.scale.describe()}")
     return differences
 
 
 def _of_estimates(
-    one: ScoreTable | Claims,
-    other: ScoreTable | Claims,
+    one: ScoreTable | StoredRanking,
+    other: ScoreTable | StoredRanking,
     names: tuple[str, str],
-    judged: Mapping[str, Any],
+    gate: Gate,
 ) -> Compared:
-    """Compare estimates of the full benchmark, at least one of them from an adaptive run."""
-    both = one, other
-    claims = next(side for side in both if isinstance(side, Claims))
-    table = next((side for side in both if isinstance(side, ScoreTable)), None)
-    means, errors, documents = zip(
-        *(_estimate(side, name, claims) for side, name in zip(both, names))
+    """Compare what runs state, or what one states with scores, on the full benchmark."""
+    stated = one if isinstance(one, StoredRanking) else other
+    assert isinstance(stated, StoredRanking)
+    content, scale, outcome = stated.content, stated.scale, stated.outcome
+    baseline, candidate = (
+        MeanScore.of(side, name, content, gate) for side, name in zip((one, other), names)
     )
-    variance, reach, undecided = errors[0] ** 2 + errors[1] ** 2, None, False
-    if isinstance(one, Claims) and isinstance(other, Claims) and one.source == other.source:
-        error = one.error_of_difference(names[1], names[0])
-        variance = variance if error is None else error**2
-        # The ranking looked after every answer: one look must not decide a pair that it left open.
-        decisions = (one.pair(*pair).get("decision") for pair in (names, names[::-1]))
-        undecided = WORDS[OPEN] in decisions
-        usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
-        reach = max(usual, one.reach(names[1], names[0]))
-    up = claims.higher_is_better if table is None else table.scale.higher_is_better
-    overall = compare_means(
-        means, variance, documents=min(documents), undecided=undecided, reach=reach,
-        higher_is_better=up, **judged,
-    )  # fmt: skip
-    more, size = overall.more_documents, claims.items_of_benchmark
-    if reach is not None:  # the ranking itself states what would decide
+    row = None
+    if isinstance(one, StoredRanking) and isinstance(other, StoredRanking):
+        row = one.pair(names[1], names[0]) if one.source == other.source else None
+    if row is not None:
+        overall = Difference.stated(
+            (baseline.mean, candidate.mean), (row["low"], row["high"]), row["p"], row["decision"],
+            scale, documents=min(baseline.documents, candidate.documents), margin=gate.margin,
+        )  # fmt: skip
+        # The ranking itself states what would decide.
         overall = replace(overall, more_documents=None)
-    elif more and size and not claims.sampled and claims.question == BENCHMARK:
-        # All of them leave no error.
-        overall = replace(overall, more_documents=min(more, size - min(documents)) or None)
-    if table is not None:
-        overall = _possible(overall, table.scale)
-    scale = "the metric's own scale" if table is None else table.scale.describe()
+    else:
+        size = float(content["items_of_benchmark"]) if _is_exact(content) else math.inf
+        overall = _independent(baseline, candidate, scale, gate, size)
     return Compared(
-        claims.task, claims.metric or "score", claims.filter, scale, overall, {},
-        question=claims.question, sampled=claims.sampled, higher_is_better=up,
+        outcome.task, outcome.metric, outcome.filter, scale.describe(), overall, {},
+        question=content["question"], sampled=content.get("sampled", False),
+        higher_is_better=scale.higher_is_better, weighted=bool(stated.terms),
     )  # fmt: skip
 
 
-def _estimate(side: ScoreTable | Claims, name: str, claims: Claims) -> tuple[float, float, int]:
-    """Return the mean over the full benchmark, its standard error and the number of documents."""
-    if isinstance(side, Claims):
-        of = side.models[name]
-        # A reference model has full results, and was asked nothing.
-        documents = of["n_items"] or side.items_of_benchmark or 0
-        return of["estimate"], of["standard_error"], documents
-    unit = side.select([name]).model_scores()[0]
-    y = np.asarray(side.scale.restore(unit[np.isfinite(unit)]))
-    n, size = len(y), float(max(claims.items_of_benchmark or 0, len(y)))
-    if claims.sampled or claims.question == POPULATION:
-        size = math.inf
-    spread = float(y.std(ddof=1)) if n > 1 else 1.0
-    return float(y.mean()), spread * float(np.sqrt((1.0 - n / size) / n)), n
+def _is_exact(content: RankingContent) -> bool:
+    """Whether a ranking would be known exactly if every item were answered once."""
+    return content["question"] == BENCHMARK and not content.get("sampled", False)
+
+
+@dataclass(frozen=True)
+class MeanScore:
+    """A model's mean over the full benchmark with its interval, on the metric's own scale."""
+
+    mean: float
+    error: float
+    low: float
+    high: float
+    documents: int
+
+    @classmethod
+    def of(
+        cls, side: ScoreTable | StoredRanking, name: str, content: RankingContent, gate: Gate
+    ) -> MeanScore:
+        """Return what a run states of a model, or what scores say under the question of a run.
+
+        Parameters
+        ----------
+        side : ScoreTable or StoredRanking
+        name : str
+        content : dict
+            What the run, of this side or the other, states.
+        gate : Gate
+        """
+        if isinstance(side, StoredRanking):
+            block = side.content["models"][name]
+            # A reference model has full results, and was asked nothing.
+            documents = block["n_items"] or side.content["items_of_benchmark"]
+            low, high = sorted(block["interval"])
+            return cls(block["estimate"], block["standard_error"], low, high, documents)
+        unit = side.select([name]).model_scores()[0]
+        raw = side.scale.restore(unit[np.isfinite(unit)])
+        n, mean = len(raw), float(raw.mean())
+        unseen = max(1.0 - n / content["items_of_benchmark"], 0.0) if _is_exact(content) else 1.0
+        spread = float(raw.std(ddof=1)) if n > 1 else side.scale.span
+        error = spread * math.sqrt(unseen / n)
+        half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
+        return cls(mean, error, mean - half, mean + half, n)
+
+
+def _independent(
+    one: MeanScore, other: MeanScore, scale: Scale, gate: Gate, size: float
+) -> Difference:
+    """Compare two means that were estimated apart.
+
+    The arms of the two intervals add up as the root of their squares (R. G. Newcombe, Statistics
+    in Medicine 17, 1998), and hold at the looks at which these intervals hold.
+    """
+    gap = other.mean - one.mean
+    low = gap - math.hypot(one.high - one.mean, other.mean - other.low)
+    high = gap + math.hypot(one.mean - one.low, other.high - other.mean)
+    error, up = math.hypot(one.error, other.error), gap if scale.higher_is_better else -gap
+    better = float(ndtr(up / error)) if error else 0.5 * (1.0 + float(np.sign(up)))
+    equal = max(abs(low), abs(high)) <= ROUNDING * scale.span
+    decision = EQUIVALENT if equal else DECIDED if low > 0.0 or high < 0.0 else OPEN
+    return Difference.stated(
+        (one.mean, other.mean), (low, high), better, WORDS[decision], scale,
+        documents=min(one.documents, other.documents), margin=gate.margin, n_items=size,
+    )  # fmt: skip
 
 
 # -- live models ----------------------------------------------------------------------------------
@@ -552,11 +656,8 @@ def _live(
         near, wider = (run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION))
         looks = verdicts.looks.anew.after(wider, 1.0 - verdicts.confidence)  # nobody has looked
         overall, other = (
-            _possible(
-                Difference.of(
-                    one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
-                ),
-                scale,
+            Difference.of(
+                one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
             )
             for one in (
                 replace(verdicts, belief=near), replace(verdicts, belief=wider, looks=looks)

@@ -27,6 +27,7 @@ from ..money import UNKNOWN, Tokens, estimate_tokens
 from ..plugins import did_you_mean
 from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
+from ..ranker.headline import WEIGHTED_MEAN
 from ..ranker.references import KnownMean
 from ..ranker.turns import first_items
 from ..records import Header, Item
@@ -34,7 +35,6 @@ from ..runs.book import PROMPTS, Tally
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
 from ..scores.reading import Query
-from ..simulation.audit import WEIGHTED_MEAN
 from ..upkeep.borrow import borrow_from
 from ..upkeep.update import of_others
 from .earlier import known_means
@@ -280,7 +280,11 @@ class Plan:
         }
         return Header(
             bank_sha256="+".join(o.bank.sha256 for o in self.every),
-            task={"name": "+".join(self.outcomes)},
+            task={
+                "name": "+".join(self.outcomes),
+                "metric": self.outcome.metric.name,
+                "filter": self.outcome.filter,
+            },
             versions={"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
             report={
                 "metric": self.label,
@@ -308,8 +312,6 @@ class Plan:
             "documents_sha256": _sha("".join(map(str, hashes))),
             "prompts": {task: list(s.marks.values()) for task, s in sessions.items()},
             SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
-            "metric": self.outcome.metric.name,
-            "filter": self.outcome.filter,
             **{k: v for k, v in facts.report.items() if k == "outcomes"},
             "settings": json.loads(json.dumps(settings, default=str)),
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,17 +16,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..bank.settings import TOKEN_LIMITS
-from ..content import RESULT, AskContent, CellContent, ColumnContent, ModelContent, RankingContent
+from ..content import (
+    RESULT,
+    AskContent,
+    CellContent,
+    ColumnContent,
+    ModelContent,
+    RankingContent,
+    TermContent,
+)
 from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
+from ..journal import read_journal
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.headline import headline, ranking_grid
 from ..ranker.rows import ModelRow, PairRow
-from ..records import Header
+from ..records import (
+    Accept,
+    BeyondBank,
+    Header,
+    Interrupt,
+    Record,
+    Session,
+    Windows,
+)
 from ..runs.book import CUT, Book, Tally
-from ..runs.directory import read_result, rebuild
+from ..runs.directory import RunDirectory, read_result, rebuild
 from ..shown import Shown, ShownTable
 from .line import ALL_ASIDE
 
@@ -144,6 +161,7 @@ class Result(Shown):
                 name: outcome_block(block, of_task[name])
                 for name, block in ranking["outcomes"].items()
             }
+        state_terms(ranking, self.facts)
         content: RankingContent = {
             "schema": SCHEMA,
             "headline": "",
@@ -315,6 +333,30 @@ def state(folder: str | Path, lines: int | None = None) -> Result:
     )
 
 
+def latest_content(folder: str | Path) -> RankingContent:
+    """Return the content of a run's ``result.json``, made anew if its journal has gone on since.
+
+    Raises
+    ------
+    RunError
+        The folder holds no ranking, or its journal is damaged.
+    """
+    file = Path(folder) / RESULT
+    if file.is_file():
+        stored = read_result(file)
+        if is_latest(stored, read_journal(RunDirectory(folder).journal.path)[1]):
+            return stored
+    return state(folder).content
+
+
+def is_latest(result: RankingContent, records: Sequence[Record]) -> bool:
+    """Return whether nothing was asked or answered after a result was written."""
+    return all(
+        isinstance(record, Session | Windows | Accept | Interrupt | BeyondBank)
+        for record in records[result["last_line"] :]
+    )
+
+
 def _further(folder: Path, last_line: int) -> Mapping[str, RankingContent]:
     """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
     with suppress(RunError):
@@ -350,11 +392,54 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
     }
     content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
     kept = (
-        "order", "ranking", "question", "pairwise", "scale", "confidence", "familywise", "looks",
-        "ties", "signature",
+        "order", "ranking", "question", "sampled", "pairwise", "scale", "confidence", "familywise",
+        "looks", "items_of_benchmark", "ties", "signature",
     )  # fmt: skip
     content |= {key: block.get(key) for key in kept} | {"models": models}
     return cast(RankingContent, content)
+
+
+def state_terms(content: RankingContent, facts: Header) -> None:
+    """Write into a ranking, and into each of its parts, which outcomes its score is a mean of.
+
+    Parameters
+    ----------
+    content : dict
+        As `Ranking.to_dict` returns it.
+    facts : Header
+        See `Plan.facts`.
+    """
+    task = facts.task
+    named = facts.report.get("outcomes") or {
+        task["name"]: {"": {key: task[key] for key in ("metric", "filter")}}
+    }
+
+    def of_task(task: str, block: RankingContent, share: float) -> list[TermContent]:
+        weights = block.get("weights") if "outcomes" in block else None
+        shares = {name: weight for name, weight in (weights or {}).items() if weight > 0.0}
+        total = sum(shares.values())
+        steering = {name: weight / total for name, weight in shares.items()} or {
+            max(named[task], key=lambda name: named[task][name].get("weight", 1.0)): 1.0
+        }
+        for name, part in block.get("outcomes", {}).items():
+            part["terms"] = [_term(task, named[task][name], 1.0)]
+        return [_term(task, named[task][name], share * part) for name, part in steering.items()]
+
+    if "tasks" not in content:
+        [only] = named
+        content["terms"] = of_task(only, content, 1.0)
+        return
+    total, terms = sum(content["weights"].values()), []
+    for name, block in content["tasks"].items():
+        block["terms"] = of_task(name, block, 1.0)
+        terms += of_task(name, block, content["weights"][name] / total)
+    content["terms"] = terms
+
+
+def _term(task: str, outcome: Mapping[str, Any], weight: float) -> TermContent:
+    return {
+        "task": task, "metric": outcome["metric"], "filter": outcome["filter"], "weight": weight,
+    }  # fmt: skip
 
 
 def board_of(ranking: Ranking) -> list[ColumnContent]:

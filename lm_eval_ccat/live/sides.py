@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..content import RESULT
+from ..content import RESULT, RankingContent
 from ..errors import RunError, ScoreTableError, UsageError
+from ..metrics.scale import Scale
 from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
@@ -22,8 +23,8 @@ from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged
 from ..scores.table import reader_of
 from ..shown import some
-from ..simulation.audit import Claims, all_claims
 from .spec import Spec, content_of, without_aliases
+from .stored import StoredRanking, stored_rankings
 
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
@@ -38,15 +39,15 @@ class Side:
     source : ScoreTable or path
     which : str
         ``"baseline"`` or ``"candidate"``.
-    claims : dict of Logged to Claims
-        Estimates of adaptive runs; empty if the side holds scores.
+    rankings : dict of Logged to StoredRanking
+        What adaptive runs state; empty if the side holds scores.
     warning : str
         Warning about a folder of logs that turns out to hold estimates; else "".
     """
 
     source: ScoreTable | str | Path
     which: str
-    claims: dict[Logged, Claims] = field(default_factory=dict)
+    rankings: dict[Logged, StoredRanking] = field(default_factory=dict)
     warning: str = ""
 
     def __post_init__(self) -> None:
@@ -69,18 +70,20 @@ class Side:
                 )
             elif RunDirectory(path).journal.exists():
                 files = [path]  # has no result yet, which its reader says
-        for claims in (c for file in files for c in all_claims(file)):  # the latest per model
-            outcome = Logged(claims.task, claims.metric or "score", claims.filter)
-            before = self.claims.get(outcome, claims)
-            self.claims[outcome] = replace(claims, models={**before.models, **claims.models})
+        for ranking in (r for file in files for r in stored_rankings(file)):
+            before = self.rankings.get(ranking.outcome, ranking)
+            require_one_scale(ranking.outcome.metric, before, ranking)
+            models = {**before.content["models"], **ranking.content["models"]}  # the latest counts
+            merged: RankingContent = {**ranking.content, "models": models}
+            self.rankings[ranking.outcome] = replace(ranking, content=merged)
 
     @property
     def outcomes(self) -> list[Logged]:
         """The outcomes that it holds; of a table that names no task, just the metric."""
         if isinstance(self.source, ScoreTable):
             return [Logged(self.source.task, self.source.metric, self.source.filter)]
-        if self.claims:
-            return list(self.claims)
+        if self.rankings:
+            return list(self.rankings)
         path = Path(self.source)
         try:
             return reader_of(path).outcomes(path)
@@ -95,12 +98,12 @@ class Side:
 
     def of(
         self, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
-    ) -> ScoreTable | Claims:
-        """Return its scores on an outcome, or an adaptive run's estimates."""
+    ) -> ScoreTable | StoredRanking:
+        """Return its scores on an outcome, or what adaptive runs state of it."""
         if isinstance(self.source, ScoreTable):
             return self.source
-        if self.claims:
-            return next(c for logged, c in self.claims.items() if _same(logged, outcome))
+        if self.rankings:
+            return next(r for logged, r in self.rankings.items() if _same(logged, outcome))
         return ScoreTable.read(
             self.source, outcome.metric, outcome.task, outcome.filter,
             range=range, lower_is_better=lower_is_better,
@@ -125,6 +128,30 @@ class Side:
         if name not in known:
             raise UsageError(f"the {self.which} has no model {name!r}{did_you_mean(name, known)}")
         return name
+
+
+def require_one_scale(
+    metric: str, one: ScoreTable | StoredRanking, other: ScoreTable | StoredRanking
+) -> Scale:
+    """Return the scale that both sides have.
+
+    Raises
+    ------
+    UsageError
+        Ends or direction differ, so that one score does not mean the same on both sides.
+    """
+    if not one.scale.agrees_with(other.scale):
+        first, second = (_named(side) for side in (one, other))
+        raise UsageError(
+            f"the two sides have different scales of {metric}: {first} {one.scale.describe()}, "
+            f"{second} {other.scale.describe()}; state the scale that both have: --range "
+            "WORST,BEST (range=, lower_is_better=)"
+        )
+    return one.scale
+
+
+def _named(side: ScoreTable | StoredRanking) -> str:
+    return side.source if isinstance(side, StoredRanking) else ", ".join(side.models[:3])
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -10,17 +10,27 @@ Student's quantiles.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.belief import POPULATION, Belief
-from ..methods.sample.pairs import IMAGINED
+from ..methods.sample.pairs import IMAGINED, LEAST
 from ..metrics.scale import Floats, Scale
-from .looks import Looks
-from .verdicts import NOT_KNOWN, Verdicts
+from .looks import ROUNDING, Looks
+from .verdicts import (
+    BETTER,
+    DECIDED,
+    EQUIVALENT,
+    NOT_KNOWN,
+    NOT_WORSE,
+    WORDS,
+    WORSE,
+    Verdicts,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,6 @@ class Difference:
         margin: float = 0.0,
         scale: Scale | None = None,
         clusters: int | None = None,
-        reach: float | None = None,
     ) -> Difference:
         """Build from verdicts on a baseline and a candidate, in this order.
 
@@ -80,55 +89,108 @@ class Difference:
         scale : Scale, optional
             The metric's own; default that of the verdicts.
         clusters : int, optional
-        reach : float, optional
-            Half the interval in standard errors, if a run has recorded it.
         """
         scale, b = scale or Scale(), verdicts.belief.on_scores
-        low, high = (float(ends[1, 0]) for ends in verdicts.intervals())
-        gain, error = float(b.location[1] - b.location[0]), math.sqrt(b.variance[0, 1])
-        if reach is not None:
-            low, high = gain - reach * error, gain + reach * error
-        threshold = -margin / scale.span
-        verdict = verdicts.gate(low, high, margin / scale.span)
-        more_documents = None
-        if verdict == NOT_KNOWN and math.isfinite(error) and gain != threshold:
-            needed = documents * (0.5 * (high - low) / abs(gain - threshold)) ** 2
-            if math.isfinite(size := b.n_items):  # at the last document the error is 0
-                needed = 1.0 / (1.0 / size + (1.0 - documents / size) / needed)
-            more_documents = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
-        up = scale.span if scale.higher_is_better else -scale.span
+        low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
         first, second = (float(scale.restore(x)) for x in b.location)
-        low, high = sorted((up * low, up * high))
-        return cls(
-            documents, clusters, first, second, second - first,
-            low, high, float(verdicts.better[1, 0]), verdict, more_documents,
-        )  # fmt: skip
+        up = 1.0 if scale.higher_is_better else -1.0
+        equal = b.variance[0, 1] < 1e-16 and abs(b.location[1] - b.location[0]) <= ROUNDING
+        difference = cls.stated(
+            (first, second),
+            sorted((up * low, up * high)),
+            float(verdicts.better[1, 0]),
+            WORDS[EQUIVALENT] if equal else WORDS[verdicts.state[1, 0]],
+            scale,
+            documents=documents,
+            margin=margin,
+            n_items=b.n_items,
+        )
+        return replace(difference, clusters=clusters)
+
+    @classmethod
+    def stated(
+        cls,
+        means: tuple[float, float],
+        ends: Sequence[float],
+        p_better: float,
+        decision: str,
+        scale: Scale,
+        *,
+        documents: int,
+        margin: float = 0.0,
+        n_items: float = math.inf,
+    ) -> Difference:
+        """Build from an interval and the decision that goes with it.
+
+        Parameters
+        ----------
+        means, ends : (float, float)
+            Scores of baseline and candidate, and ends of the interval of candidate less baseline,
+            on the metric's own scale.
+        p_better : float
+        decision : str
+            "decided", "equivalent" or "open".
+        scale : Scale
+            The metric's own.
+        documents : int
+        margin : float, optional
+        n_items : float, optional
+            Items of the benchmark, if the question is about these.
+
+        Examples
+        --------
+        >>> lower = Scale(0, 10, higher_is_better=False)
+        >>> about = {"documents": 50, "margin": 1.0}
+        >>> Difference.stated((4.0, 4.5), (0.2, 0.8), 0.01, "decided", lower, **about).verdict
+        'not worse'
+        """
+        difference = means[1] - means[0]
+        up = 1.0 if scale.higher_is_better else -1.0
+        gain, (low, high) = up * difference, sorted(up * end for end in ends)
+        if decision == WORDS[EQUIVALENT] or (0.0 < margin and -margin <= low <= high <= margin):
+            verdict = WORDS[EQUIVALENT]
+        elif decision == WORDS[DECIDED] and gain > 0.0:
+            verdict = BETTER
+        elif high < -margin or (decision == WORDS[DECIDED] and margin == 0.0):
+            verdict = WORSE
+        else:
+            verdict = NOT_WORSE if 0.0 < margin and -margin <= low else NOT_KNOWN
+        more = None
+        if verdict == NOT_KNOWN and math.isfinite(high - low) and gain != -margin:
+            needed = documents * (0.5 * (high - low) / abs(gain + margin)) ** 2
+            if math.isfinite(n_items):  # at the last document the error is 0
+                needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)
+            more = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
+        low, high = max(min(ends), -scale.span), min(max(ends), scale.span)
+        return cls(documents, None, *means, difference, low, high, p_better, verdict, more)
 
 
 def compare_scores(
     baseline: Floats,
     candidate: Floats,
     *,
+    scale: Scale | None = None,
     clusters: NDArray[Any] | None = None,
     exact: bool = False,
-    **how: Any,
+    margin: float = 0.0,
+    confidence: float = 0.95,
 ) -> Difference:
-    """Compare two models on documents that both have scores on.
+    """Compare two models, in a single look, on documents that both have scores on.
 
     Parameters
     ----------
     baseline, candidate : ndarray of shape (n_documents,)
-        One score per document; with several repeats, their mean.
+        One score per document, on [0, 1], higher is better; with several repeats, their mean.
+    scale : Scale, optional
+        The metric's own scale, on which margin and result are.
     clusters : ndarray of shape (n_documents,), optional
         Label of each document's cluster.
     exact : bool, optional
         Compare on these documents themselves, on which the difference has no error.
-    margin, confidence, higher_is_better
-        See `compare_means`.
-
-    Returns
-    -------
-    Difference
+    margin : float, optional
+        How much worse is still good enough.
+    confidence : float, optional
+        Two-sided.
 
     Raises
     ------
@@ -146,6 +208,8 @@ def compare_scores(
     if n == 0:
         raise ValueError("no document that both models have a score on")
     gap = float(d.mean())
+    # Differences of equal decimals vary in their last bits, which is no variance.
+    d = np.where(np.abs(d - gap) <= ROUNDING, gap, d)
     if clusters is None:
         square, df = float(((d - gap) ** 2).sum()), n - 1
         variance = square / max(n - 1, 1) / n
@@ -154,47 +218,15 @@ def compare_scores(
         n_clusters = int(cluster_of.max()) + 1
         square, df = float((np.bincount(cluster_of, d - gap) ** 2).sum()), n_clusters - 1
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
-    if square == 0.0 and gap != 0.0:
-        variance = IMAGINED * gap**2 / (df + 1) ** 2  # equal differences do not prove no variance
+    if square == 0.0 and abs(gap) > ROUNDING:  # equal differences do not prove no variance
+        variance = IMAGINED * gap**2 / (df + 1) ** 2 if df + 1 >= LEAST else math.inf
     if df < 1:
         variance = math.inf
-    means = float(np.mean(baseline)), float(np.mean(candidate))
-    variance = 0.0 if exact else variance
-    return compare_means(means, variance, max(df, 1), documents=n, clusters=n_clusters, **how)
-
-
-def compare_means(
-    means: tuple[float, float],
-    variance: float,
-    df: float = math.inf,
-    *,
-    documents: int,
-    confidence: float = 0.95,
-    higher_is_better: bool = True,
-    undecided: bool = False,
-    **how: Any,
-) -> Difference:
-    """Compare the means of a baseline and a candidate in a single look.
-
-    Parameters
-    ----------
-    means : (float, float)
-    variance, df : float
-        Variance of their difference, and its degrees of freedom.
-    documents : int
-    confidence : float, optional
-        Two-sided.
-    higher_is_better : bool, optional
-    undecided : bool, optional
-        Whether a run that looked more than once left the pair open.
-    margin, clusters, reach
-        See `Difference.of`.
-    """
-    scale = Scale(higher_is_better=higher_is_better)
-    location = np.array([m if higher_is_better else 1.0 - m for m in means])
-    v, dfs, n = (np.full((2, 2), x) for x in (variance, df, float(documents)))
-    belief = Belief(location, v, dfs, n, math.inf, POPULATION)
+    location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
+    v, dfs, items = (
+        np.full((2, 2), value) for value in (0.0 if exact else variance, max(df, 1), float(n))
+    )
+    belief = Belief(location, v, dfs, items, math.inf, POPULATION)
     looks = Looks(once=True).after(belief, 1.0 - confidence)
-    bar = np.full((2, 2), undecided)
-    verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence, bar=bar)
-    return Difference.of(verdicts, documents=documents, scale=scale, **how)
+    verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
+    return Difference.of(verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters)

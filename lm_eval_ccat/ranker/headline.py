@@ -12,6 +12,8 @@ from ..money import dollars
 from ..shown import ShownTable, difference, visible_name
 from .verdicts import EQUIVALENT, WORDS
 
+#: What the score of several metrics or tasks is called.
+WEIGHTED_MEAN = "weighted mean"
 #: Longest order, in characters, that serves as the headline itself.
 LINE = 72
 

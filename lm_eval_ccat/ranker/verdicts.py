@@ -190,27 +190,6 @@ class Verdicts:
         high = np.where(self.sign < 0, np.minimum(high, 0.0), high)
         return low, high
 
-    def gate(self, low: float, high: float, margin: float) -> str:
-        """Say in the words of a gate whether the second of two models is better than the first.
-
-        Parameters
-        ----------
-        low, high : float
-            Ends of the interval of the second model's score less the first's.
-        margin : float
-            How much worse is still good enough, on [0, 1].
-        """
-        b = self.belief
-        equal = b.variance[0, 1] < 1e-16 and abs(b.pairs[0][1, 0]) <= ROUNDING
-        within = 0.0 < margin and -margin <= low <= high <= margin
-        if equal or within or self.state[1, 0] == EQUIVALENT:
-            return WORDS[EQUIVALENT]
-        if self.sign[1, 0] > 0:
-            return BETTER
-        if self.sign[1, 0] < 0 if margin == 0.0 else high < -margin:
-            return WORSE
-        return NOT_WORSE if 0.0 < margin and -margin <= low else NOT_KNOWN
-
     def needed(self) -> Floats:
         """Return the P(better) that would decide each pair now; shape (n_tested, n_rows)."""
         gap, variance, df, n = self.belief.pairs

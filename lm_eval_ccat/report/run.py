@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,19 +17,14 @@ from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
 from ..journal import Journal, read_journal
-from ..live.result import state
+from ..live.result import is_latest, state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..records import (
-    Accept,
     Answered,
-    BeyondBank,
     Header,
-    Interrupt,
     Record,
-    Session,
     Tell,
-    Windows,
 )
 from ..runs.book import Book, Pair
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
@@ -221,7 +216,7 @@ def read_run(path: str | Path) -> StoredRun:
     file = folder.path / RESULT
     stored = read_result(file) if file.is_file() else None
     # A run that continued after its result is not finished, which only the journal shows.
-    finished = stored is not None and _is_the_last(stored, records)
+    finished = stored is not None and is_latest(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
     scored = {m: {journal.item(i) for i in row["items"]} for m, row in result["models"].items()}
     answers = [
@@ -245,14 +240,6 @@ def read_run(path: str | Path) -> StoredRun:
         ended=max(times, default=None),
         torn=journal.torn is not None,
         records=records[1:],
-    )
-
-
-def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:
-    """Whether nothing was asked or answered after a result was written."""
-    after = records[result["last_line"] :]
-    return all(
-        isinstance(record, Session | Windows | Accept | Interrupt | BeyondBank) for record in after
     )
 
 

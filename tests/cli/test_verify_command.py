@@ -11,9 +11,9 @@ from worlds.boards import draw, drive, of
 
 from lm_eval_ccat import Ranker, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.stored import stored_rankings
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.simulation.audit import all_claims
 
 SCALE = Scale(0, 25, higher_is_better=False)
 
@@ -31,7 +31,8 @@ def content(table):
     bank = calibrate(table.without(names), method="paper")
     ranker = Ranker(bank, models={m: 1.0 for m in names}, budget=100)
     result = drive(ranker, of(table.select(names).scores, names))
-    return {"key": "mqm,none", "metric": "mqm", **result.to_dict()}
+    terms = [{"task": None, "metric": "mqm", "filter": None, "weight": 1.0}]
+    return {"terms": terms, **result.to_dict()}
 
 
 @pytest.fixture
@@ -79,12 +80,6 @@ def test_reference_models_need_no_full_results(verified, content):
     assert code == again == 0 and printed == alone, said
 
 
-def test_an_estimate_with_a_name_of_its_own_is_of_the_banks_metric(verified, content, monkeypatch):
-    """As of a metric that the task aggregates itself."""
-    monkeypatch.setitem(content, "key", "mean_mqm,none")
-    assert verified()[0] == 0
-
-
 def test_what_does_not_fit_is_named(verified, content, table):
     best, worst = content["order"][0], content["order"][-1]
     swap = {best: worst, worst: best}
@@ -103,10 +98,10 @@ def test_what_does_not_fit_is_named(verified, content, table):
 @pytest.mark.parametrize("name", ["results", "mine"])  # by --output_path out, and out/mine.json
 def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, ccat):
     table.write(tmp_path / "full.parquet")
-    block = {"metric": "mqm", "key": "mqm,none", "items": 30, "items_total": 200}
+    block = {"metric": "mqm", "scale": SCALE.to_dict(), "items": 30, "items_total": 200}
     file = tmp_path / f"{name}_2026-01-01T00-00-00.json"
-    [claims] = all_claims(write_adaptive(file, "m07", 9.0, 0.5, block=block))
-    assert list(claims.models) == ["m07"]
+    [stored] = stored_rankings(write_adaptive(file, "m07", 9.0, 0.5, block=block))
+    assert stored.models == ["m07"]
     out = ccat("verify", tmp_path, "--full", tmp_path / "full.parquet").out
     assert f"{(9.0 - table.raw[7].mean()) / 0.5:+.2f}" in out
 
@@ -114,8 +109,8 @@ def test_the_results_file_of_an_adaptive_run(name, table, tmp_path, ccat):
 def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path):
     about = {"model_source": "echo", "config": {"model_args": {"system": 3}}}
     file = tmp_path / "results_2026-01-01T00-00-00.json"
-    [claims] = all_claims(write_adaptive(file, "qdpv68r5", 0.5, 0.1, **about))
-    assert list(claims.models) == ["echo:system=3"]
+    [stored] = stored_rankings(write_adaptive(file, "qdpv68r5", 0.5, 0.1, **about))
+    assert stored.models == ["echo:system=3"]
 
 
 @pytest.mark.parametrize(

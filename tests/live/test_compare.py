@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,11 @@ from scores.test_harness_logs import sample_row, write_run
 from worlds.bench import TASK, write_adaptive
 from worlds.boards import draw, drive, of
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
-from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare
+from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live.comparison import Compared
+from lm_eval_ccat.live.result import state
+from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.report.plain import markdown
@@ -55,15 +58,16 @@ def test_it_is_the_paired_t_test_with_a_margin(seed, margin, higher):
     rng = np.random.default_rng(seed)
     a = rng.random(40)
     b = np.clip(a + rng.normal(rng.normal(0, 0.15), 0.2, 40), 0, 1)
-    found = compare_scores(a, b, margin=margin, higher_is_better=higher)
-    t = ttest_rel(b, a).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((t.low, t.high))
-    low, high = (t.low, t.high) if higher else (-t.high, -t.low)
+    scale = Scale(-20, 30, higher_is_better=higher)
+    found = compare_scores(a, b, margin=50 * margin, scale=scale)
+    low, high = ttest_rel(b, a).confidence_interval(0.95)
+    ends = [50 * low, 50 * high] if higher else [-50 * high, -50 * low]
+    assert [found.low, found.high] == pytest.approx(ends)
     assert (found.verdict == "worse") == (high < -margin)
     assert (found.verdict == "equivalent") == (low >= -margin and high <= margin)
     assert (found.verdict == "not known") == (low < -margin <= high and low <= 0)
     assert (found.p_better > 0.5) == ((found.difference > 0) == higher)
-    swapped = compare_scores(b, a, margin=margin, higher_is_better=higher)
+    swapped = compare_scores(b, a, margin=50 * margin, scale=scale)
     assert swapped.difference == pytest.approx(-found.difference)
 
 
@@ -93,8 +97,6 @@ def test_more_documents_of_the_same_kind_decide():
 def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     assert compare_scores(np.ones(5), np.ones(5)).verdict == "equivalent"
     assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
-    one_way = compare_scores(np.zeros(3), np.full(3, 0.1))
-    assert one_way.low < 0.1 < one_way.high  # nothing varies in three documents
 
 
 @pytest.mark.parametrize("scale", [Scale(), Scale(0, 100), Scale(cap=3.0)])
@@ -278,7 +280,8 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     table = ScoreTable.from_arrays(y, names, metric="acc")
     ranker = Ranker(calibrate(table.without(["m2", "m8"])), {"m2": 1.0, "m8": 1.0})
     r, path = drive(ranker, of(y, names)), tmp_path / "run" / "result.json"
-    content = {"key": "acc,none", **r.to_dict()}
+    terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
+    content = {"terms": terms, **r.to_dict()}
     path.parent.mkdir()
     path.write_text(json.dumps(content))
     one_run = compare(path.parent, path, models=("m2", "m8"))
@@ -289,8 +292,12 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     with_full = compare(path, table.select(["m8"]), models=("m2", None))
     assert with_full.verdict == "better"
     assert with_full.outcomes[0].overall.candidate == pytest.approx(y[8].mean())
+    gap, low, high = r.difference("m8", "m2")
+    assert (said.difference, said.low, said.high) == pytest.approx((gap, low, high))
     # What the ranking's rule, valid at every look, left open is not decided by one look at it.
-    content["pairwise"] = [{**pair, "decision": "open"} for pair in content["pairwise"]]
+    content["pairwise"] = [
+        {**pair, "decision": "open", "low": -0.1, "high": 0.1} for pair in content["pairwise"]
+    ]
     path.write_text(json.dumps(content))
     for models in (("m2", "m8"), ("m8", "m2")):
         assert compare(path, path, models=models).verdict == "not known"
@@ -311,7 +318,7 @@ def test_groups_by_fields_of_ones_own():
 
 
 def test_a_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(bench, server, tmp_path, ccat):
-    out, errors = tmp_path / "out", []
+    out, arms = tmp_path / "out", []
     for name in ("m01", "m11"):
         about = "--max_items", 40, "--log_samples", "--output_path", out / name
         ccat(*bench.adaptive(server, name, *about))
@@ -323,9 +330,9 @@ def test_a_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(bench, serve
         [file] = (out / name).rglob("results_*.json")
         block = json.loads(file.read_text())["adaptive"][TASK]
         assert block["estimate"] == estimate
-        errors.append(block["standard_error"])
-    half = 1.96 * (errors[0] ** 2 + errors[1] ** 2) ** 0.5
-    assert one["high"] - one["difference"] == pytest.approx(half, rel=1e-3)
+        arms.append([abs(end - estimate) for end in block["interval"]])
+    (down, _), (_, up) = arms
+    assert one["high"] - one["difference"] == pytest.approx((down**2 + up**2) ** 0.5)
     # Two models of one folder, by name; and a model that is not there.
     ccat("compare", out, out, "--models", "m01,m11")
     err = ccat("compare", out, out, "--models", "m01,m12", code=2).err
@@ -333,13 +340,121 @@ def test_a_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(bench, serve
 
 
 def test_a_weighted_mean_is_called_by_its_terms():
-    task = "0.6667 x one/acc+0.3333 x two/acc"
-    mean = Compared(task, "acc", None, "", compare_scores(np.zeros(2), np.ones(2)), {})
-    assert mean.name == "0.6667 x one/acc + 0.3333 x two/acc"
-    assert replace(mean, task="one").name == "one/acc"
+    difference, terms = compare_scores(np.zeros(2), np.ones(2)), "0.7 x one/acc + 0.3 x two/acc"
+    mean = Compared(terms, "acc", None, "", difference, {}, weighted=True)
+    assert mean.name == "0.7 x one/acc + 0.3 x two/acc"
+    assert replace(mean, task="one", weighted=False).name == "one/acc"
 
 
 def test_no_more_documents_decide_between_estimates_than_are_left(tmp_path):
     a, b = (write_adaptive(tmp_path / f"{n}.json", n, x, 0.1) for n, x in (("a", 0.5), ("b", 0.51)))
     [one] = compare(a, b).outcomes
     assert one.overall.verdict == "not known" and one.overall.more_documents == 6
+
+
+@pytest.mark.parametrize(
+    ("documents", "verdict"), [(2, "not known"), (9, "not known"), (10, "better")]
+)
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.3), (0.25, 0.5), (0.3, 0.7)])
+def test_differences_that_are_equal_but_for_rounding_prove_nothing_of_other_documents(
+    documents, verdict, low, high
+):
+    first = np.round(low + 0.1 * (np.arange(documents) % 2), 12)
+    tables = pair([first, np.round(first + (high - low), 12)], scale=Scale(0, 2))
+    items = {k: {"half": "ab"[2 * k // documents]} for k in range(documents)}
+    found = compare(*tables, by="half", items=items)
+    [outcome] = found.outcomes
+    assert outcome.overall.verdict == verdict and outcome.other_question.verdict == "better"
+    assert {d.verdict for d in outcome.groups.values()} == {"not known"}
+    # Groups are about what the whole is about.
+    found = compare(*tables, by="half", items=items, question="benchmark")
+    [outcome] = found.outcomes
+    assert outcome.overall.verdict == "better" and outcome.other_question.verdict == verdict
+    assert {d.verdict for d in outcome.groups.values()} == {"better"}
+
+
+def test_sides_of_different_scales_are_refused_by_name_until_the_scale_is_stated(tmp_path, ccat):
+    """A good model near 30 and one near 0, both on 0 to 100: the second looks like 0 to 1."""
+    rng, files = np.random.default_rng(0), []
+    for name, raw in (("good", rng.uniform(25, 35, 40)), ("bad", rng.uniform(0.1, 0.9, 40))):
+        rows = [f"{name},{k},bleu,{score}" for k, score in enumerate(raw)]
+        files.append(tmp_path / f"{name}.csv")
+        files[-1].write_text("\n".join(["model,doc_id,metric,score", *rows]))
+    said = ccat("compare", *files, "--metric", "bleu", code=2).err
+    assert "different scales of bleu: good 0 to 100" in said and "bad 0 to 1, " in said
+    assert "--range" in said
+    out = ccat("compare", *files, "--metric", "bleu", "--range", "0,100", code=5).out
+    assert "bad is worse than good: -2" in out
+
+
+def test_a_run_is_compared_on_the_scale_that_it_states_or_not_at_all(tmp_path):
+    """Lower is better of a metric that no table knows."""
+    lower = {"scale": Scale(0, 1, higher_is_better=False).to_dict(), "metric": "mine"}
+    a, b = (
+        write_adaptive(tmp_path / f"{n}.json", n, x, 0.02, block=lower)
+        for n, x in (("a", 0.3), ("b", 0.6))
+    )
+    assert [compare(a, b).verdict, compare(b, a).verdict] == ["worse", "better"]
+    higher = write_adaptive(tmp_path / "c.json", "c", 0.6, 0.02, block={"metric": "mine"})
+    with pytest.raises(
+        UsageError, match=r"scales of mine: .*a.json 0 to 1, lower.*c.json 0 to 1, "
+    ):
+        compare(a, higher)
+    table = ScoreTable.from_arrays([[0.5, 0.7] * 20], ["d"], metric="mine")
+    with pytest.raises(UsageError, match="different scales of mine"):
+        compare(a, table)
+    content = json.loads(a.read_text())
+    del content["adaptive"]["t"]["scale"]
+    a.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"a\.json: not a complete result .*states no scale"):
+        compare(a, b)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_two_models_of_a_run_are_judged_by_the_interval_that_the_run_states(tmp_path, lower):
+    """By margins on both sides of each end, whichever of the two is the candidate."""
+    y, names = draw([-1.2, -0.3, -0.2, 0.9], 200, seed=4), list("abcd")
+    scale = Scale(0, 40, higher_is_better=not lower)
+    ranker = Ranker(ItemBank.blank(range(200), scale=scale), names, max_items=60, stop="limits")
+    result = drive(ranker, of(y, names))
+    terms = [{"task": "t", "metric": "acc", "filter": None, "weight": 1.0}]
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"terms": terms, **result.to_dict()}))
+    seen = set()
+    for baseline, candidate in permutations(names, 2):
+        gain, low, high = (40 * end for end in result.difference(candidate, baseline))
+        decided = result.decisions[baseline, candidate] == "decided"
+        ends = [abs(end) for end in (low, high) if abs(end) > 0.1]
+        for margin in [0.0, *(end + step for end in ends for step in (-0.05, 0.05))]:
+            found = compare(path, path, margin=margin, models=(baseline, candidate))
+            overall = found.outcomes[0].overall
+            wanted = (
+                "better" if decided and gain > 0
+                else "worse" if (decided if margin == 0 else high < -margin)
+                else "not worse" if 0 < margin and -margin <= low
+                else "not known"
+            )  # fmt: skip
+            if 0 < margin and -margin <= low and high <= margin:
+                wanted = "equivalent"
+            assert overall.verdict == wanted, (baseline, candidate, margin)
+            said = [-overall.high, -overall.low] if lower else [overall.low, overall.high]
+            assert said == pytest.approx([low, high])
+            seen.add(wanted)
+    assert seen == {"better", "worse", "not worse", "not known", "equivalent"}
+    with pytest.raises(
+        UsageError, match=r"states its intervals at a confidence of 0\.95, not 0\.9"
+    ):
+        compare(path, path, models=("a", "b"), confidence=0.9)
+
+
+def test_a_result_older_than_its_journal_is_made_anew(bench, server, ccat):
+    some = ["m01", "m05", "m11"]
+    bench.ranked(server, some, bank=None, budget={"items": 45}, stop="limits")
+    run = bench.run()
+    old = (run / "result.json").read_bytes()
+    ccat("rank", run.with_suffix(".yaml"), "--resume", "--budget_items", 150, code=(0, 3))
+    new = compare(run, run, models=("m01", "m05"))
+    (run / "result.json").write_bytes(old)
+    found = compare(run, run / "result.json", models=("m01", "m05"))
+    assert found == new and found.outcomes[0].overall.documents > 15
+    assert stored_ranking(run).content == state(run).content

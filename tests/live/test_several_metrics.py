@@ -15,9 +15,9 @@ from worlds.bench import TASK, content_of
 from lm_eval_ccat import ItemBank, compare
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
+from lm_eval_ccat.live.stored import stored_rankings
 from lm_eval_ccat.records import Answered, Fail, Tell
 from lm_eval_ccat.runs.directory import rebuild
-from lm_eval_ccat.simulation.audit import all_claims
 
 MODELS = ["m01", "m05", "m11"]
 SCORING = """\
@@ -148,12 +148,15 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
     assert mean == pytest.approx(0.5 * share + 0.5 * (1 - errors / 10))
     assert content["metric"] == "weighted mean of share, errors"
     assert content["key"] == "weighted mean of share,none and errors,none"
-    claims = all_claims(several.run())
-    assert [(c.metric, c.filter, c.steers, c.higher_is_better) for c in claims] == [
+    stored = stored_rankings(several.run())
+    assert [
+        (r.outcome.metric, r.outcome.filter, r.steers, r.scale.higher_is_better) for r in stored
+    ] == [
         ("weighted mean", None, True, True), ("share", "none", False, True),
         ("errors", "none", False, False),
     ]  # fmt: skip
-    assert claims[0].models["m05"]["estimate"] == mean
+    assert stored[0].content["models"]["m05"]["estimate"] == mean
+    assert stored[0].terms == [f"0.5 x {TASK}/share", f"0.5 x {TASK}/errors"]
     # It is never taken for one of its metrics, nor compared with one.
     several.ranked(server, MODELS, metrics=["share"], budget={"items": 60}, name="single")
     for first, metrics in (("rank", {"weighted mean", *both}), ("single", {"share"})):
@@ -161,6 +164,18 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(several, server):
         found = {o.metric: o.overall.candidate for o in outcomes}
         assert set(found) == metrics
         assert found["share"] == pytest.approx(estimates(content, "share")["m11"])
+
+
+def test_adaptive_runs_by_a_metric_of_which_less_is_better_are_compared_in_its_direction(
+    several, server, tmp_path, ccat
+):
+    for name in MODELS[::2]:
+        about = "--include_path", tmp_path / "several", "--metric", "errors", "--max_items", 30
+        ccat(*several.adaptive(server, name, *about, "--output_path", tmp_path / name))
+    [found] = compare(tmp_path / "m01", tmp_path / "m11", "errors").outcomes
+    assert (found.metric, found.overall.verdict) == ("errors", "better")
+    assert found.overall.baseline > found.overall.candidate and found.overall.high < 0.0
+    assert compare(tmp_path / "m11", tmp_path / "m01", "errors").exit_code == 5
 
 
 def test_a_run_is_completed_although_one_metric_lacks_documents(several, server, ccat):

@@ -15,7 +15,7 @@ from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.arguments import item_units
 from lm_eval_ccat.simulation import judging
-from lm_eval_ccat.simulation.audit import Claims, audit
+from lm_eval_ccat.simulation.audit import audit
 from lm_eval_ccat.simulation.folds import (
     Benchmark,
     drawn_prices,
@@ -277,14 +277,17 @@ SAID = {"estimate": 0.5, "standard_error": 0.1, "interval": [0.3, 0.7], "n_items
 def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place():
     scores = np.tile([[0.9], [0.2], [0.5], [0.6]], (1, 20)) + np.linspace(0, 0.05, 20)
     table = ScoreTable.from_arrays(scores, models=["aside", "c", "b", "d"], metric="my")
-    pairs = {
-        ("c", "d"): {"p": 0.2, "decision": "decided"},
-        ("c", "b"): {"p": 0.8, "decision": "decided"},
-        ("d", "b"): {"p": 0.6, "decision": "open"},
-    }
-    models = dict.fromkeys(table.models, SAID)
-    claims = Claims("run", "t", "my", None, 0.95, 20, models, ["c", "d", "b"], pairs)
-    judged = audit(claims, table).to_dict()
+    ranking = {
+        "terms": [{"task": "t", "metric": "my", "filter": None, "weight": 1.0}],
+        "models": dict.fromkeys(table.models, SAID), "order": ["c", "d", "b"],
+        "pairwise": [
+            {"a": "c", "b": "d", "p": 0.2, "decision": "decided"},
+            {"a": "c", "b": "b", "p": 0.8, "decision": "decided"},
+            {"a": "d", "b": "b", "p": 0.6, "decision": "open"},
+        ],
+        "scale": Scale().to_dict(), "confidence": 0.95, "items_of_benchmark": 20,
+    }  # fmt: skip
+    judged = audit(ranking, table).to_dict()
     assert judged["true_order"] == ["d", "b", "c"]
     assert judged["tau"] == pytest.approx(kendalltau([3, 2, 1], [0.2, 0.6, 0.5])[0])
     assert {m: one["held"] for m, one in judged["models"].items()} == {
@@ -295,15 +298,8 @@ def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place
     ]  # fmt: skip
     assert judged["decided"] == {"held": 1, "of": 2}
     assert judged["ties"] == {"truly_tied": 0, "of": 1}
-
-
-def test_the_error_of_a_difference_is_what_its_probability_implies():
-    models = {"a": {**SAID, "estimate": 0.7}, "b": SAID}
-    pairs = {("a", "b"): {"p": norm.cdf(0.2 / 0.08), "needed": norm.cdf(3.0)}}
-    claims = Claims("run", "t", "my", None, 0.95, 20, models, ["a", "b"], pairs)
-    for pair in (("a", "b"), ("b", "a")):
-        assert claims.error_of_difference(*pair) == pytest.approx(0.08)
-        assert claims.reach(*pair) == pytest.approx(3.0)
+    with pytest.raises(UsageError, match="run is on the scale 0 to 1, lower is better"):
+        audit({**ranking, "scale": Scale(higher_is_better=False).to_dict()}, table)
 
 
 def test_pairs_are_covered_by_students_quantiles():

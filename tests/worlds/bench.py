@@ -14,6 +14,7 @@ import yaml
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics import Scale
 
 TASK = "loopback_task"
 PROMPT = "Repeat the numbers of document {id}."
@@ -132,6 +133,7 @@ def write_adaptive(path: Path, model: str, estimate: float, error: float, **abou
     block = {
         "metric": "acc", "filter": "none", "estimate": estimate, "standard_error": error,
         "interval": [estimate - 1.96 * error, estimate + 1.96 * error], "confidence": 0.95,
+        "scale": Scale().to_dict(), "question": "benchmark", "sampled": False,
         "items": 3, "items_total": 9, **about.pop("block", {}),
     }  # fmt: skip
     content = {"model_name": model, "results": {"t": {}}, "adaptive": {"t": block}, **about}

@@ -1,0 +1,211 @@
+"""Rankings as files state them: ``result.json`` of a run, and results files of an adaptive `run`.
+
+Nothing is inferred: scale, direction, question, level and pairs are those that the file states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from ..content import RESULT, PairContent, RankingContent
+from ..errors import CcatError, RunError, UsageError
+from ..metrics.scale import Scale
+from ..ranker.headline import WEIGHTED_MEAN
+from ..runs.directory import RunDirectory, read_object
+from ..scores.readers.lm_eval import model_of, results_files
+from ..scores.reading import Logged
+from .result import latest_content
+
+
+@dataclass(frozen=True)
+class StoredRanking:
+    """A ranking by one outcome, or by a weighted mean of several, as a file states it.
+
+    Attributes
+    ----------
+    source : str
+        The file.
+    content : dict
+        Keys of ``result.json``, figures on the metric's own scale.
+    steers : bool
+        Whether the run ranked by it; the others were only reported.
+    """
+
+    source: str
+    content: RankingContent
+    steers: bool = True
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms of a weighted mean; empty for a single outcome."""
+        terms = self.content["terms"]
+        if len(terms) == 1:
+            return []
+        return [f"{term['weight']:.4g} x {term['task']}/{term['metric']}" for term in terms]
+
+    @cached_property
+    def outcome(self) -> Logged:
+        """Task, metric and filter; of a weighted mean its terms, and the metric they share."""
+        first, *others = self.content["terms"]
+        if not others:
+            return Logged(first["task"], first["metric"], first["filter"])
+        metrics = {term["metric"] for term in self.content["terms"]}
+        filters = {term["filter"] for term in self.content["terms"]}
+        shared = len(metrics) == len(filters) == 1
+        return Logged(
+            " + ".join(self.terms),
+            metrics.pop() if len(metrics) == 1 else WEIGHTED_MEAN,
+            filters.pop() if shared else None,
+        )
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The scale of estimates and differences, with its direction."""
+        return Scale.from_dict(self.content["scale"])
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models."""
+        return list(self.content["models"])
+
+    def pair(self, a: str, b: str) -> PairContent | None:
+        """Return the row of two models, `a` less `b`; None if the file has none."""
+        return next((p for p in self.content["pairwise"] if (p["a"], p["b"]) == (a, b)), None)
+
+
+def stored_rankings(path: str | Path) -> list[StoredRanking]:
+    """Read every ranking in a run directory, a ``result.json`` or an adaptive results file.
+
+    What ranks the run comes first, then its parts. A result that is older than its journal is made
+    anew from the journal.
+
+    Parameters
+    ----------
+    path : path-like
+        A run directory with ``result.json``, that file, or a ``results_*.json`` with an
+        ``adaptive`` block.
+
+    Raises
+    ------
+    RunError
+        There is no such file, or it does not state a ranking with its scale.
+    """
+    file = Path(path)
+    if file.is_dir():
+        files = [f for f in [file / RESULT] if f.is_file()] or results_files(file)
+        if len(files) > 1:
+            raise RunError(f"{file}: {len(files)} results files; name one of them")
+        if not files:
+            raise RunError(f"{file}: no {RESULT}; the run has not ended, or this is not a run")
+        file = files[0]
+    content = read_object(file)
+    try:
+        if isinstance(content.get("adaptive"), dict):
+            rankings = list(_of_results(file, content))
+        elif "models" in content and "pairwise" in content:
+            if file.name == RESULT and RunDirectory(file.parent).journal.exists():
+                content = dict(latest_content(file.parent))
+            rankings = list(_of_result(file, cast(RankingContent, content)))
+        else:
+            raise RunError(
+                f"{file}: neither a result of `rank` nor a results file of an adaptive `run`"
+            )
+        for ranking in rankings:  # every file states them, or is refused by its name
+            _ = ranking.outcome, ranking.scale, ranking.content["confidence"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, CcatError):
+            raise
+        raise RunError(
+            f"{file}: not a complete result ({error!r}): it states no scale or no metric of its "
+            "estimates; make it anew with this version"
+        ) from error
+    return rankings
+
+
+def stored_ranking(
+    path: str | Path, task: str | None = None, metric: str | None = None
+) -> StoredRanking:
+    """Read the ranking by one metric of one task.
+
+    Parameters
+    ----------
+    path : path-like
+        As for `stored_rankings`.
+    task, metric : str, optional
+        Which one, if there are several.
+
+    Raises
+    ------
+    RunError
+        There is no such file, or it holds no ranking by this task and metric.
+    UsageError
+        There are several, and the arguments do not name one.
+    """
+    single = [ranking for ranking in stored_rankings(path) if not ranking.terms]
+    fitting = [
+        ranking
+        for ranking in single
+        if task in (None, ranking.outcome.task) and metric in (None, ranking.outcome.metric)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    present = ", ".join(f"{r.outcome.task}/{r.outcome.metric}" for r in fitting or single)
+    if fitting:
+        raise UsageError(f"{path}: holds {present}; name one with --task and --metric")
+    asked = "/".join(part for part in (task, metric) if part)
+    raise RunError(f"{path}: no estimate of {asked or 'a metric'}; there are {present or 'none'}")
+
+
+def _of_result(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
+    """Yield a run's ranking and its parts, each outcome once."""
+    seen: list[Any] = []
+    for block in _blocks(content):
+        named = [(term["task"], term["metric"], term["filter"]) for term in block["terms"]]
+        if named not in seen:
+            seen.append(named)
+            yield StoredRanking(str(file), block, steers=block is content)
+
+
+def _blocks(content: RankingContent) -> Iterator[RankingContent]:
+    yield content
+    for parts in (content.get("tasks", {}), content.get("outcomes", {})):
+        for block in parts.values():
+            yield from _blocks(block)
+
+
+def _of_results(file: Path, content: Mapping[str, Any]) -> Iterator[StoredRanking]:
+    """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
+    model, outcomes = model_of(content, file.parent), 0
+    for task, block in content["adaptive"].items():
+        if not isinstance(block, dict) or "estimate" not in block:
+            continue
+        for outcome in block.get("outcomes") or [block]:
+            outcomes += 1
+            ranking: RankingContent = {
+                "order": [model],
+                "models": {
+                    model: {
+                        "estimate": outcome["estimate"],
+                        "standard_error": outcome["standard_error"],
+                        "interval": outcome["interval"],
+                        "n_items": int(block["items"]),
+                    }
+                },
+                "pairwise": [],
+                "terms": [{
+                    "task": task, "metric": outcome["metric"], "filter": outcome["filter"],
+                    "weight": 1.0,
+                }],
+                "scale": outcome["scale"],
+                "question": outcome["question"],
+                "sampled": outcome["sampled"],
+                "confidence": float(block["confidence"]),
+                "items_of_benchmark": int(block["items_total"]),
+            }  # fmt: skip
+            yield StoredRanking(str(file), ranking)
+    if not outcomes:
+        raise RunError(f"{file}: no adaptive estimate")
