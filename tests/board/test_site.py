@@ -18,7 +18,7 @@ from worlds.browser import (
     until,
 )
 
-from lm_eval_ccat import ItemBank
+from lm_eval_ccat import ItemBank, __version__
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, standing
 from lm_eval_ccat.board.ledger import sha256_of
@@ -201,6 +201,36 @@ def test_estimates_of_tasks_have_their_sign_and_interval(browser, site):
         assert run(browser, cell.format(number)).startswith("95% interval 0.")
 
 
+def test_five_tasks_and_the_ends_of_long_names_stand_on_a_screen(browser, tmp_path):
+    """Names of a family differ at their ends, and the fifth task is no further than the first."""
+    tasks = ("board_musr_murder", "board_math_hard", "board_ifeval", "board_gpqa", "board_bbh")
+    banks = {t: ItemBank.blank(range(50), task=t, metric="acc") for t in tasks}
+    SuiteBank(banks).save(tmp_path / "suite")
+    board = init(tmp_path / "board", tmp_path / "suite")
+    evidence = board.path / "evidence.txt"
+    evidence.write_text("scores")
+    file = "evidence.txt", sha256_of(evidence)
+    scores = {t: TaskScore(0.5, 0.5, 0.5, 50, 50, "acc,none", *file) for t in tasks}
+    long = "allknowingroger/SauerkrautLM-Mixtral-8x7B-Instruct-v{}"
+    about = {"date": "2026-02-01", "made_by": __version__, "shares": board.shares}
+    rows = [BoardRow(long.format(n), "full", 0.5, 0.5, 0.5, scores, **about) for n in range(9)]
+    board.ledger.append(rows)
+    page = publish(board, tmp_path / "site")[0]
+    cut = "const b = document.querySelector('#board tbody th b'), r = b.getBoundingClientRect();"
+    end = "return [b.scrollWidth - b.clientWidth, r.right]"
+    for size in (DESKTOP, PHONE):
+        show(browser, page, size)
+        clipped, right = run(browser, cut + end)
+        box = run(
+            browser, "return document.querySelector('#board tbody th').getBoundingClientRect()"
+        )
+        assert clipped <= 0 and right <= box["right"]
+    show(browser, page, DESKTOP)
+    heads = "return [...document.querySelectorAll('#board thead th')].map((h) => [h.innerText, {}])"
+    right = dict(run(browser, heads.format("h.getBoundingClientRect().right")))
+    assert right["bbh"] <= DESKTOP[0]
+
+
 def test_a_search_of_a_thousand_models_takes_under_a_second(browser, site):
     show(browser, site)
     took = run(
@@ -214,7 +244,7 @@ def test_a_search_of_a_thousand_models_takes_under_a_second(browser, site):
 
 
 @pytest.mark.parametrize("size, most", [(DESKTOP, 34), (PHONE, 40)], ids=["desktop", "phone"])
-def test_a_name_is_one_line_and_many_models_stand_on_a_screen(browser, site, size, most):
+def test_a_name_is_short_and_many_models_stand_on_a_screen(browser, site, size, most):
     show(browser, site, size)
     heights = run(
         browser,

@@ -78,7 +78,7 @@
         cell.scope = "row";
         const name = make("bdi"), cut = r[MODEL].lastIndexOf("/") + 1;
         if (cut) name.append(make("small", r[MODEL].slice(0, cut)));
-        name.append(r[MODEL].slice(cut));
+        name.append(make("b", r[MODEL].slice(cut)));
         cell.title = [r[MODEL], ...data.facts.map((fact, f) => (r[FACTS][f] ? `${fact}: ${r[FACTS][f]}` : ""))]
           .filter(Boolean).join("\n");
         if (r[LINK]) {
