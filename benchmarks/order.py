@@ -113,8 +113,8 @@ def ranked(
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())
     book.write([Session(event="start")])
     began = time.monotonic()
-    with Run(spec, observer=Observer(), plan=plan, models=models) as run:
-        run.book = book
+    run = Run(spec, observer=Observer(), plan=plan, models=lambda _: models, book=lambda _: book)
+    with run:
         run.ask()
     seconds = time.monotonic() - began
     found = book.ranker.result()

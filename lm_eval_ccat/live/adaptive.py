@@ -337,7 +337,13 @@ def _run(
     if folder is not None and resume:  # some of several tasks may not have begun
         resume = RunDirectory(folder).journal.exists()
     with Run(
-        plan.spec, folder, observer, resume=resume, retry=resume, plan=plan, models=[model]
+        plan.spec,
+        folder,
+        observer,
+        resume=resume,
+        retry=resume,
+        plan=plan,
+        models=lambda run: [model],
     ) as run:
         if not resume and plan.spec.target_se is not None:
             by_default = options.spec.stop == TARGET

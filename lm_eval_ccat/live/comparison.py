@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,19 @@ from ..ranker.difference import Difference, compare_scores
 from ..ranker.looks import ROUNDING
 from ..ranker.standing import Standing
 from ..ranker.verdicts import DECIDED, EQUIVALENT, NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
+from ..records import Item
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
+from ..scores.answers import EarlierAnswer
 from ..scores.readers.lm_eval import COMPARED
 from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
 from .earlier import answers_at_hand
 from .fields import METRICS
-from .models import StoredModel
+from .models import HarnessModel, StoredModel
+from .plan import Plan, make_plan
 from .result import Observer
-from .run import Run, holds_answers
+from .run import Run, harness_models, holds_answers
 from .sides import (
     Fields,
     Side,
@@ -636,18 +639,18 @@ def _live(
     options = {key: value for key, value in settings.items() if value not in (None, [])}
     spec = Spec.read({**options, "models": entries})
     asked = [name for name in names if name not in logs]
-    with Run(spec, run_dir, observer, resume=resume, retry=resume, asked=asked) as run:
-        if run.plan.alone is None:
-            raise UsageError("live models are compared on one task and one metric")
-        run.plan = replace(run.plan, rule=MarginKnown(margin / run.plan.scale.span))
-        stored = _stored_models(run, logs)
-        run.models = [*run.models, *stored]
+    stored = _Stored(logs, margin, observer or Observer())
+    with Run(
+        spec, run_dir, observer, resume=resume, retry=resume, asked=asked,
+        plan=stored.plan, models=stored.models,
+    ) as run:  # fmt: skip
         ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
         if tally.set_aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
             kept = "" if run_dir is None else f"; the same command goes on with {run_dir}"
             raise RunError(f"the comparison did not finish ({why or 'interrupted'}){kept}")
-        for model in (model for model in stored if model.by_document):
+        by_logs = (model for model in run.models if isinstance(model, StoredModel))
+        for model in (model for model in by_logs if model.by_document):
             run.observer.warn(
                 f"{model.name} was asked with a chat template of its own: only its documents "
                 "are known to be the same, not few-shot examples and system message"
@@ -672,23 +675,41 @@ def _live(
         return Comparison(names[0], names[1], margin, spec.confidence, [compared], [], money)
 
 
-def _stored_models(run: Run, logs: Mapping[str, Sequence[str]]) -> list[StoredModel]:
-    """Return models that answer from their logs; limit the plan to documents that all have."""
-    if not logs:
-        return []
-    plan, outcome = run.plan, run.plan.outcome
-    names = [entry.name for entry in run.spec.models]
-    at_hand = answers_at_hand(logs, names, [outcome.task], run.observer.warn)
-    have = np.array([all(item in at_hand[name] for name in logs) for item in plan.items()])
-    if not have.any():
-        raise UsageError("the stored runs have no document in common with the task")
-    bank = replace(outcome.bank, kept=outcome.bank.kept & have)
-    [name] = plan.measured[outcome.task]
-    measured = {outcome.task: {name: replace(outcome, bank=bank)}}
-    run.plan = replace(plan, measured=measured)
-    models = []
-    for name in logs:
-        model = StoredModel(run.spec.model(name), run.spec, measured, run.warn_once)
-        model.at_hand = at_hand[name]
-        models.append(model)
-    return models
+@dataclass
+class _Stored:
+    """The sides of a live comparison that answer from their logs, by name.
+
+    They limit the plan to the documents that all of them have.
+    """
+
+    logs: Mapping[str, Sequence[str]]
+    margin: float
+    observer: Observer
+    at_hand: dict[str, dict[Item, EarlierAnswer]] = field(default_factory=dict)
+
+    def plan(self, spec: Spec) -> Plan:
+        """Return the plan of the comparison."""
+        plan = make_plan(spec)
+        if plan.alone is None:
+            raise UsageError("live models are compared on one task and one metric")
+        plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
+        if not self.logs:
+            return plan
+        outcome, names = plan.outcome, [entry.name for entry in spec.models]
+        self.at_hand = answers_at_hand(self.logs, names, [outcome.task], self.observer.warn)
+        have = [all(item in self.at_hand[name] for name in self.logs) for item in plan.items()]
+        if not any(have):
+            raise UsageError("the stored runs have no document in common with the task")
+        bank = replace(outcome.bank, kept=outcome.bank.kept & np.array(have))
+        [name] = plan.measured[outcome.task]
+        return replace(plan, measured={outcome.task: {name: replace(outcome, bank=bank)}})
+
+    def models(self, run: Run) -> list[HarnessModel]:
+        """Return the models that are asked, and those that answer from their logs."""
+        models = harness_models(run)
+        for name in self.logs:
+            entry = run.spec.model(name)
+            model = StoredModel(entry, run.spec, run.plan.measured, run.warn_once)
+            model.at_hand = self.at_hand[name]
+            models.append(model)
+        return models

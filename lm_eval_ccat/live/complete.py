@@ -12,6 +12,7 @@ from ..harness.estimates import TaskRun
 from ..harness.evaluation import save_model
 from ..masking import MASK, mask
 from ..records import End
+from ..runs.book import Book
 from ..runs.directory import RunDirectory, banks_at, rebuild
 from ..scores.readers.lm_eval import can_read
 from .earlier import logged_config, run_beside
@@ -19,7 +20,7 @@ from .fields import ANY
 from .keep import ModelRuns
 from .models import HarnessModel
 from .result import Observer
-from .run import Run
+from .run import Run, open_book
 from .spec import Config, Spec
 
 #: Folder of the full results in a run directory.
@@ -100,15 +101,20 @@ def complete(
     for name in names:
         spec.model(name)
     begun = RunDirectory(place).journal.exists()
-    with Run(spec, place, watcher, resume=begun or of_run, asked=names) as run:
+
+    def ended_book(run: Run) -> Book:
         if not of_run:  # this ranking asks nothing itself
-            run.book.event(End(reason="every document is asked"))
+            open_book(run).event(End(reason="every document is asked"))
         run.require_same()
-        run.book = rebuild(place)
-        if not run.book.done:
+        book = rebuild(place)
+        if not book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.
-        run.book.answers |= {pair: a for pair, a in run.book.waiting.items() if a.responses}
+        book.answers |= {pair: a for pair, a in book.waiting.items() if a.responses}
+        return book
+
+    resume = begun or of_run
+    with Run(spec, place, watcher, resume=resume, asked=names, book=ended_book) as run:
         runs = ModelRuns(run.plan, run.book)
         return {model.name: _complete(run, runs, model, place / FOLDER) for model in run.models}
 

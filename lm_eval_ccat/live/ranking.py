@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .keywords import Keywords
+    from .ray import RayModel
 
 #: Dollars that a run without a limit may cost before it asks for confirmation.
 ASKED_FROM = 1.0
@@ -89,14 +92,10 @@ def rank(
     if resume and run_dir and spec.save_bank and spec.bank:
         # Use the bank that the run began with: the run may have added to the file since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
-    address = None if executor == "local" else address_of(executor)
-    if executor != "local" and spec.prior:
+    models = None if executor == "local" else _on_ray(address_of(executor))
+    if models is not None and spec.prior:
         raise UsageError("prior: needs --executor local")
-    with Run(spec, run_dir, watcher, resume=resume, retry=retry) as run:
-        if executor != "local":
-            from .ray import ray_models
-
-            run.models = ray_models(address, run)
+    with Run(spec, run_dir, watcher, resume=resume, retry=retry, models=models) as run:
         for warning in (f"bank: {text}" for text in run.plan.outcome.bank.warnings[:3]):
             watcher.warn(warning)
         if not resume:  # a resumed run printed this when it began
@@ -107,6 +106,13 @@ def rank(
         if run.ended:
             track(result.content, trackers, watcher.warn)
     return result
+
+
+def _on_ray(address: str | None) -> Callable[[Run], list[RayModel]]:
+    """Return what makes the models of a run on a Ray cluster."""
+    from .ray import ray_models
+
+    return partial(ray_models, address)
 
 
 def dry_run(

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -42,8 +42,7 @@ from .tasks import require_fitting, require_model_types
 class Run:
     """A run of one or more models; while open, it holds them, their journal and ranker.
 
-    Entering the run makes its `plan`; first use makes `models` and `book`, which starts or
-    resumes the run directory. Each may be replaced before that.
+    Entering the run makes its `plan`; first use makes `models` and `book`. Nothing else sets them.
 
     Parameters
     ----------
@@ -58,10 +57,13 @@ class Run:
         Restore models that were set aside for good: all of them, or the one named.
     asked : collection of str, optional
         Names of the models that may be asked; default: all models of the spec.
-    plan : Plan, optional
-        Plan of tasks that are loaded already, by a harness that called us.
-    models : sequence of HarnessModel, optional
-        Default: the harness's models of the spec, in this process.
+    plan : Plan or callable, optional
+        Plan of tasks that are loaded already, by a harness that called us; or what makes one of
+        the spec.
+    models : callable, optional
+        Makes the models of the run; default: the harness's models of the spec, in this process.
+    book : callable, optional
+        Makes the book of the run; default: starts or resumes the run directory.
 
     Attributes
     ----------
@@ -85,8 +87,9 @@ class Run:
         resume: bool = False,
         retry: bool | str = False,
         asked: Collection[str] | None = None,
-        plan: Plan | None = None,
-        models: Sequence[HarnessModel] = (),
+        plan: Plan | Callable[[Spec], Plan] = make_plan,
+        models: Callable[[Run], Sequence[HarnessModel]] | None = None,
+        book: Callable[[Run], Book] | None = None,
     ) -> None:
         if resume and run_dir is None:
             raise UsageError("resume needs run_dir, the directory of the run to continue")
@@ -99,7 +102,7 @@ class Run:
         self.asked = [m for m in spec.models if asked is None or m.name in asked]
         self.ended = False
         self.interrupts = Interrupts()
-        self._loaded, self._ready = plan, models
+        self._plan, self._models, self._book = plan, models or harness_models, book or open_book
         self._warned: set[str] = set()
 
     def __enter__(self) -> Run:
@@ -117,11 +120,11 @@ class Run:
                         f"with `lm-eval-ccat rank {place}`, or choose another --run_dir"
                     )
                 log_file = place / LOG
-            if self._loaded is None:
+            if callable(self._plan):
                 _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
                 require_model_types(self.asked)
-            self.plan = self._loaded or make_plan(self.spec)
+            self.plan = self._plan(self.spec) if callable(self._plan) else self._plan
             if self.spec.save_bank:
                 growing(self.plan, self.spec.save_bank)
             stack.callback(self._close_models)
@@ -143,16 +146,7 @@ class Run:
         UsageError
             ``prior:`` names logs of other models, or a package that a model type needs is missing.
         """
-        spec, models = self.spec, self._ready
-        if not models:
-            types = {entry.name: (str(entry.model), entry.model_args) for entry in self.asked}
-            internals.require_backends(types)
-            for entry in self.asked:
-                require_fitting(entry, spec.template_for(entry), self.plan.sessions.values())
-            models = [
-                HarnessModel(entry, spec, self.plan.measured, self.warn_once, self.plan.sessions)
-                for entry in self.asked
-            ]
+        spec, models = self.spec, self._models(self)
         if spec.prior:
             names, tasks = [entry.name for entry in spec.models], list(self.plan.measured)
             earlier = answers_at_hand(spec.prior, names, tasks, self.observer.warn)
@@ -187,12 +181,7 @@ class Run:
         UsageError
             The model to restore was not set aside.
         """
-        book = self._resumed() if self.directory and self.resume else self._begun()
-        for kind in self.spec.accept_change:
-            if kind not in book.accepted:
-                what = list(self.plan.accepted) if kind == PROMPTS else []
-                book.write([Accept(change=kind, what=what)])
-        return book
+        return self._book(self)
 
     # -- what it does --------------------------------------------------------------------------
 
@@ -301,7 +290,8 @@ class Run:
 
     # -- how it begins and is taken up ---------------------------------------------------------
 
-    def _begun(self) -> Book:
+    def begun(self) -> Book:
+        """Begin the run's journal."""
         if self.directory is None:
             journal = Journal()
             journal.append([self.plan.facts()])
@@ -319,7 +309,8 @@ class Run:
         book.write([Session(event="start")])
         return book
 
-    def _resumed(self) -> Book:
+    def resumed(self) -> Book:
+        """Take up the run's journal."""
         plan, directory = self.plan, self.directory
         assert directory is not None
         changed, journal = self.require_same(), directory.journal
@@ -401,6 +392,36 @@ class Run:
         records = JournalFile(self.directory.journal.path).read_new()
         answers = [record for record in records if isinstance(record, Answered)]
         return {a.model for a in answers if isinstance(a, Tell) or a.responses}
+
+
+def harness_models(run: Run) -> list[HarnessModel]:
+    """Return the harness's models of a run, in this process; none of them is open yet."""
+    types = {entry.name: (str(entry.model), entry.model_args) for entry in run.asked}
+    internals.require_backends(types)
+    for entry in run.asked:
+        require_fitting(entry, run.spec.template_for(entry), run.plan.sessions.values())
+    return [
+        HarnessModel(entry, run.spec, run.plan.measured, run.warn_once, run.plan.sessions)
+        for entry in run.asked
+    ]
+
+
+def open_book(run: Run) -> Book:
+    """Start a run's book or resume it, and note the changes that its spec accepts.
+
+    Raises
+    ------
+    RunError
+        The run directory holds a different run.
+    UsageError
+        The model to restore was not set aside.
+    """
+    book = run.resumed() if run.directory and run.resume else run.begun()
+    for kind in run.spec.accept_change:
+        if kind not in book.accepted:
+            what = list(run.plan.accepted) if kind == PROMPTS else []
+            book.write([Accept(change=kind, what=what)])
+    return book
 
 
 def _comparable(header: Header, spec: Spec) -> Header:
