@@ -83,6 +83,13 @@ class SampleContent(TypedDict):
     interval: list[float]
 
 
+class PassContent(TypedDict):
+    """The estimated chance that one of `k` answers to an item is right, over all items."""
+
+    k: int
+    estimate: float
+
+
 class FailureContent(TypedDict):
     """An item that a model failed on."""
 
@@ -143,7 +150,9 @@ class ColumnContent(TypedDict, total=False):
 class ModelContent(TypedDict, total=False):
     """One model; a live run adds the keys from ``asked`` on.
 
-    `asked` counts requests that are or may be billed, `n_items` those whose answers are used.
+    `asked` counts requests that are or may be billed, `n_items` those whose answers are used. With
+    repeats, `scatter` is the standard error of the mean of all repeats of all items about the
+    expected score, on the metric's own scale.
     """
 
     rank: int | None
@@ -166,6 +175,8 @@ class ModelContent(TypedDict, total=False):
     set_aside: str | None
     findings: list[str]
     sample: SampleContent | None
+    scatter: float
+    pass_at: PassContent
     asked: int
     seconds: float
     money: dict[str, float]
@@ -198,6 +209,7 @@ class RankingContent(TypedDict, total=False):
     looks: str
     level_spent: float
     items_of_benchmark: int
+    answers_of_benchmark: int
     items_administered: int
     asked: int
     cost: float

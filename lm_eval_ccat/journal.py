@@ -42,8 +42,9 @@ _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 class Journal:
     """A journal in memory, for a run without a run directory.
 
-    An item is (task, doc_id) in a record; if the header states a single outcome, lines hold only
-    the doc_id. `JournalFile` keeps its lines on disk.
+    An item is (task, doc_id) in a record, and (task, doc_id, repeat) from its second answer on; if
+    the header states a single outcome, lines leave out the task: doc_id, or [doc_id, repeat].
+    `JournalFile` keeps its lines on disk.
 
     Parameters
     ----------
@@ -94,15 +95,18 @@ class Journal:
 
     def item(self, value: Any) -> Item:
         """Return an item from its form in a line or in the Ranker."""
-        if isinstance(value, list | tuple):
-            task, value = value
-        else:
-            task = self._alone
-        return str(task), value if isinstance(value, str) else int(value)
+        parts = list(value) if isinstance(value, list | tuple) else [value]
+        if len(parts) == 1 or (self._alone and parts[0] != self._alone):
+            parts.insert(0, self._alone)
+        task, doc_id, *repeat = parts
+        doc_id = doc_id if isinstance(doc_id, str) else int(doc_id)
+        return (str(task), doc_id, *map(int, repeat))
 
     def filed(self, item: Item) -> Any:
         """Return an item in the form of lines and messages."""
-        return item[1] if item[0] == self._alone else item
+        if item[0] != self._alone:
+            return item
+        return item[1] if len(item) == 2 else item[1:]
 
     # -- reading -------------------------------------------------------------------------------
 

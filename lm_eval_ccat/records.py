@@ -20,8 +20,8 @@ from .money import Tokens
 FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
 
-#: (task, doc_id).
-Item = tuple[str, Any]
+#: (task, doc_id), and (task, doc_id, repeat) from its second answer on.
+Item = tuple[Any, ...]
 #: Form of an item in lines and messages, and the item of such a form; see `Journal.filed`.
 Filed = Callable[[Item], Any]
 ItemOf = Callable[[Any], Item]

@@ -127,7 +127,7 @@ def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
 
-_OF_RANKER = ("min_difference", "placing", "looks", "sampled")
+_OF_RANKER = ("min_difference", "placing", "looks", "sampled", "repeats")
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,10 @@ class Method:
     policy : callable
         ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. Its other keywords are
         options of `Ranker` for this method, except those that the ranker sets: ``min_difference``,
-        ``looks``, ``placing`` (whether there are reference models) and ``sampled`` (whether an
-        answer is one draw, so that a belief about the benchmark is about expected scores).
+        ``looks``, ``placing`` (whether there are reference models), ``sampled`` (whether an
+        answer is one draw, so that a belief about the benchmark is about expected scores) and
+        ``repeats`` (most answers of an item; then answer ``r`` of an item is item
+        ``item + n_items (r - 1)`` in every call but `Policy.expected`).
     calibrate : callable
         ``(table, *, ...) -> Fitted``: fits parameters to a score table. Its keywords are the
         options of a calibration.
@@ -212,6 +214,7 @@ class Method:
         placing: bool = False,
         looks: str = "every",
         sampled: bool = False,
+        repeats: int = 1,
         **options: Any,
     ) -> Policy:
         """Return the policy of a ranking; `placing` says whether it has reference models.
@@ -228,7 +231,12 @@ class Method:
                 "score, but answers are sampled here; ask about these very answers "
                 "(question: run), or rank by another method"
             )
-        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
+        if repeats > 1 and "repeats" not in known:
+            raise UsageError(
+                f"method {self.name!r} asks every item once; ask repeats without a bank (method "
+                "'sample')"
+            )
+        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled, repeats))
         options |= {name: value for name, value in of_ranker if name in known}
         return self.policy(bank, n_models, seed=seed, **options)
 

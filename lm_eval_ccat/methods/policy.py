@@ -79,6 +79,8 @@ class Description:
     interval : callable or None
         ``confidence -> (low, high)`` for the mean score, if the method's own interval holds for
         any number of items.
+    noise : float or None
+        Variance of a sampled answer's score within its item, on [0, 1]; None if it is not known.
     """
 
     ability: float
@@ -86,6 +88,7 @@ class Description:
     findings: tuple[str, ...] = ()
     drawn: Drawn | None = None
     interval: Callable[[float], tuple[float, float]] | None = None
+    noise: float | None = None
 
 
 @dataclass(frozen=True)

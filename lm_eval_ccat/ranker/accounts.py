@@ -149,7 +149,7 @@ class Ledger:
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
         """(model, item) pairs asked for and not yet told, failed or released."""
-        return {(a.name, self.contents.item(i)) for a in self.accounts for i in a.pending}
+        return {(a.name, self.contents.asked(i)) for a in self.accounts for i in a.pending}
 
     # -- money --------------------------------------------------------------------------------
 

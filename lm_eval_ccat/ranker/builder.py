@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from .. import __version__
@@ -112,6 +113,7 @@ class RankingBuilder:
             models=tuple(models),
             verdicts=v,
             n_items=sum(tasks[t].bank.n_items for t in score.tasks),
+            n_answers=sum(tasks[t].where.stop - tasks[t].where.start for t in score.tasks),
             scale=scale_of([o.outcome for o in score.outcomes]),
             signature=line or "+".join(tasks[t].name for t in score.tasks),
             tops=_TOPS,
@@ -142,7 +144,8 @@ class RankingBuilder:
             items = [i for i in items if i - start in only.scores[j]]
         failed = [i for i in account.failed if contents.task_at(i) in score.tasks]
         bare = None if whole or len(score.tasks) > 1 else True
-        named = {i: contents.item(i, bare) for i in (*items, *failed)}
+        name = contents.asked if bare is None else partial(contents.item, bare=True)
+        named = {i: name(i) for i in (*items, *failed)}
         drawn = about.drawn if about else None
         return ModelRow(
             name=account.name,
@@ -157,6 +160,8 @@ class RankingBuilder:
             failed={named[i]: account.failed[i] for i in failed},
             ability=(about.ability, about.ability_error) if about else None,
             sample=drawn if drawn and drawn.n > 1 else None,
+            noise=about.noise if about else None,
+            pass_at=only.pass_at(j) if only else None,
         )
 
     def _bound(
@@ -167,7 +172,7 @@ class RankingBuilder:
         for t, weight in zip(score.tasks, score.weights.tolist()):
             at, leader = self._contents.tasks[t].where, self._contents.tasks[t].leader
             if failed := [i - at.start for i in account.failed if at.start <= i < at.stop]:
-                expected = leader.policy.expected(account.number)[failed]
+                expected = leader.expected(account.number)[failed]
                 asked = len(failed) + len(leader.scores[account.number])
                 down += weight * float(expected.sum()) / asked
                 up += weight * float((1.0 - expected).sum()) / asked
@@ -194,6 +199,7 @@ class RankingBuilder:
                 "confidence": f"{standing.confidence:g}",
                 "question": None if self._question == BENCHMARK else self._question,
                 "sampled": "yes" if self._sampled else None,
+                "repeats": _repeats(self._contents.repeats),
                 "looks": "one" if standing.looks.once else None,
                 "warmup": turns.warmup,
                 "exposure": turns.exposure if turns.exposure > 1 else None,
@@ -224,6 +230,14 @@ class RankingBuilder:
         if not unfinished:
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)
+
+
+def _repeats(of_task: Mapping[str, int]) -> str | None:
+    """Return the most answers of an item, of each task if they differ; None if it is one."""
+    numbers = sorted(set(of_task.values()))
+    if numbers == [1]:
+        return None
+    return str(numbers[0]) if len(numbers) == 1 else "+".join(map(str, of_task.values()))
 
 
 def _what(o: Outcome) -> dict[str, object]:

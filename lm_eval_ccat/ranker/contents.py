@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,9 @@ from ..bank.outcome import Outcome
 from ..errors import ScaleError, UsageError
 from ..methods.belief import Belief
 from ..methods.policy import Policy
+from ..methods.sample.repeats import pass_at
 from ..metrics.scale import Floats, Scale
-from ..options import ABOVE_0, AT_LEAST_0
+from ..options import ABOVE_0, AT_LEAST_0, whole
 from .arguments import item_units
 
 Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
@@ -33,14 +35,18 @@ class OutcomeState:
     outcome : Outcome
     policy : Policy
     scores : list of dict of int to float
-        Each model's scores, by position in the bank, in the order of the answers.
+        Each model's scores, by position in the task, in the order of the answers.
     failed : list of list of int
         Positions of the items that each model failed on.
+    kept : ndarray of bool
+        Positions that the bank has kept.
     """
 
-    def __init__(self, outcome: Outcome, policy: Policy, n_models: int) -> None:
+    def __init__(self, outcome: Outcome, policy: Policy, n_models: int, repeats: int = 1) -> None:
         self.outcome = outcome
         self.policy = policy
+        self._repeats = repeats
+        self.kept = np.tile(outcome.bank.kept, repeats)
         self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
         self.failed: list[list[int]] = [[] for _ in range(n_models)]
         self._beliefs: dict[str, Belief] = {}
@@ -60,12 +66,32 @@ class OutcomeState:
         self.policy.failed(model, item)
         self.failed[model].append(item)
 
+    def expected(self, model: int) -> Floats:
+        """Return the expected score of every answer, by position in the task."""
+        return np.tile(self.policy.expected(model), self._repeats)
+
+    def pass_at(self, model: int) -> tuple[int, float] | None:
+        """Return pass@k for the k answers that every item has; None below two, or for other scores.
+
+        A task with its items answered twice and more has it, where scores are 0 or 1.
+        """
+        n = len(self.kept) // self._repeats
+        answers, right = np.zeros((2, n))
+        for slot, score in self.scores[model].items():
+            answers[slot % n] += 1.0
+            right[slot % n] += score
+            if score not in (0.0, 1.0):
+                return None
+        kept = self.kept[:n]
+        k = int(answers[kept].min(initial=math.inf, where=kept[kept]))
+        return (k, pass_at(right[kept], answers[kept], k)) if k > 1 else None
+
     def lean(self, model: int) -> float:
         """Return how far a model's failures may bias its estimate (the function `lean`)."""
         if not self.failed[model]:
             return 0.0
-        expected, scores = self.policy.expected(model), self.scores[model]
-        left = 1.0 - len(scores) / self.outcome.bank.n_items
+        expected, scores = self.expected(model), self.scores[model]
+        left = 1.0 - len(scores) / len(expected)
         return left * lean(expected, scores, self.failed[model])
 
 
@@ -83,6 +109,9 @@ class Task:
         tasks.
     start : int
         Position of the task's first item among the items of all tasks.
+    repeats : int, optional
+        Most answers of an item. Repeat ``r`` of an item has its position in the bank plus
+        ``n_items (r - 1)``: a position in the task, here and below.
 
     Attributes
     ----------
@@ -100,11 +129,13 @@ class Task:
         Number of times that what is known of the task has changed.
     """
 
-    def __init__(self, name: str, outcomes: Sequence[Outcome], start: int) -> None:
-        self.name, self.outcomes = name, outcomes
-        self.where = slice(start, start + outcomes[0].bank.n_items)
+    def __init__(
+        self, name: str, outcomes: Sequence[Outcome], start: int, repeats: int = 1
+    ) -> None:
+        self.name, self.outcomes, self.repeats = name, outcomes, repeats
+        self.where = slice(start, start + outcomes[0].bank.n_items * repeats)
         counting = [o.bank.kept for o in outcomes if o.weight > 0.0]
-        self.kept_items = np.asarray(np.any(counting, axis=0))
+        self.kept_items = np.tile(np.any(counting, axis=0), repeats)
         self.weight = sum(o.weight for o in outcomes)
         self.bank = max(outcomes, key=lambda o: o.weight).bank
         self.states: list[OutcomeState] = []
@@ -120,13 +151,15 @@ class Task:
 
     def begin(self, n_models: int, make: Callable[[Outcome, ItemBank], Policy]) -> None:
         """Start the ranking; `make` builds a policy from an outcome and the task's `bank`."""
-        self.states = [OutcomeState(o, make(o, self.bank), n_models) for o in self.outcomes]
+        self.states = [
+            OutcomeState(o, make(o, self.bank), n_models, self.repeats) for o in self.outcomes
+        ]
 
     # -- what happened ------------------------------------------------------------------------
 
     def _of(self, item: int) -> list[OutcomeState]:
         """Return the outcomes whose banks have kept an item."""
-        return [o for o in self.states if o.outcome.bank.kept[item]]
+        return [o for o in self.states if o.kept[item]]
 
     def _changed(self) -> None:
         self.changes += 1
@@ -142,7 +175,7 @@ class Task:
             state.failed.append([])
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        """Record that `item` (a position in the bank, here and below) was asked."""
+        """Record that `item` (a position in the task) was asked."""
         for state in self._of(item):
             state.policy.placed(model, item, probability)
 
@@ -161,7 +194,7 @@ class Task:
         """Take in one answer's scores, as `read` returns them."""
         self._changed()
         if len(scores) > 1:
-            expected = [o.policy.expected(model)[item] for o in self.states]
+            expected = [o.expected(model)[item] for o in self.states]
             residual = np.array(scores, dtype=np.float64) - expected
             present = np.isfinite(residual)
             residual = np.where(present, residual, 0.0)
@@ -169,7 +202,7 @@ class Task:
             self._squares += np.outer(residual * residual, present)
             self._n_common += np.outer(present, present)
         for state, score in zip(self.states, scores):
-            if not state.outcome.bank.kept[item]:
+            if not state.kept[item]:
                 continue
             if score is None:
                 state.fail(model, item)
@@ -243,12 +276,17 @@ class Contents:
     weights : {"documents", "equal"}, or mapping of task, of outcome, or of task to outcome
         By default, tasks weigh by their number of documents, and outcomes equally, or by the
         weights of the outcomes given.
+    repeats : int, or mapping of task to int, optional
+        Most answers of an item.
 
     Attributes
     ----------
     bare : bool
         Whether the ranker hands out items as bare doc_ids: with a single task that was not given
         by name. With a single task, it accepts both forms of an item.
+
+    repeats : dict of str to int
+        Most answers of an item, by task.
 
     Raises
     ------
@@ -257,15 +295,18 @@ class Contents:
         or the weights do not fit.
     """
 
-    def __init__(self, banks: Banks, weights: Weights = None) -> None:
+    def __init__(
+        self, banks: Banks, weights: Weights = None, repeats: int | Mapping[str, int] = 1
+    ) -> None:
         of_task = _by_task(banks)
+        repeated = self.repeats = _repeats(repeats, of_task)
         shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
         self.n_items = 0
         for name, outcomes in of_task.items():
             weighted = [replace(o, weight=shares[name][o.name]) for o in outcomes]
-            self.tasks.append(Task(name, weighted, self.n_items))
-            self.n_items += outcomes[0].bank.n_items
+            self.tasks.append(Task(name, weighted, self.n_items, repeated[name]))
+            self.n_items = self.tasks[-1].where.stop
         self.outcomes = [o for t in self.tasks for o in t.outcomes]
         counting = [o for o in self.outcomes if o.weight > 0.0]
         methods = sorted({o.bank.method for o in counting})
@@ -284,10 +325,14 @@ class Contents:
         """Number of changes of what is known of any task."""
         return sum(t.changes for t in self.tasks)
 
-    def position(self, item: Any) -> int:
-        """Return the position of an item among those of all tasks."""
-        if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
-            name, doc_id = item
+    def position(self, item: Any, repeat: int = 1) -> int:
+        """Return the position of an answer to an item among those of all tasks.
+
+        An item of three parts (task, doc_id, repeat) names its repeat itself.
+        """
+        if isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
+            name, doc_id, *named = item
+            repeat = named[0] if named else repeat
             if name not in self.of_task:
                 known = ", ".join(map(str, self.of_task))
                 raise UsageError(f"unknown task {name!r}; this ranking has {known}")
@@ -296,11 +341,31 @@ class Contents:
             task, doc_id = self.tasks[0], item
         else:
             raise UsageError(f"item {item!r} is not a pair (task, doc_id)")
+        of_task = f" of task {task.name!r}" if task.name else ""
         try:
-            return int(task.where.start) + task.bank.index[doc_id]
+            index = task.bank.index[doc_id]
         except (KeyError, TypeError):
-            of_task = f" of task {task.name!r}" if task.name else ""
             raise UsageError(f"the bank{of_task} has no item with doc_id {doc_id!r}") from None
+        if isinstance(repeat, bool) or not isinstance(repeat, int):
+            raise UsageError(f"repeat {repeat!r} of doc_id {doc_id!r} is not a whole number")
+        if not 1 <= repeat <= task.repeats:
+            raise UsageError(
+                f"there is no repeat {repeat} of doc_id {doc_id!r}{of_task}: this ranking asks "
+                f"every item up to {task.repeats} times"
+            )
+        return int(task.where.start) + index + task.bank.n_items * (repeat - 1)
+
+    def repeats_of(self, item: Any) -> range:
+        """Return the positions of the answers that an item may mean, in order.
+
+        A doc_id means any answer to it; (task, doc_id) means the first, (task, doc_id, 2) the
+        second.
+        """
+        first = self.position(item)
+        if isinstance(item, Sequence) and not isinstance(item, str):
+            return range(first, first + 1)
+        task = self.tasks[self.task_at(first)]
+        return range(first, task.where.stop, task.bank.n_items)
 
     def task_at(self, position: int) -> int:
         """Return the number of the task that an item belongs to."""
@@ -312,22 +377,29 @@ class Contents:
         return task, position - task.where.start
 
     def item(self, position: int, bare: bool | None = None) -> Any:
-        """Return an item as `ask` names it; `bare` True or False forces one of the two forms."""
+        """Return an item's name; `bare` True or False forces one of the two forms."""
         task, i = self.at(position)
-        doc_id = task.bank.doc_ids[i]
+        doc_id = task.bank.doc_ids[i % task.bank.n_items]
         return doc_id if (self.bare if bare is None else bare) else (task.name, doc_id)
+
+    def asked(self, position: int) -> Any:
+        """Return an item as `ask` names it: with its repeat from the second on, unless bare."""
+        name, (task, i) = self.item(position), self.at(position)
+        repeat = 1 + i // task.bank.n_items
+        return name if self.bare or repeat == 1 else (*name, repeat)
 
     def units(self, units: Any) -> Floats:
         """Return the units of all items: 1 each, or as stated (by task if there are several)."""
         if self.bare:
-            return item_units(self.tasks[0].bank.doc_ids, units)
+            return np.tile(item_units(self.tasks[0].bank.doc_ids, units), self.tasks[0].repeats)
         by_task = {} if units is None else units
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
         unknown = sorted(set(by_task) - set(self.of_task))
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
-        return np.concatenate([item_units(t.bank.doc_ids, by_task.get(t.name)) for t in self.tasks])
+        of_task = (item_units(t.bank.doc_ids, by_task.get(t.name)) for t in self.tasks)
+        return np.concatenate([np.tile(u, t.repeats) for u, t in zip(of_task, self.tasks)])
 
     def group(self, name: str, tasks: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
         """Return the factor on each task's weight in a group of tasks, by task number."""
@@ -340,6 +412,22 @@ class Contents:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
         numbers = {self.of_task[task]: w / total for task, w in factors.items()}
         return {t: w / self.tasks[t].weight for t, w in numbers.items()}
+
+
+def _repeats(stated: Any, tasks: Collection[str]) -> dict[str, int]:
+    """Return the most answers of an item, by task.
+
+    Raises
+    ------
+    UsageError
+        A number is below 1, or a task is unknown or has no number.
+    """
+    if not isinstance(stated, Mapping):
+        return dict.fromkeys(tasks, whole(1).check(stated, "repeats"))
+    if set(stated) != set(tasks):
+        other = next(iter({*stated} ^ {*tasks}))
+        raise UsageError(f"repeats {stated!r} are not one number for each task: {other!r}")
+    return {task: whole(1).check(stated[task], f"repeats of {task}") for task in tasks}
 
 
 def scale_of(outcomes: Sequence[Outcome | ItemBank]) -> Scale:

@@ -107,7 +107,7 @@ def _effort(content: RankingContent) -> str:
     More are asked than used where some were in flight at the deciding answer.
     """
     tested = [block for block in content["models"].values() if not block.get("known")]
-    size = content["items_of_benchmark"]
+    size = content.get("answers_of_benchmark", content["items_of_benchmark"])
     used = sum(block["n_items"] for block in tested)
     asked = content.get("asked", used)
     words = f"asked {asked:,}, used {used:,}" if asked != used else f"asked {used:,}"

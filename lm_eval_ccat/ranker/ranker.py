@@ -17,7 +17,7 @@ from ..methods.policy import BesidePolicy, Choice, Policy
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
 from ..shown import plural, some
-from .accounts import Ledger
+from .accounts import SLACK, Account, Ledger
 from .across import Across, Replays
 from .arguments import checked_options, price_of, prices_of
 from .builder import RankingBuilder
@@ -102,6 +102,10 @@ class Ranker:
     sampled : bool, optional
         Whether answers are sampled. An answer is then one draw, and the order is that of expected
         scores: all items answered once leave noise, so that two equal models end tied.
+    repeats : int, or mapping of task to int, optional
+        Most answers of an item, in passes over the items that are the same for all models; above
+        1, answers are sampled. With tasks, an item is one answer: (task, doc_id) the first,
+        ``(task, doc_id, 2)`` the second. A bare doc_id is the next.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -157,6 +161,7 @@ class Ranker:
         looks: str = "every",
         across: bool = True,
         sampled: bool = False,
+        repeats: int | Mapping[str, int] = 1,
         **options: Any,
     ) -> None:
         beginning = {name: value for name, value in locals().items() if name not in _NOT_STATED}
@@ -168,9 +173,16 @@ class Ranker:
         AT_LEAST_0.check(min_difference, "min_difference")
         SWITCH.check(familywise, "familywise")
         choice(BENCHMARK, POPULATION, RUN).check(question, "question")
-        self._sampled = SWITCH.check(sampled, "sampled") and question != RUN
         self._one_look = choice("every", "one").check(looks, "looks") == "one"
-        contents = self._contents = Contents(bank, weights)
+        contents = self._contents = Contents(bank, weights, repeats)
+        again = max(task.repeats for task in contents.tasks) > 1
+        sampled = SWITCH.check(sampled, "sampled") or again
+        self._sampled = sampled and question != RUN
+        if again and not self._sampled:
+            raise UsageError(
+                "question 'run' is about one answer to every item; ask about expected scores "
+                "(question: benchmark), or leave repeats out"
+            )
         usual = first_items(len(contents.tasks))
         ahead = usual if warmup is None else whole().check(warmup, "warmup")
         near, n = float(min_difference) / contents.scale.span, len(prices)
@@ -180,8 +192,10 @@ class Ranker:
                 return BesidePolicy(outcome.bank, n, self._sampled)
             chosen = method_of(outcome.bank)
             more, placing = checked_options(chosen, options), known is not None
-            drawn = self._sampled
-            return chosen.rank(outcome.bank, n, self.seed, near, placing, looks, drawn, **more)
+            drawn, repeats = self._sampled, contents.repeats[outcome.task]
+            return chosen.rank(
+                outcome.bank, n, self.seed, near, placing, looks, drawn, repeats, **more
+            )
 
         for task in contents.tasks:
             task.begin(n, policy_of)
@@ -196,7 +210,8 @@ class Ranker:
         references = None
         if known is not None:
             population = question == POPULATION
-            size = None if not self._sampled else contents.n_items
+            answers = sum(task.bank.n_items for task in contents.tasks)
+            size = answers if self._sampled else None
             references = references_of(known, score.alone, prices, population, size)
         self._ledger = Ledger(contents, prices, sizes, limit, score.leader.affords_mean)
         about = BENCHMARK if question == RUN else question
@@ -211,6 +226,8 @@ class Ranker:
             self.seed,
             whole(1).check(exposure, "exposure"),
         )
+        if again:
+            self._require_a_pass(prices)
         self._set_looks()
         more = {"min_difference": min_difference or None, "familywise": familywise or None}
         self.join = JoinTests(contents, beginning)
@@ -230,6 +247,17 @@ class Ranker:
         if self._max_items is not None:
             return min(self._max_items, n_kept)
         return min(self._standing.score.item_cap(), n_kept)
+
+    def _require_a_pass(self, prices: Mapping[str, float]) -> None:
+        """Refuse a budget that does not pay one answer of every model to every item."""
+        tasks = self._contents.tasks
+        units = sum(self._ledger.units[t.where][: t.bank.n_items][t.bank.kept].sum() for t in tasks)
+        least = float(units) * sum(prices.values())
+        if least > self._ledger.budget * (1.0 + SLACK):
+            raise UsageError(
+                f"the budget {self._ledger.budget:g} does not pay one pass: repeats begin once "
+                f"every model has answered every item, which takes at least {least:g}"
+            )
 
     def _set_looks(self) -> None:
         """Choose the looks that suit the stopping rule and the most items that a pair can get."""
@@ -319,7 +347,7 @@ class Ranker:
             choice = self._turns.item(turn)
             self._place(turn.model, choice)
             name = self._ledger.accounts[turn.model].name
-            asked.append((name, self._contents.item(choice.item)))
+            asked.append((name, self._contents.asked(choice.item)))
         return asked
 
     def impose(self, pairs: Iterable[tuple[str, Any, float | None]]) -> None:
@@ -339,8 +367,16 @@ class Ranker:
         """
         wanted: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
-            account, i = self._ledger.account(model), self._contents.position(item)
-            if not account.available[i] or (account.number, i) in wanted:
+            account = self._ledger.account(model)
+            i = next(
+                (
+                    position
+                    for position in self._contents.repeats_of(item)
+                    if account.available[position] and (account.number, position) not in wanted
+                ),
+                None,
+            )
+            if i is None:
                 raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
             wanted[account.number, i] = Choice(i, probability)
         for (j, _), asked in wanted.items():
@@ -350,11 +386,27 @@ class Ranker:
         account, (task, i) = self._ledger.accounts[j], self._contents.at(choice.item)
         self._ledger.place(account, choice.item, choice.probability)
         task.placed(j, i, choice.probability)
-        pair = account.name, self._contents.item(choice.item), None
+        pair = account.name, self._contents.asked(choice.item), None
         self.join.note(self, "impose", ([pair],), {})
 
+    def _answer(self, model: str, item: Any, repeat: int | None) -> tuple[Account, int]:
+        """Return a model's account and the position of an answer: by default the item's next."""
+        account, contents = self._ledger.account(model), self._contents
+        if repeat is not None:
+            return account, contents.position(item, repeat)
+        answers = contents.repeats_of(item)
+        left = (i for i in answers if i not in account.scored and i not in account.failed)
+        return account, next(left, answers[-1])
+
     @remembered
-    def tell(self, model: str, item: Any, score: Any, cost: float | None = None) -> None:
+    def tell(
+        self,
+        model: str,
+        item: Any,
+        score: Any,
+        cost: float | None = None,
+        repeat: int | None = None,
+    ) -> None:
         """Take in a score.
 
         Parameters
@@ -367,6 +419,9 @@ class Ranker:
         cost : float, optional
             What the answer really cost; default price x units. Such costs correct the price per
             unit that the allocation uses.
+        repeat : int, optional
+            Which answer to the item it is, from 1; by default a bare doc_id's next one. Each is
+            told once.
 
         Raises
         ------
@@ -383,7 +438,7 @@ class Ranker:
         >>> ranker.spent
         2.0
         """
-        account, at = self._ledger.account(model), self._contents.position(item)
+        account, at = self._answer(model, item, repeat)
         task, i = self._contents.at(at)
         scores = task.read(model, i, self._contents.item(at), score)
         self._ledger.end(account, at, cost)
@@ -391,10 +446,17 @@ class Ranker:
         self._turns.learned()
 
     @remembered
-    def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
+    def fail(
+        self,
+        model: str,
+        item: Any,
+        reason: str,
+        cost: float | None = None,
+        repeat: int | None = None,
+    ) -> None:
         """Record that a model failed on an item, which gets no score and is not asked again.
 
-        `cost` is the cost of the attempt, by default nothing.
+        `cost` is the cost of the attempt, by default nothing; `repeat` is that of `tell`.
 
         Examples
         --------
@@ -404,15 +466,17 @@ class Ranker:
         >>> ranker.result().failed[model] == {item: "HTTP 400: the prompt is too long"}
         True
         """
-        account, at = self._ledger.account(model), self._contents.position(item)
+        account, at = self._answer(model, item, repeat)
         task, i = self._contents.at(at)
         self._ledger.end(account, at, cost, str(reason))
         task.failed(account.number, i)
         self._turns.learned()
 
     @remembered
-    def release(self, model: str, item: Any) -> None:
+    def release(self, model: str, item: Any, repeat: int | None = None) -> None:
         """Give back an item that was asked for but not run.
+
+        `repeat` is that of `tell`; default the first in flight.
 
         Examples
         --------
@@ -422,7 +486,11 @@ class Ranker:
         >>> ranker.in_flight
         set()
         """
-        account, at = self._ledger.account(model), self._contents.position(item)
+        account, contents = self._ledger.account(model), self._contents
+        answers: Sequence[int] = contents.repeats_of(item)
+        if repeat is not None:
+            answers = [contents.position(item, repeat)]
+        at = next((i for i in answers if i in account.pending), answers[0])
         if at not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         task, i = self._contents.at(at)
@@ -442,7 +510,7 @@ class Ranker:
         """
         account = self._ledger.account(model)
         for i in list(account.pending):
-            self.release(model, self._contents.item(i))
+            self.release(model, self._contents.asked(i))
         self._ledger.set_aside(account, str(reason))
 
     @remembered
@@ -597,8 +665,10 @@ class Ranker:
         """Amount spent so far, plus the expected cost of items in flight."""
         return self._ledger.committed
 
-    def probability(self, model: str, item: Any) -> float | None:
+    def probability(self, model: str, item: Any, repeat: int = 1) -> float | None:
         """Return the probability with which `item` was drawn for `model`; None if it was not drawn.
+
+        `repeat` is that of `tell`.
 
         Examples
         --------
@@ -607,7 +677,7 @@ class Ranker:
         >>> 0 < ranker.probability(model, item) <= 1
         True
         """
-        return self._ledger.account(model).probability.get(self._contents.position(item))
+        return self._ledger.account(model).probability.get(self._contents.position(item, repeat))
 
     @property
     def verdicts(self) -> Verdicts:

@@ -64,6 +64,8 @@ class Ranking(Shown):
         Whether the order is that on these items, on items like these, or of these very answers.
     sampled : bool
         Whether answers are draws; the first two orders are then those of expected scores.
+    n_answers : int
+        Answers of one model in full: items, times their repeats.
     beyond : ndarray of bool, shape (n_tested, n_tested), optional
         Pairs whose decision also holds for items like these.
     tops : tuple of int
@@ -138,6 +140,7 @@ class Ranking(Shown):
     signature: str
     question: str = BENCHMARK
     sampled: bool = False
+    n_answers: int = 0
     beyond: Mask | None = field(default=None, compare=False)
     tops: tuple[int, ...] = ()
     stopped_because: str = ""
@@ -191,7 +194,7 @@ class Ranking(Shown):
     def open_pairs(self) -> list[OpenPairContent]:
         """Open neighbours of the order, and what would decide them, cheapest first."""
         costs = {m.name: m.cost / len(m.items) for m in self.models if m.items}
-        return self.verdicts.missing(self.n_items, costs)
+        return self.verdicts.missing(self.n_answers or self.n_items, costs)
 
     @cached_property
     def places(self) -> dict[str, PlaceContent]:
@@ -369,7 +372,19 @@ class Ranking(Shown):
             "set_aside": row.set_aside,
             "findings": row.findings,
             "sample": sample,
+            **self._of_repeats(row),
         }
+
+    def _of_repeats(self, row: ModelRow) -> ModelContent:
+        """Return what repeats add to a model's values: nothing where items have one answer."""
+        if self.n_answers <= self.n_items or row.noise is None:
+            return {}
+        content: ModelContent = {
+            "scatter": float(self.scale.restore_error((row.noise / self.n_answers) ** 0.5))
+        }
+        if row.pass_at is not None:
+            content["pass_at"] = {"k": row.pass_at[0], "estimate": row.pass_at[1]}
+        return content
 
     def to_dict(self) -> RankingContent:
         """Return JSON values, estimates on the metric's own scale and in its own direction.
@@ -396,6 +411,7 @@ class Ranking(Shown):
             "ranking": self.in_words(),
             "question": self.question,
             **({"sampled": True} if self.sampled else {}),
+            **({"answers_of_benchmark": self.n_answers} if self.n_answers > self.n_items else {}),
             "models": {m.name: self.content_of(m) for m in self.models},
             "pairwise": [turn.to_dict(self.scale) for row in rows for turn in (row, row.turned)],
             "ties": [list(g) for g in self.ties],

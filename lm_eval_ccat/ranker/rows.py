@@ -95,6 +95,10 @@ class ModelRow:
     sample : Drawn or None
         Estimate from the randomly drawn items alone, while `estimate` combines bank and draws; for
         methods that have both.
+    noise : float or None
+        Variance of a sampled answer's score within its item, where repeats tell it.
+    pass_at : (int, float) or None
+        A number of answers k that every item has, and the estimate of pass@k.
     """
 
     name: str
@@ -110,6 +114,8 @@ class ModelRow:
     set_aside: str | None = None
     findings: list[str] = field(default_factory=list)
     sample: Drawn | None = None
+    noise: float | None = None
+    pass_at: tuple[int, float] | None = None
 
 
 _SHOWN = 6  # models of a long tie that `in_words` names

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from worlds.boards import bank_of, draw
 from worlds.journals import Teller
 
-from lm_eval_ccat import Ranker, Ranking
+from lm_eval_ccat import ItemBank, Ranker, Ranking
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.records import Asks, Change, Tell
@@ -28,7 +28,9 @@ from lm_eval_ccat.records import Asks, Change, Tell
 N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
 METHODS = ("default", "sample", "paper")
-SHAPES = ("one task", "tasks", "outcomes", "references", "familywise")
+SHAPES = ("one task", "tasks", "outcomes", "references", "familywise", "repeats")
+#: Items and repeats of the shape "repeats", which draws without a bank.
+FEW_ITEMS, REPEATS = 6, 3
 SKILL = np.array([-0.6, -0.1, 0.0, 0.5, 0.1])
 
 
@@ -46,6 +48,8 @@ class World:
             return {t: bank_of(self.method, N_ITEMS, n) for n, t in enumerate("xy")}
         if self.shape == "outcomes":
             return {"x": {k: bank_of(self.method, N_ITEMS, 0, k) for k in ("f1", "chrf")}}
+        if self.shape == "repeats":
+            return {"x": ItemBank.blank(range(FEW_ITEMS))}
         return replace(bank_of(self.method, N_ITEMS), task=None)
 
     def ranker(self) -> Ranker:
@@ -54,17 +58,26 @@ class World:
             more["known"] = {"r": 0.45, "s": 0.5, "t": 0.62}
         if self.shape == "familywise":
             more |= {"familywise": True, "min_difference": 0.05}
+        if self.shape == "repeats":
+            more["repeats"] = REPEATS
         names = list(PRICES)[: self.models]
         return Ranker(self.bank(), {m: PRICES[m] for m in names}, seed=7, **more)
 
     def items(self) -> list[Any]:
         if self.shape == "tasks":
             return [(t, i) for t in "xy" for i in range(N_ITEMS)]
+        if self.shape == "repeats":
+            first = [("x", i) for i in range(FEW_ITEMS)]
+            return [*first, *((*item, r) for r in range(2, REPEATS + 1) for item in first)]
         return [("x", i) for i in range(N_ITEMS)] if self.shape == "outcomes" else [*range(N_ITEMS)]
 
     def score(self, model: str, item: Any) -> Any:
         """What the model really scores on an item."""
-        j, (task, i) = list(PRICES).index(model), item if isinstance(item, tuple) else ("x", item)
+        j, (task, i, *repeat) = (
+            list(PRICES).index(model),
+            item if isinstance(item, tuple) else ("x", item),
+        )
+        i += FEW_ITEMS * (repeat[0] - 1 if repeat else 0)
         values = [TRUTH[k][j, i] for k in (("x", "y") if self.shape == "outcomes" else task)]
         values = [float(v > 0.5) if self.binary else float(v) for v in values]
         return dict(zip(("f1", "chrf"), values)) if self.shape == "outcomes" else values[0]

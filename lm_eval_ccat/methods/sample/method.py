@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -27,10 +27,12 @@ from ...bank.bank import ItemBank
 from ...errors import UsageError
 from ...metrics.scale import Floats
 from ...options import choice
-from ..belief import BENCHMARK, Belief, Places, References, log_p
+from ..belief import BENCHMARK, Belief, References, log_p
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
+from .effects import Effects, worth_of_next
 from .pairs import IMAGINED, LEAST, Pairs, SharedSequence, betting_interval
+from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
 _VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of the array of pairs
@@ -41,86 +43,6 @@ _ANSWERS = 2  # models whose answers to an item show how easy it is
 #: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
 #: with slope 1, and the slope is less than two standard errors from 0.
 _ODDS = 10.0
-_RIDGE = 1e-12
-
-
-class Effects:
-    """The least-squares fit of model and item effects, updated score by score.
-
-    Parameters
-    ----------
-    n_models, n_items : int
-    """
-
-    def __init__(self, n_models: int, n_items: int) -> None:
-        self.scores = np.full((n_models, n_items), np.nan)
-        self.laplacian = np.zeros((n_models, n_models))
-        self.right = np.zeros(n_models)
-        self.share = np.zeros(n_models)  # over items, one over the number of models that have it
-        self.n_seen = 0  # items that some model has
-        self.counts = np.zeros(n_models, dtype=np.intp)
-        self.item_means = 0.0  # their sum
-        self.within = 0.0  # sum of squares around the items' means
-        self._solved: tuple[Floats, float] | None = None
-
-    def add_model(self) -> None:
-        """Add a model without scores."""
-        self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
-        self.laplacian = np.pad(self.laplacian, (0, 1))
-        self.right, self.share = np.append(self.right, 0.0), np.append(self.share, 0.0)
-        self.counts = np.append(self.counts, 0)
-        self._solved = None
-
-    def learn(self, model: int, item: int, score: float) -> None:
-        """Take in a score."""
-        column = self.scores[:, item]
-        had = np.flatnonzero(np.isfinite(column))
-        if len(had):
-            self._item(had, column[had], -1.0)
-        column[model] = score
-        now = np.flatnonzero(np.isfinite(column))
-        self._item(now, column[now], 1.0)
-        self.counts[model] += 1
-        self._solved = None
-
-    def _item(self, models: Places, y: Floats, sign: float) -> None:
-        size = len(models)
-        mean = float(y.sum()) / size
-        part = sign * (np.eye(size) - 1.0 / size)
-        self.laplacian[models[:, None], models] += part
-        self.right[models] += sign * (y - mean)
-        self.share[models] += sign / size
-        self.item_means += sign * mean
-        self.within += sign * float(((y - mean) ** 2).sum())
-        self.n_seen += int(sign)
-
-    def solve(self) -> tuple[Floats, float]:
-        """Return the estimated mean of each model over all items, and the variance of a residual.
-
-        A model without items gets the mean of the others.
-        """
-        if self._solved is None:
-            n_models = len(self.right)
-            ridge = _RIDGE * max(self.n_seen, 1) * np.eye(n_models)
-            effect = np.linalg.solve(self.laplacian + ridge, self.right)
-            level = (self.item_means - float(effect @ self.share)) / max(self.n_seen, 1)
-            freedom = int(self.counts.sum()) - self.n_seen - n_models + 1
-            rest = max(self.within - float(effect @ self.right), 0.0) / max(freedom, 1)
-            estimate = effect + (level if self.n_seen else 0.5)
-            self._solved = np.clip(estimate, 0.0, 1.0), rest
-        return self._solved
-
-    def expected(self, model: int) -> Floats:
-        """Return a model's score on every item, or the sum of the effects if there is none."""
-        estimate, _ = self.solve()
-        effect = estimate - estimate.mean()
-        seen = np.isfinite(self.scores)
-        count = seen.sum(axis=0)
-        rest = np.where(seen, self.scores - effect[:, None], 0.0).sum(axis=0)
-        level = float(estimate.mean())
-        ease = np.divide(rest, count, out=np.full(len(count), level), where=count > 0)
-        scored, rest = self.scores[model], np.clip(ease + effect[model], 0.0, 1.0)
-        return np.asarray(np.where(np.isfinite(scored), scored, rest))
 
 
 class Slope(NamedTuple):
@@ -433,23 +355,32 @@ class SamplePolicy(Policy):
     def priorities(
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
-        """Return the expected loss of wrong orders that one more item avoids, per price.
-
-        The loss of a pair is ``s phi(difference / s)`` to first order and falls with one over the
-        number of items. A pair gains only if both models have had the item, so an item counts fully
-        for a model behind its partner, half for one level with it, and hardly for one ahead.
-        """
+        """Return the expected loss of wrong orders that one more item avoids, per price."""
         had = np.maximum(self._asked, self.pairs.seen)
-        theirs = had[list(models)]
-        lead = theirs[:, None] - had[None, :]
-        gain = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.05))
-        loss = self._of_pairs(math.isfinite(belief.n_items))[_LOSS]
-        worth = (loss[list(models)] * gain).sum(axis=1) if len(had) > 1 else 1.0
-        return np.asarray(worth / (theirs + 1) / np.asarray(prices, dtype=np.float64))
+        loss = self._of_pairs(math.isfinite(belief.n_items))[_LOSS, list(models)]
+        return worth_of_next(loss, had, models, prices)
+
+
+def policy(
+    bank: ItemBank,
+    n_models: int,
+    *,
+    seed: int = 0,
+    guarantee: str = "asymptotic",
+    min_difference: float = 0.0,
+    sampled: bool = False,
+    repeats: int = 1,
+) -> Policy:
+    """Return a `SamplePolicy`; of several repeats, one that compares models in passes."""
+    more: dict[str, Any] = {"min_difference": min_difference, "sampled": sampled}
+    alone = SamplePolicy(bank, n_models, seed=seed, guarantee=guarantee, **more)
+    if repeats == 1:
+        return alone
+    return RepeatsPolicy(bank, n_models, seed=seed, repeats=repeats)
 
 
 METHOD = Method(
     name="sample",
     summary="random items, the same for all models; no bank needed",
-    policy=SamplePolicy,
+    policy=policy,
 )

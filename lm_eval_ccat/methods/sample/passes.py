@@ -1,0 +1,220 @@
+"""Passes over the items, and the method "sample" where answers are repeated in passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...bank.bank import ItemBank
+from ...metrics.scale import Floats
+from ..belief import BENCHMARK, Belief, Places
+from ..policy import Choice, Description, Items, Mask, Policy, check_score
+from .effects import Effects, worth_of_next
+from .pairs import Pairs, SharedSequence
+from .repeats import RepeatSums
+
+#: Distance between the seeds of the passes.
+_APART = 1_000_003
+
+
+class Passes(SharedSequence):
+    """The order of all slots, pass by pass: each pass has every item once, in a new random order.
+
+    Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A run rebuilt from a journal imposes
+    its recorded order, slot by slot.
+
+    Parameters
+    ----------
+    items : ndarray of int
+        Items that may be drawn, as positions in bank order.
+    n_items : int
+        Items in bank order.
+    repeats : int
+    seed : int
+
+    Examples
+    --------
+    >>> passes = Passes(np.arange(3), n_items=3, repeats=2, seed=0)
+    >>> sorted(passes.order[:3].tolist()), sorted(passes.order[3:].tolist())
+    ([0, 1, 2], [3, 4, 5])
+    >>> passes.probability(int(passes.order[4]))
+    0.5
+    """
+
+    def __init__(self, items: Places, n_items: int, repeats: int, seed: int) -> None:
+        each = [
+            SharedSequence(items, seed if number == 0 else seed + number * _APART).order
+            for number in range(repeats)
+        ]
+        slots = [order + number * n_items for number, order in enumerate(each)]
+        self.order = np.concatenate(slots)
+        self.position = np.full(n_items * repeats, -1, dtype=np.intp)
+        self.position[self.order] = np.arange(len(self.order))
+        self.fixed, self._of_pass = 0, len(items)
+
+    def probability(self, item: int) -> float:
+        """Return the probability of drawing a slot among those left in its pass."""
+        return 1.0 / (self._of_pass - int(self.position[item]) % self._of_pass)
+
+
+class RepeatedPairs(Pairs):
+    """Pairs of models on the slots that both are done with, as a prefix of the passes.
+
+    A slot on which one of the two failed counts for neither; the numbers of answers of an item may
+    then differ between pairs.
+
+    Parameters
+    ----------
+    n_models : int
+    sequence : Passes
+    n_items : int
+        Items in bank order.
+    repeats : int
+
+    Attributes
+    ----------
+    repeated, alone : RepeatSums
+        Of all pairs (series ``a n_models + b``), and of each model by itself.
+    """
+
+    def __init__(self, n_models: int, sequence: Passes, n_items: int, repeats: int) -> None:
+        self._n_items = n_items
+        super().__init__(n_models, sequence, n_items * repeats)
+
+    def _start(self) -> None:
+        super()._start()
+        n_models, size = len(self.scores), self.sequence.order.size
+        n_kept = size // max(self.scores.shape[1] // self._n_items, 1)
+        self.repeated = RepeatSums(n_models**2, n_kept)
+        self.alone = RepeatSums(n_models, n_kept)
+
+    def earlier(self, slot: int) -> Floats:
+        """Return all models' answers to a slot's item in earlier passes; (n_models, n_before)."""
+        return np.asarray(self.scores[:, slot % self._n_items : slot : self._n_items])
+
+    def _advance(self, model: int) -> None:
+        """Take in the slots of the passes that `model` is done with by now."""
+        order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
+        position = int(self.seen[model])
+        while position < len(order) and done[slot := int(order[position])]:
+            self.seen[model] = position + 1
+            score, before = self.scores[model, slot], self.earlier(slot)
+            if np.isfinite(score):
+                ours_before = before[model][np.isfinite(before[model])]
+                mean, zero = (
+                    np.array([ours_before.mean() if len(ours_before) else 0.0]),
+                    np.zeros(1),
+                )
+                count = np.array([float(len(ours_before))])
+                self.alone.learn(np.array([model]), np.array([score]), zero, count, mean, zero)
+            others = np.flatnonzero((self.seen > position) & np.isfinite(self.scores[:, slot]))
+            others = others[others != model]
+            if len(others) and np.isfinite(score):
+                both = np.isfinite(before[others]) & np.isfinite(before[model])
+                count = both.sum(axis=1).astype(np.float64)
+                least = np.maximum(count, 1.0)
+                theirs = np.where(both, before[others], 0.0).sum(axis=1) / least
+                ours = np.where(both, before[model], 0.0).sum(axis=1) / least
+                value, other = np.full(len(others), score), self.scores[others, slot]
+                self.repeated.learn(model * n_models + others, value, other, count, ours, theirs)
+                self.repeated.learn(others * n_models + model, other, value, count, theirs, ours)
+            position += 1
+
+
+class RepeatsPolicy(Policy):
+    """Models compared on prefixes of the passes: several sampled answers of every item.
+
+    Items are slots here, as `Passes` numbers them; only `expected` has one value per item.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    n_models : int
+    repeats : int
+        Most answers of an item.
+    seed : int, optional
+        Seed of the passes.
+    """
+
+    affords_mean = True  # a random sample must not leave out expensive items
+
+    def __init__(self, bank: ItemBank, n_models: int, *, repeats: int, seed: int = 0) -> None:
+        self._n_items = bank.n_items
+        self.sequence = Passes(np.flatnonzero(bank.kept), bank.n_items, repeats, seed)
+        self.slots = RepeatedPairs(n_models, self.sequence, bank.n_items, repeats)
+        self.effects = Effects(n_models, bank.n_items)
+        self._asked = np.zeros(n_models, dtype=np.intp)
+
+    def add_model(self) -> None:
+        """Add a model, which gets the passes from their beginning."""
+        self.effects.add_model()
+        self.slots.add_model()
+        self._asked = np.append(self._asked, 0)
+
+    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+        self._asked[model] += 1
+        if probability is not None:
+            self.sequence.fix(item, int(self.slots.seen.max()))
+
+    def unplaced(self, model: int, item: int) -> None:
+        self._asked[model] -= 1
+
+    def told(self, model: int, item: int, score: float) -> None:
+        check_score(score, item, answered=bool(self.slots.done[model, item]))
+        self.slots.settle(model, item, score)
+        answers = self.slots.scores[model, item % self._n_items :: self._n_items]
+        self.effects.learn(model, item % self._n_items, float(np.nanmean(answers)))
+
+    def failed(self, model: int, item: int) -> None:
+        if not self.slots.done[model, item]:
+            self.slots.settle(model, item, math.nan)
+
+    def belief(self, question: str = BENCHMARK) -> Belief:
+        population, n_models = question != BENCHMARK, len(self._asked)
+        pairs, alone = (s.spread(population) for s in (self.slots.repeated, self.slots.alone))
+        shape, diagonal = (n_models, n_models), slice(None, None, n_models + 1)
+        variance, df, n, event = (
+            figure.reshape(shape).copy()
+            for figure in (np.minimum(pairs.variance, 1.0), pairs.df, pairs.answers, pairs.event)
+        )
+        variance.flat[diagonal] = np.minimum(alone.variance, 0.25)
+        df.flat[diagonal], n.flat[diagonal] = alone.df, alone.answers
+        event.flat[diagonal] = alone.event
+        # Until so many events more were seen, the variance may be that of luck alone.
+        zero = event / np.maximum(n, 1.0)
+        mean, _ = self.effects.solve()
+        return Belief(mean, variance, df, n, math.inf, question, per_zero=zero)
+
+    def describe(self, model: int) -> Description:
+        belief = self.belief()
+        mean, variance = float(belief.location[model]), float(belief.variance[model, model])
+        edge = 0.5 / len(self.sequence.order)
+        p = min(max(mean, edge), 1.0 - edge)
+        noise = float(self.slots.alone.spread().noise[model])
+        error = math.sqrt(variance) / (p * (1.0 - p))
+        return Description(math.log(p / (1.0 - p)), error, noise=noise)
+
+    def expected(self, model: int) -> Floats:
+        return self.effects.expected(model)
+
+    def next(
+        self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
+    ) -> list[Choice]:
+        """Return the next slot of the passes alone: draws have no second best."""
+        rest = self.sequence.order[self.slots.seen[model] :]
+        slot = int(rest[int(np.argmax(available[rest]))])
+        return [Choice(slot, self.sequence.probability(slot))]
+
+    def priorities(
+        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
+    ) -> Floats:
+        """Return the expected loss of wrong orders that one more answer avoids, per price."""
+        rows = list(models)
+        spread = np.sqrt(np.clip(belief.variance[rows], 1e-30, 1.0))
+        gap = belief.location[rows, None] - belief.location
+        loss = spread * np.exp(-0.5 * (gap / spread) ** 2)
+        loss[np.arange(len(rows)), rows] = 0.0
+        had = np.maximum(self._asked, self.slots.seen)
+        return worth_of_next(loss, had, models, prices)

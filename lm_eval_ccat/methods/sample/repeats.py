@@ -1,0 +1,178 @@
+"""Repeats: several sampled answers of each item, in passes, and what they tell of a difference.
+
+What is estimated is the mean, over ``N`` items, of two models' difference in *expected* score: the
+limit of avg@K. Passes: each asks every item once, in a new random order, and all models get the
+same slots (item, repeat). With ``n`` answers of both models, ``k`` items seen, ``n_i`` answers of
+item i and ``f = k / N``,
+
+    D = mean over seen items of the difference of item means
+    v = (1 - f) s2 / k + f W,                    W = sigma2 sum(1 / n_i) / k^2
+    sigma2 = (E u2 + SS) / (E u2 / s1 + F),      E = 1/2,  F = sum(n_i - 1)
+    s1 = s2 of the first pass + u2 / k,          u2 = sum d^4 / sum d^2
+
+with ``s2`` the variance over items of the differences of item means, ``SS`` the squares of answers
+about their item's mean (both models), and ``d`` the paired differences of single answers: ``u2`` is
+the square of one event of noise, 1 for scores of 0 and 1. The within part ``sigma2`` begins at
+``s1``, as if all of the variance were noise, so the first pass gets almost no finite-population
+correction; it falls as repeats show how much of ``s2`` is noise. Student's degrees of freedom are
+``6 + 4 SS / u2`` for the within part and ``k - 1`` for the one between items, mixed as
+Satterthwaite does while ``k < N``. About items like these, ``v = s2 / k`` with ``k - 1``.
+
+`passes` has the order of the slots. benchmarks/repeats.py measures how often equal models are
+called different, and what is decided.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.scale import Floats
+from ..belief import Places
+
+#: Events of noise that count as seen before any repeat.
+EVENTS = 0.5
+#: Degrees of freedom of the within part: without events, and for each event of noise.
+FREEDOM, PER_EVENT = 6.0, 4.0
+_LEAST = 1e-12
+
+
+class Spread(NamedTuple):
+    """What is known of some differences; arrays of one shape.
+
+    Attributes
+    ----------
+    difference, variance, df : ndarray
+        ``D`` and ``v``, infinite below two items, with Student's degrees of freedom.
+    answers : ndarray
+        Answers of each of the two models.
+    event : ndarray
+        The size of one event of noise, ``u``.
+    noise : ndarray
+        Variance of an answer within its item, ``sigma2``.
+    """
+
+    difference: Floats
+    variance: Floats
+    df: Floats
+    answers: Floats
+    event: Floats
+    noise: Floats
+
+
+class RepeatSums:
+    """Sums over the answers of several series of pairs, updated answer by answer.
+
+    Parameters
+    ----------
+    n_series : int
+    n_items : int
+        Items of the benchmark.
+
+    Examples
+    --------
+    >>> sums, series = RepeatSums(1, n_items=4), np.array([0])
+    >>> for count, a, b, mean_a in [(0, 1, 0, 0), (0, 1, 1, 0), (1, 0, 0, 1)]:
+    ...     sums.learn(series, *np.array([[a], [b], [count], [mean_a], [0.0]]))
+    >>> spread = sums.spread()
+    >>> float(spread.difference[0]), float(spread.answers[0])
+    (0.25, 3.0)
+    """
+
+    def __init__(self, n_series: int, n_items: int) -> None:
+        self.n_items = n_items
+        self.answers, self.items, self.inverse = np.zeros((3, n_series))
+        # Of differences of item means, and of single answers: sums of powers.
+        self.total, self.square = np.zeros((2, n_series))
+        self.single_square, self.single_fourth = np.zeros((2, n_series))
+        self.within = np.zeros(n_series)  # SS
+        self.between_at_first = np.zeros(n_series)  # s2 before the first repeat
+
+    def learn(
+        self,
+        series: Places,
+        first: Floats,
+        second: Floats,
+        count: Floats,
+        mean_of_first: Floats,
+        mean_of_second: Floats,
+    ) -> None:
+        """Take in one answer of both models to one item; each series is named once.
+
+        Parameters
+        ----------
+        series : ndarray of int
+        first, second : ndarray of shape (len(series),)
+            Scores of the two models.
+        count : ndarray
+            Answers to the item that the series had before.
+        mean_of_first, mean_of_second : ndarray
+            Means of these; ignored without any.
+        """
+        d, again, size = first - second, count > 0.0, count + 1.0
+        self.answers[series] += 1.0
+        self.items[series] += ~again
+        self.inverse[series] += 1.0 / size - np.where(again, 1.0 / np.maximum(count, 1.0), 0.0)
+        before = np.where(again, mean_of_first - mean_of_second, 0.0)
+        after = before + (d - before) / size
+        self.total[series] += after - before
+        self.square[series] += after * after - before * before
+        self.single_square[series] += d * d
+        self.single_fourth[series] += d**4
+        away = (first - mean_of_first) ** 2 + (second - mean_of_second) ** 2
+        self.within[series] += np.where(again, away * count / size, 0.0)
+        alone = series[self.answers[series] == self.items[series]]  # no item has a second answer
+        self.between_at_first[alone] = self._between(alone)
+
+    def _between(self, series: Places) -> Floats:
+        """Return ``s2``."""
+        k = np.maximum(self.items[series], 1.0)
+        squares = self.square[series] - self.total[series] ** 2 / k
+        return np.asarray(np.maximum(squares, 0.0) / np.maximum(k - 1.0, 1.0))
+
+    def spread(self, population: bool = False) -> Spread:
+        """Return what is known of every series; for `population`, about items like these."""
+        every = np.arange(len(self.items))
+        k, squares = np.maximum(self.items, 1.0), self.single_square
+        f, again = np.minimum(self.items / self.n_items, 1.0), self.answers - self.items
+        u2 = np.where(squares > 0.0, self.single_fourth / np.maximum(squares, _LEAST), 1.0)
+        between = self._between(every) / k
+        s1 = self.between_at_first + u2 / k
+        sigma2 = (EVENTS * u2 + self.within) / (EVENTS * u2 / s1 + again)
+        if population:
+            variance, df = between, k - 1.0
+        else:
+            left = (1.0 - f) * between
+            variance = left + f * sigma2 * self.inverse / k**2
+            share = left / np.maximum(variance, _LEAST)
+            freedom = FREEDOM + PER_EVENT * self.within / u2
+            mixed = share**2 / np.maximum(k - 1.0, 1.0) + (1.0 - share) ** 2 / freedom
+            df = np.where(again > 0.0, 1.0 / np.maximum(mixed, _LEAST), k - 1.0)
+        variance = np.where(self.items > 1.0, np.maximum(variance, _LEAST), np.inf)
+        df = np.maximum(df, 1.0)
+        return Spread(self.total / k, variance, df, self.answers.copy(), np.sqrt(u2), sigma2)
+
+
+def pass_at(right: Floats, answers: Floats, k: int) -> float:
+    """Estimate the chance that one of `k` answers to an item is right, over items, without bias.
+
+    Of ``n`` answers with ``c`` right ones, a share ``C(n - c, k) / C(n, k)`` of all choices of `k`
+    has none (M. Chen and others, "Evaluating Large Language Models Trained on Code",
+    arXiv:2107.03374).
+
+    Parameters
+    ----------
+    right, answers : ndarray of shape (n_items,)
+        Right answers and answers of each item; at least `k` answers.
+    k : int
+
+    Examples
+    --------
+    >>> round(pass_at(np.array([1.0, 0.0]), np.array([4.0, 4.0]), 2), 3)
+    0.25
+    """
+    none = np.ones(len(answers))
+    for drawn in range(k):
+        none *= np.maximum(answers - right - drawn, 0.0) / (answers - drawn)
+    return float(1.0 - none.mean())

@@ -1,0 +1,123 @@
+"""The statistics of repeats, against the equations written down directly."""
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat.methods.sample.passes import Passes, RepeatedPairs
+from lm_eval_ccat.methods.sample.repeats import RepeatSums
+
+N_ITEMS, REPEATS = 6, 3
+
+
+def reference(a, b, n_items):
+    """D, v and degrees of freedom of two models' answers: NaN or a score by (repeat, item)."""
+    both = np.isfinite(a) & np.isfinite(b)
+    n = both.sum(axis=0)
+    items = np.flatnonzero(n)
+    k, d = len(items), (a - b)[both]
+    u2 = (d**4).sum() / (d**2).sum() if d.any() else 1.0
+    means = [np.array([x[both[:, i], i].mean() for i in items]) for x in (a, b)]
+    each = means[0] - means[1]
+    ss = sum(
+        ((x[both[:, i], i] - x[both[:, i], i].mean()) ** 2).sum() for x in (a, b) for i in items
+    )
+    f, again, s2 = k / n_items, n.sum() - k, each.var(ddof=1)
+    return each.mean(), s2, k, f, again, ss, u2, (1.0 / n[items]).sum()
+
+
+def stated(parts, s2_at_first):
+    mean, s2, k, f, again, ss, u2, inverse = parts
+    s1 = s2_at_first + u2 / k
+    sigma2 = (u2 / 2 + ss) / (u2 / (2 * s1) + again)
+    between, within = (1 - f) * s2 / k, f * sigma2 * inverse / k**2
+    share = between / (between + within)
+    df = 1 / (share**2 / (k - 1) + (1 - share) ** 2 / (6 + 4 * ss / u2)) if again else k - 1
+    return mean, between + within, df
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("failing", [0.0, 0.15])
+def test_sums_answer_by_answer_are_the_equations(graded: bool, failing: float) -> None:
+    rng = np.random.default_rng([graded, int(100 * failing)])
+    for _ in range(20):
+        passes = Passes(np.arange(N_ITEMS), N_ITEMS, REPEATS, int(rng.integers(99)))
+        pairs = RepeatedPairs(2, passes, N_ITEMS, REPEATS)
+        told = np.full((2, N_ITEMS * REPEATS), np.nan)
+        at_first = 0.0
+        for slot in passes.order:
+            for model in (0, 1):
+                score = rng.random() if graded else float(rng.random() < 0.6)
+                told[model, slot] = np.nan if rng.random() < failing else score
+                pairs.settle(model, int(slot), told[model, slot])
+            a, b = told.reshape(2, REPEATS, N_ITEMS)
+            if (np.isfinite(a) & np.isfinite(b)).any(axis=0).sum() < 2:
+                continue
+            parts = reference(a, b, N_ITEMS)
+            at_first = at_first if parts[4] else parts[1]
+            spread = pairs.repeated.spread()
+            found = [float(figure[1]) for figure in spread[:3]]
+            assert found == pytest.approx(stated(parts, at_first), rel=1e-9)
+            assert float(spread.difference[2]) == pytest.approx(-parts[0])
+            population = pairs.repeated.spread(population=True)
+            assert float(population.variance[1]) == pytest.approx(
+                max(parts[1] / parts[2], 1e-12), rel=1e-9
+            )
+
+
+def test_a_pair_counts_the_prefix_that_both_have() -> None:
+    """A model that is ahead adds nothing to a pair until the other one has the slot, too."""
+    rng = np.random.default_rng(3)
+    passes = Passes(np.arange(N_ITEMS), N_ITEMS, REPEATS, 1)
+    scores = rng.random((2, N_ITEMS * REPEATS))
+    together, apart = (RepeatedPairs(2, passes, N_ITEMS, REPEATS) for _ in range(2))
+    for slot in passes.order[:9]:
+        for model in (0, 1):
+            together.settle(model, int(slot), scores[model, slot])
+    for model, n in ((0, 18), (1, 9)):
+        for slot in passes.order[:n]:
+            apart.settle(model, int(slot), scores[model, slot])
+    for one, other in zip(together.repeated.spread(), apart.repeated.spread()):
+        assert one.tolist() == pytest.approx(other.tolist())
+    assert apart.alone.answers.tolist() == [18.0, 9.0]
+
+
+def test_a_model_that_joins_is_as_one_that_was_there() -> None:
+    rng = np.random.default_rng(4)
+    passes = Passes(np.arange(N_ITEMS), N_ITEMS, REPEATS, 1)
+    scores = rng.random((3, N_ITEMS * REPEATS))
+    there, joins = (RepeatedPairs(n, passes, N_ITEMS, REPEATS) for n in (3, 2))
+    for slot in passes.order[:11]:
+        for model in range(3):
+            there.settle(model, int(slot), scores[model, slot])
+            if model < 2:
+                joins.settle(model, int(slot), scores[model, slot])
+    joins.add_model()
+    for slot in passes.order[:11]:
+        joins.settle(2, int(slot), scores[2, slot])
+    for one, other in zip(there.repeated.spread(), joins.repeated.spread()):
+        assert one.tolist() == pytest.approx(other.tolist())
+
+
+def test_a_pass_has_every_item_once_and_draws_with_known_probability() -> None:
+    passes = Passes(np.arange(N_ITEMS), N_ITEMS, REPEATS, 5)
+    by_pass = passes.order.reshape(REPEATS, N_ITEMS)
+    assert [sorted((slots % N_ITEMS).tolist()) for slots in by_pass] == [list(range(N_ITEMS))] * 3
+    assert [(slots // N_ITEMS).tolist() for slots in by_pass] == [[r] * N_ITEMS for r in range(3)]
+    assert len({tuple((slots % N_ITEMS).tolist()) for slots in by_pass}) > 1
+    chances = [passes.probability(int(slot)) for slot in passes.order]
+    assert chances == pytest.approx([1 / n for n in (6, 5, 4, 3, 2, 1)] * 3)
+
+
+def test_the_first_pass_has_almost_no_finite_population_correction_and_repeats_bring_it() -> None:
+    """Deterministic models differ for certain once repeats show that there is no noise."""
+    scores = np.tile([1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0], 2)
+    variances = []
+    sums, series, none = RepeatSums(1, 10), np.array([0]), np.zeros(1)
+    for slot, score in enumerate(np.tile(scores[:10], 8)):
+        count = np.array([float(slot // 10)])
+        one = np.array([score])
+        sums.learn(series, one, none, count, one, none)
+        variances.append(float(sums.spread().variance[0]))
+    once = scores[:10].var(ddof=1) / 10
+    assert 1.0 < variances[9] / once < 1.6
+    assert variances[79] < 0.02 * once
