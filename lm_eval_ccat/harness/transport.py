@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import errno
 import json
 import os
 import ssl
@@ -28,6 +29,7 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..errors import HarnessError
+from ..masking import mask_text
 from ..shown import short
 from . import internals
 from .served import Served, note_served, pause_of, seconds_to_wait
@@ -77,6 +79,8 @@ class ServerError(ConnectionError):
         The server's code of the error, such as ``"insufficient_quota"``; else "".
     sent : bool
         Whether the request may have reached the server, which may then bill it.
+    address : str
+        The address and what to correct, if it may be wrong because nobody was found there; else "".
     served : tuple of Served
         Reports on other requests of the same call that were answered.
     """
@@ -91,6 +95,7 @@ class ServerError(ConnectionError):
         headers: Mapping[str, str] | None = None,
         code: str = "",
         sent: bool = True,
+        address: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -99,6 +104,7 @@ class ServerError(ConnectionError):
         self.headers: Mapping[str, str] = headers or {}
         self.code = code
         self.sent = sent
+        self.address = address
         self.served: tuple[Served, ...] = ()
 
     @property
@@ -201,7 +207,7 @@ class Transport:
             self._open()
         assert self._slots is not None
         task, flag = asyncio.current_task(), SimpleNamespace(sent=False)
-        limit, kind, why = float(self._lm.timeout), "", ""
+        limit, kind, why, address = float(self._lm.timeout), "", "", ""
         try:
             url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
             data = json.dumps(call.payload).encode()
@@ -235,10 +241,12 @@ class Transport:
             why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             kind, why = "connection", f"the connection failed: {_reason(error)}"
+            if remedy := _to_correct(error):
+                address = f"{mask_text(url)}: {remedy}"
         finally:
             self._waiting.discard(task)
         if kind:  # without the error's status: aiohttp invents one if the answer is not HTTP
-            raise ServerError(kind, why, sent=flag.sent)
+            raise ServerError(kind, why, sent=flag.sent, address=address)
         location, heads = response.headers.get("Location"), dict(response.headers)
         if 300 <= response.status < 400 and location:
             to = urlsplit(urljoin(url, location))
@@ -436,6 +444,22 @@ def begin(work: Coroutine[Any, Any, object]) -> None:
         if not waiting:  # woken first: after a Ctrl-C in between, the next caller wakes it again
             loop.call_soon_threadsafe(begin_all)
         waiting.append(work)
+
+
+def _to_correct(error: BaseException) -> str:
+    """Say what to correct if a connection fails as with a wrong address; "" if it does not."""
+    import aiohttp
+
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return "set ca_cert_path=FILE in its model_args, or verify_certificate=False"
+        case aiohttp.ClientConnectorSSLError():
+            return "if the server has no TLS, begin its base_url with http://"
+        case aiohttp.ClientConnectorDNSError():
+            return "correct the host in its base_url"
+        case aiohttp.ClientConnectorError() if error.errno == errno.ECONNREFUSED:
+            return "start the server, or correct the port in its base_url"
+    return ""
 
 
 def _close(session: Any) -> None:

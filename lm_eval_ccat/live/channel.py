@@ -297,6 +297,9 @@ class Channel:
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
             remedy = Remedy.RETRY  # it has answered before
+        known = self.median is not None or self.book.tally.answered.get(self.name)
+        if failure.address and not known:
+            return self._has_wrong_address(asks, failure)
         probing = gate.state is not State.OPEN and failure.on_the_way
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
         paced = (failure.wait or 0.0) <= SILENCE and self.name not in self.book.tally.set_aside
@@ -328,6 +331,11 @@ class Channel:
             if not failure.on_the_way:
                 gate.succeeded(now, sending.sent)  # the server is there
             self._again(Sending(asks, sending.attempt + 1, sending.away), failure, now)
+
+    def _has_wrong_address(self, asks: Sequence[Ask], failure: Failure) -> None:
+        """Set a model aside at first contact: waiting will not mend what its entry says."""
+        self._refuse_beyond(asks, failure)
+        self.set_aside(f"wrong address {failure.address} ({failure.text})")
 
     def _again(self, sending: Sending, failure: Failure, now: float) -> None:
         if sending.asks:

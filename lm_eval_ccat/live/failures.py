@@ -65,6 +65,8 @@ class Failure:
         was given up, billing is unknown.
     kind : str
         Type of the failure, in a word or two, for counting.
+    address : str
+        What is wrong if the server has never answered; see `ServerError`.
     text : str
         One line of at most 300 characters, with the HTTP status if known.
 
@@ -93,7 +95,7 @@ class Failure:
             or type(link).__module__.partition(".")[0] in _CLIENTS
             for link in links
         )
-        kind = "" if server is None else server.kind
+        kind, self.address = ("", "") if server is None else (server.kind, server.address)
         final = server is not None and (kind == "request" or server.final)
         if kind == "cancelled":
             self.remedy = Remedy.CANCELLED
@@ -189,7 +191,8 @@ class Availability:
     limit : float
         Longest outage in seconds.
     backoff, max_backoff : float
-        Seconds before the first probe; twice as long before each further one, up to the maximum.
+        Seconds before the first probe; twice as long before each further one, up to the maximum and
+        at most `PROBE`.
 
     Attributes
     ----------
@@ -279,7 +282,7 @@ class Availability:
         if self.state is State.PROBING and moment >= end:
             self.state = State.CLOSED
             return
-        pause = doubled(self.backoff, self._probes, self.max_backoff)
+        pause = doubled(self.backoff, self._probes, min(self.max_backoff, PROBE))
         until = moment + max(pause, retry_after or 0.0)
         if until > end:
             if retry_after is not None and moment + retry_after > end:
@@ -299,6 +302,9 @@ class Availability:
             self.state, self._until = State.WAITING, moment
 
 
+#: Longest pause, in seconds, between two requests that ask whether a server is back: a run goes on
+#: so soon after its return.
+PROBE = 2.0
 #: Factor on the rate at a refusal, once the limit is known and before.
 BELOW, SEARCH = 0.95, 0.6
 #: Answers that bring the rate back to where it was refused. After every `DOUBLING` answers without

@@ -1,0 +1,117 @@
+"""Addresses at which no server answers: told at once at first contact, waited for afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat.live.failures import Availability
+from lm_eval_ccat.live.ranking import rank
+
+THREE = ["m01", "m05", "m11"]
+
+
+@pytest.fixture
+def closed() -> Iterator[str]:
+    """The address of a port on which nobody listens."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{holder.getsockname()[1]}/v1/completions"
+
+
+@pytest.fixture
+def tls_server(tmp_path: Path) -> Iterator[str]:
+    """The address of a server whose certificate nobody trusts."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    def greet() -> None:
+        with contextlib.suppress(OSError):  # closed at the end
+            while True:
+                connection, _ = listener.accept()
+                with (
+                    contextlib.suppress(OSError),
+                    context.wrap_socket(connection, server_side=True),
+                ):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=greet, daemon=True).start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}/v1/completions"
+
+
+@pytest.mark.parametrize(
+    ("address", "remedy"),
+    [
+        ("{closed}", "start the server, or correct the port in its base_url"),
+        ("http://nowhere.invalid/v1/completions", "correct the host in its base_url"),
+        ("{tls}", "if the server has no TLS, begin its base_url with http://"),
+    ],
+)
+def test_a_wrong_address_ends_its_model_at_once(bench, server, closed, address, remedy):
+    server.latency = 0.02
+    url = address.format(closed=closed, tls=server.url.replace("http:", "https:"))
+    config = bench.config(
+        server.url, THREE, bank=None, of={"m05": {"model_args": {"model": "m05", "base_url": url,
+        "tokenizer_backend": "none"}}}, entry={"concurrency": 8},
+    )  # fmt: skip
+    began = time.monotonic()
+    content = rank(config).content
+    why = content["models"]["m05"]["set_aside"]
+    assert why.startswith(f"wrong address {url}: {remedy}") and content["order"] == ["m11", "m01"]
+    assert time.monotonic() - began < 15.0  # an outage of a server that answered: 15 minutes
+
+
+def test_an_untrusted_certificate_ends_its_model_at_once(bench, server, tls_server):
+    config = bench.config(
+        server.url, THREE, bank=None, of={"m05": {"model_args": {"model": "m05",
+        "base_url": tls_server, "tokenizer_backend": "none"}}},
+    )  # fmt: skip
+    why = rank(config).content["models"]["m05"]["set_aside"]
+    assert why.startswith(f"wrong address {tls_server}: set ca_cert_path=FILE in its model_args")
+
+
+def test_a_server_that_has_answered_is_waited_for(bench, server):
+    """It is gone for a while after some answers: no connection is made."""
+    gone: list[float] = []
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        if server.answers("m01") == 8 and not gone:
+            gone.append(time.monotonic())
+        return ("drop",) if gone and time.monotonic() - gone[0] < 1.0 else None
+
+    server.mood = mood
+    config = bench.config(
+        server.url, ["m01", "m11"], bank=None, stop="limits", max_items=20,
+        failures={"backoff": 0.1},
+    )  # fmt: skip
+    content = rank(config).content
+    assert gone and all(content["models"][m]["n_items"] == 20 for m in ("m01", "m11"))
+
+
+def test_after_an_outage_of_any_length_the_server_is_asked_within_two_seconds():
+    for outage in (3.0, 7.0, 20.0, 45.0, 300.0):
+        gate, now = Availability(limit=900.0, backoff=1.0, max_backoff=30.0), 0.0
+        gate.failed(now, now, "HTTP 503")
+        while not (asks := gate.may_ask(now)) or now < outage:
+            if asks:
+                gate.failed(now, now, "HTTP 503")
+            now += 0.01
+        assert now - outage <= 2.02
