@@ -172,8 +172,8 @@ class Box:
 
 def label(name: str, longest: int = _LONGEST) -> str:
     """Return a model's name as a label, with visible characters and a limited length."""
-    shown = visible_line(name)
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    visible_name = visible_line(name)
+    return visible_name if len(visible_name) <= longest else visible_name[: longest - 1] + "…"
 
 
 def element(tag: str, content: str = "", **attributes: Any) -> str:
@@ -224,8 +224,8 @@ class Chart:
         **style: Any,
     ) -> None:  # fmt: skip
         """Write on the base line `y`; `anchor` is "middle", "end", or the start."""
-        shown = escape(visible_line(words))
-        self.draw("text", shown, x=x, y=y, text_anchor=anchor, fill=fill, **style)
+        escaped = escape(visible_line(words))
+        self.draw("text", escaped, x=x, y=y, text_anchor=anchor, fill=fill, **style)
 
     def line(
         self, x1: float, y1: float, x2: float, y2: float, stroke: str = LINE, width: float = 1,
@@ -318,13 +318,13 @@ class Panel:
         if title:
             chart.text(x, y - 9, title, font_size=12, font_weight="bold")
         for tick in across.marks():
-            at = x + width * tick["at"] / 100.0
-            chart.line(at, y, at, y + height)
-            chart.text(at, y + height + 15, tick["label"], "middle", SOFT)
+            position = x + width * tick["at"] / 100.0
+            chart.line(position, y, position, y + height)
+            chart.text(position, y + height + 15, tick["label"], "middle", SOFT)
         for tick in up.marks(down=True) if up else ():
-            at = y + height * tick["at"] / 100.0
-            chart.line(x, at, x + width, at)
-            chart.text(x - 6, at + 4, tick["label"], "end", SOFT)
+            position = y + height * tick["at"] / 100.0
+            chart.line(x, position, x + width, position)
+            chart.text(x - 6, position + 4, tick["label"], "end", SOFT)
         if name:
             chart.text(x + width, y + height + 30, name, "end", SOFT)
 

@@ -54,7 +54,7 @@ class Section:
         whose templates are files ``<name>.html.j2``.
     content : callable
         ``(run) -> dict``: what the template needs in addition to the content of the page.
-    shown : callable
+    applies : callable
         ``(content) -> bool``: whether this run has the section.
     """
 
@@ -62,22 +62,24 @@ class Section:
     title: str
     text: str = ""
     content: Callable[[StoredRun], dict[str, object]] = lambda run: {}
-    shown: Callable[[Mapping[str, Any]], bool] = lambda content: True
+    applies: Callable[[Mapping[str, Any]], bool] = lambda content: True
 
 
 _BUILTIN = (
-    Section("decision", "Which ranks are possible?", shown=lambda content: content["ranks_open"]),
+    Section("decision", "Which ranks are possible?", applies=lambda content: content["ranks_open"]),
     Section("ranking", "Estimates"),
-    Section("parts", "Parts", shown=lambda content: bool(content["parts"])),
+    Section("parts", "Parts", applies=lambda content: bool(content["parts"])),
     Section("trust", "Can it be trusted?"),
     Section("documents", "Documents behind the decisions"),
-    Section("progress", "Progress", shown=lambda content: bool(content["progress"])),
+    Section("progress", "Progress", applies=lambda content: bool(content["progress"])),
     Section(
-        "pairs", "How sure is each pair?", shown=lambda content: len(content["result"]["order"]) > 1
+        "pairs",
+        "How sure is each pair?",
+        applies=lambda content: len(content["result"]["order"]) > 1,
     ),
     Section("spending", "What it took"),
     Section(
-        "information", "Where the items lie", shown=lambda content: bool(content["information"])
+        "information", "Where the items lie", applies=lambda content: bool(content["information"])
     ),
     Section("reproduce", "Reproduce"),
 )
@@ -92,7 +94,7 @@ def sections_of(
 ) -> list[tuple[Section, dict[str, object]]]:
     """Return the sections of a run's page in order, each with its content."""
     sections = [SECTIONS.get(name) for name in SECTIONS.names()]
-    return [(section, section.content(run)) for section in sections if section.shown(content)]
+    return [(section, section.content(run)) for section in sections if section.applies(content)]
 
 
 # -- the page -------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     content = view(run, past)
     order = run.result["order"]
     place = {m: j for j, m in enumerate(run.models)}
-    shown = documents(run, None if past is None else past.expected, most_documents)
+    entries = documents(run, None if past is None else past.expected, most_documents)
     p = {pair: round(100 * p, 2) for pair, p in run.pairwise.items()}
     lead_of = leads(run.result)
     data = {
@@ -171,13 +173,13 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
         "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
-        "docs": shown,
+        "docs": entries,
     }
     content |= {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
         "written": tables.date(time.time()),
-        "n_documents": len(shown),
+        "n_documents": len(entries),
         "data": tables.script_json(data),
         # The drawing for a paper, already escaped, and the name of its file.
         "figure": {"svg": Markup(plot_ranking(run).svg), "name": _task(run) or "ranking"},
@@ -212,13 +214,13 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     n = result["items_of_benchmark"]
     spending = {
         "said": spent_in_words(result),
-        "asked": sum(one["n_items"] for one in asked.values()),
-        "costs": (costs := {m: tables.paid(one) for m, one in asked.items()}),
+        "asked": sum(row["n_items"] for row in asked.values()),
+        "costs": (costs := {m: tables.paid(row) for m, row in asked.items()}),
         "cost": sum(costs.values()),
         # The cost of asking each model everything, at the mean cost of its answers.
         "full_costs": {m: a["cost"] / a["n_items"] * n for m, a in asked.items() if a["n_items"]},
-        "tokens": any(one.get("tokens") for one in asked.values()),
-        "seconds": any(one.get("seconds") for one in asked.values()),
+        "tokens": any(row.get("tokens") for row in asked.values()),
+        "seconds": any(row.get("seconds") for row in asked.values()),
     }
     among = f" among {known} known ones" if known else ""
     models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
@@ -270,8 +272,8 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     used = len({a.doc for a in run.answers})
     yield (f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
-        whole = dollars(sum(spending["full_costs"].values()))
-        yield (dollars(spending["cost"]), f"spent; a full evaluation about {whole}")
+        in_full = dollars(sum(spending["full_costs"].values()))
+        yield (dollars(spending["cost"]), f"spent; a full evaluation about {in_full}")
     elif usd := result.get("usd"):
         yield (dollars(usd), "spent, where the price is known")
     pairs = tables.pairs_decided(result)
@@ -294,7 +296,7 @@ LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
 
 
 def documents(
-    run: StoredRun, expected: Mapping[str, Floats] | None, most: int | None = None
+    run: StoredRun, expected: Mapping[str, Floats] | None, max_documents: int | None = None
 ) -> list[dict[str, object]]:
     """Return the documents that were asked, those that weighed most in the decisions first.
 
@@ -303,7 +305,7 @@ def documents(
     run : StoredRun
     expected : mapping of str to ndarray, optional
         Expected scores on [0, 1] in bank order, to show which answers were surprising.
-    most : int, optional
+    max_documents : int, optional
         Largest number of documents.
 
     Returns
@@ -318,14 +320,14 @@ def documents(
         by_doc.setdefault(answer.doc, []).append(answer)
     position = {m: j for j, m in enumerate(run.models)}
     scores = {doc: [a.score for a in answers] for doc, answers in by_doc.items()}
-    spread = {doc: max(of) - min(of) for doc, of in scores.items()}
+    spread = {doc: max(values) - min(values) for doc, values in scores.items()}
     weight = document_weights(run)
-    chosen = sorted(by_doc, key=lambda d: (-weight[d], -spread[d], str(d)))[:most]
-    texts = [a.output for d in chosen for a in by_doc[d]]
-    texts += [s for d in chosen for s in run.sources.get(d, ())]
+    selected = sorted(by_doc, key=lambda d: (-weight[d], -spread[d], str(d)))[:max_documents]
+    texts = [a.output for d in selected for a in by_doc[d]]
+    texts += [s for d in selected for s in run.sources.get(d, ())]
     limit = text_limit([len(t) for t in texts])
     entries = []
-    for doc in chosen:
+    for doc in selected:
         answers = [
             [
                 position[a.model],
@@ -402,16 +404,19 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
         curves = method_of(bank).tested_curves(bank)
         items = np.array([bank.index[doc] for doc in place], dtype=int)
         abilities = [run.result["models"][m].get("ability") or 0.0 for m in order]
-    for n, both in enumerate(pairwise(scores)):
+    for n, pair_scores in enumerate(pairwise(scores)):
         if bank is None:
-            evidence = np.nan_to_num(np.abs(both[0] - both[1]))
+            evidence = np.nan_to_num(np.abs(pair_scores[0] - pair_scores[1]))
         else:
             between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
-            asked = np.flatnonzero(np.isfinite(both).any(axis=0))
+            asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
             value, slope = curves.basis.value_and_slope(between)
             c, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
             expected, weight = expit(c @ value), (c @ slope) / noise
-            a, b = (np.nan_to_num(weight * (seen[asked] - expected)) for seen in both)
+            a, b = (
+                np.nan_to_num(weight * (model_scores[asked] - expected))
+                for model_scores in pair_scores
+            )
             evidence = np.zeros(len(place))
             evidence[asked] = np.abs(a - b)
         total += evidence / (evidence.sum() or 1.0)

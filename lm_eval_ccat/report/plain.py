@@ -40,16 +40,17 @@ def about(compared: Compared) -> str:
 
 def lines(comparison: Comparison) -> list[str]:
     """Return one line per outcome, followed by its groups."""
-    shown = []
-    for one in comparison.outcomes:
-        beside = "" if one.decisive else " (reported)"
-        shown.append(
-            f"{one.name}{beside}, {about(one)}: {in_words(comparison, one.overall, one.question)}"
+    texts = []
+    for outcome in comparison.outcomes:
+        beside = "" if outcome.decisive else " (reported)"
+        texts.append(
+            f"{outcome.name}{beside}, {about(outcome)}: "
+            + in_words(comparison, outcome.overall, outcome.question)
         )
-        width = max(map(len, one.groups), default=0)
-        shown += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
-        shown += other_answer(comparison, one)
-    return [*shown, *(note for note in comparison.notes if note not in comparison.warnings)]
+        width = max(map(len, outcome.groups), default=0)
+        texts += [f"  {name:<{width}}  {figures(d)}" for name, d in outcome.groups.items()]
+        texts += other_answer(comparison, outcome)
+    return [*texts, *(note for note in comparison.notes if note not in comparison.warnings)]
 
 
 def markdown(comparison: Comparison) -> str:
@@ -67,13 +68,13 @@ def junit(comparison: Comparison) -> str:
     # Among many groups some look worse by chance, so groups are shown but never fail.
     cases = [
         (
-            one.name,
+            outcome.name,
             name,
-            d.verdict if one.decisive and d is one.overall else "",
-            f"{about(one)}: {in_words(comparison, d, one.question)}",
+            d.verdict if outcome.decisive and d is outcome.overall else "",
+            f"{about(outcome)}: {in_words(comparison, d, outcome.question)}",
         )
-        for one in comparison.outcomes
-        for name, d in ((one.name, one.overall), *one.groups.items())
+        for outcome in comparison.outcomes
+        for name, d in ((outcome.name, outcome.overall), *outcome.groups.items())
     ]
     return _rendered("comparison.xml.j2", comparison, cases=cases) + "\n"
 
@@ -81,26 +82,26 @@ def junit(comparison: Comparison) -> str:
 def comparison_page(comparison: Comparison) -> str:
     """Return the HTML page of a comparison, which loads no other resources."""
     margin, tables = comparison.margin, []
-    for one in comparison.outcomes:
-        rows = [("all documents", one.overall), *one.groups.items()]
+    for outcome in comparison.outcomes:
+        rows = [("all documents", outcome.overall), *outcome.groups.items()]
         places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
-        first = f"{about(one)}: {in_words(comparison, one.overall, one.question)}"
-        answers = map(str.strip, (first, *other_answer(comparison, one)))
+        first = f"{about(outcome)}: {in_words(comparison, outcome.overall, outcome.question)}"
+        answers = map(str.strip, (first, *other_answer(comparison, outcome)))
         text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
         tables.append(
-            {"title": one.name, "text": text, "places": places, "margin": margin, "rows": rows}
+            {"title": outcome.name, "text": text, "places": places, "margin": margin, "rows": rows}
         )
     headline = sentence(comparison, comparison.verdict)
-    deciding = [one for one in comparison.outcomes if one.decisive]
+    deciding = [outcome for outcome in comparison.outcomes if outcome.decisive]
     if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
-        n = sum(one.overall.verdict == comparison.verdict for one in deciding)
+        n = sum(outcome.overall.verdict == comparison.verdict for outcome in deciding)
         headline += f" by {n} of {len(deciding)} metrics"
     headline += f", {about(comparison.outcomes[0])}"
     if headline.startswith("it is"):
         headline = f"I{headline[1:]}"
-    stated = f"margin {margin:g}, " if margin else ""
+    margin_words = f"margin {margin:g}, " if margin else ""
     notes = [
-        f"Candidate minus baseline on the documents that both have; {stated}confidence "
+        f"Candidate minus baseline on the documents that both have; {margin_words}confidence "
         f"{100 * comparison.confidence:g}%, two-sided.",
         *(note for note in comparison.notes if note not in comparison.warnings),
     ]
@@ -123,29 +124,29 @@ def in_words(comparison: Comparison, d: Difference, question: str) -> str:
     --------
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
-    more = f"; about {d.more_documents:,} more would decide" if d.more_documents else ""
-    return f"{sentence(comparison, d.verdict)}: {figures(d)}{more}"
+    forecast = f"; about {d.more_documents:,} more would decide" if d.more_documents else ""
+    return f"{sentence(comparison, d.verdict)}: {figures(d)}{forecast}"
 
 
 def figures(d: Difference) -> str:
     """Difference, interval, probability and documents in one line."""
     clusters = f" in {plural(d.clusters, 'cluster')}" if d.clusters is not None else ""
-    low, at, high = difference(d.low, d.difference, d.high)
+    low, gap, high = difference(d.low, d.difference, d.high)
     return (
-        f"{at} [{low}, {high}], P(better) {probability(d.p_better)}, "
+        f"{gap} [{low}, {high}], P(better) {probability(d.p_better)}, "
         f"{plural(d.documents, 'document')}{clusters}"
     )
 
 
-def other_answer(comparison: Comparison, one: Compared) -> list[str]:
+def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     """Return the answer to the question that does not decide, if it is known."""
-    d = one.other_question
+    d = outcome.other_question
     if d is None:
         return []
-    if one.question != POPULATION:
+    if outcome.question != POPULATION:
         return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, d, POPULATION)}"]
-    if one.sampled:  # all documents, answered once, leave the noise of answers
-        known = replace(one, question=BENCHMARK)
+    if outcome.sampled:  # all documents, answered once, leave the noise of answers
+        known = replace(outcome, question=BENCHMARK)
         return [f"  {about(known)}: {in_words(comparison, d, BENCHMARK)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
     clause = sentence(comparison, d.verdict)

@@ -88,21 +88,21 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
     after, lead_of = dict(pairwise(order)), leads_of_next(content)
     cells = []
     for name in dict.fromkeys([*order, *models]):
-        one = models[name]
-        low, high = one["interval"]
-        best, worst = one.get("rank_range") or (0, 0)
-        chance, following = one.get("p_best"), after.get(name, "")
+        row = models[name]
+        low, high = row["interval"]
+        best, worst = row.get("rank_range") or (0, 0)
+        chance, following = row.get("p_best"), after.get(name, "")
         lead = lead_of.get(name)
         cells.append(
             ModelCells(
                 name,
-                one,
-                one["rank"],
+                row,
+                row["rank"],
                 tie_of.get(name),
-                estimate=number(one["estimate"]),
+                estimate=number(row["estimate"]),
                 low=number(low),
                 high=number(high),
-                error=number(one.get("standard_error", 0.0)),
+                error=number(row.get("standard_error", 0.0)),
                 best=best,
                 worst=worst,
                 ranks=f"{best} to {worst}" if best < worst else f"{best or ''}",
@@ -110,7 +110,7 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
                 lead="" if lead is None else lead.in_words(),
                 ahead=lead and lead.difference,
                 decided=lead is not None and tie_of.get(name, -1) != tie_of.get(following, -2),
-                known=bool(one.get("known")),
+                known=bool(row.get("known")),
             )
         )
     return cells
@@ -140,7 +140,7 @@ class Link(NamedTuple):
     ranks: str
 
 
-def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
+def chain(result: RankingContent, max_names: int = IN_WORDS) -> list[Link]:
     """The order as the page prints it.
 
     It reads as `Ranking.in_words`: models that are all open to each other or equivalent share a
@@ -149,13 +149,13 @@ def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
     parts: list[Link] = []
     apart = result.get("separated_within_ties", ())
     for part in order_parts(result["order"], result["ties"], apart):
-        if most <= 0:
+        if max_names <= 0:
             break
         best, worst = result["models"][part.models[0]].get("rank_range") or (0, 0)
         ranks = f"({best} to {worst})" if part.chained and best < worst else ""
-        names = list(part.models[:most])
+        names = list(part.models[:max_names])
         parts.append(Link(part.joint.strip() or ">", names, ranks))
-        most -= len(names)
+        max_names -= len(names)
     return parts
 
 
@@ -184,13 +184,13 @@ def pairs_decided(result: RankingContent) -> dict[str, int]:
         for p in result["pairwise"]
         if p["a"] in place and place[p["a"]] < place.get(p["b"], -1)
     ]
-    near = sum(gap == 1 for gap, _ in once)
+    n_neighbours = sum(gap == 1 for gap, _ in once)
     return {
         "pairs": len(once),
         "decided": sum(what == "decided" for _, what in once),
         "equivalent": sum(what == "equivalent" for _, what in once),
-        "near": near,
-        "near_decided": near - sum(len(g) - 1 for g in result["ties"]),
+        "near": n_neighbours,
+        "near_decided": n_neighbours - sum(len(g) - 1 for g in result["ties"]),
     }
 
 
@@ -238,13 +238,17 @@ def outlook(result: RankingContent, currency: str) -> Outlook | None:
     """
     if not (pairs := result.get("open_pairs")):
         return None
-    most: dict[str, int] = {}
+    answers_needed: dict[str, int] = {}
     for pair in pairs:
         for m, n in pair["items"].items():
-            most[m] = max(n, most.get(m, 0))
-    spent = {m: result["models"][m] for m in most}
-    cost = sum(most[m] * one["cost"] / one["n_items"] for m, one in spent.items() if one["n_items"])
-    return Outlook(pairs, sum(most.values()), cost if currency == "usd" else None)
+            answers_needed[m] = max(n, answers_needed.get(m, 0))
+    spent = {m: result["models"][m] for m in answers_needed}
+    cost = sum(
+        answers_needed[m] * row["cost"] / row["n_items"]
+        for m, row in spent.items()
+        if row["n_items"]
+    )
+    return Outlook(pairs, sum(answers_needed.values()), cost if currency == "usd" else None)
 
 
 # -- parts ------------------------------------------------------------------------------------
@@ -275,20 +279,24 @@ class PartColumn(NamedTuple):
 def parts(result: RankingContent) -> list[PartColumn]:
     """Return a column for each metric and each task; none for one metric of one task."""
     kinds = {"task": result.get("tasks"), "metric": result.get("outcomes")}
-    blocks = [(kind, *one) for kind, of in kinds.items() for one in (of or {}).items()]
-    blocks += [("metric", *one) for one in (result.get("further") or {}).items()]
+    blocks = [
+        (kind, *block)
+        for kind, blocks_of_kind in kinds.items()
+        for block in (blocks_of_kind or {}).items()
+    ]
+    blocks += [("metric", *block) for block in (result.get("further") or {}).items()]
     weights, columns = result.get("weights") or {}, []
     for kind, name, block in blocks:
         number = numbers(block)
         cells = {
             model: PartCell(
-                number(one["estimate"]),
-                number(one["standard_error"]),
-                str(one["rank"] or ""),
-                one["estimate"],
+                number(row["estimate"]),
+                number(row["standard_error"]),
+                str(row["rank"] or ""),
+                row["estimate"],
             )
-            for model, one in block["models"].items()
-            if one["n_items"]
+            for model, row in block["models"].items()
+            if row["n_items"]
         }
         weight = f"{block.get('weight', weights.get(name, 0.0)):.3g}"
         columns.append(PartColumn(kind, name, weight, block["ranking"], cells))
@@ -347,11 +355,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def percent(part: float, whole: float) -> str:
+def percent(part: float, total: float) -> str:
     """Format a share in per cent, with one decimal if it is small."""
-    if not whole:
+    if not total:
         return "0%"
-    share = 100 * part / whole
+    share = 100 * part / total
     return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
 
 

@@ -88,7 +88,7 @@ def print_result(console: Console, content: RankingContent) -> None:
 def models_table(
     content: RankingContent,
     width: int,
-    most: int = MOST_ROWS,
+    max_rows: int = MOST_ROWS,
     waiting: Mapping[str, int] | None = None,
 ) -> tuple[Table, dict[str, str]]:
     """Return the models of a ranking in a table that is no wider than the terminal.
@@ -101,7 +101,7 @@ def models_table(
         The content of ``result.json``.
     width : int
         Width of the terminal.
-    most : int, optional
+    max_rows : int, optional
         Largest number of models that are all shown.
     waiting : mapping of str to int, optional
         For a running ranking, the number of unanswered items of each model.
@@ -113,42 +113,44 @@ def models_table(
         Name of every model in the table, best first.
     """
     rows = model_cells(content)
-    shown, left_out = _shown(rows, most)
+    rows_shown, left_out = _shown(rows, max_rows)
     # Title, when a narrow terminal leaves it out (0: never, the largest first), and the cells.
     columns = [
-        ("estimate", 0, [r.estimate if r.seen else "-" for r in shown]),
+        ("estimate", 0, [r.estimate if r.seen else "-" for r in rows_shown]),
         (
             f"{100 * content['confidence']:g}% interval",
             0,
-            [f"{r.low} to {r.high}" if r.seen else "-" for r in shown],
+            [f"{r.low} to {r.high}" if r.seen else "-" for r in rows_shown],
         ),
     ]
-    if any(r.lead for r in shown):
-        columns.append(("leads next by", 1, [r.lead for r in shown]))
+    if any(r.lead for r in rows_shown):
+        columns.append(("leads next by", 1, [r.lead for r in rows_shown]))
     if any(r.best < r.worst for r in rows):
-        columns.append(("ranks", 2, [r.ranks for r in shown]))
-        columns.append(("best", 4, [r.chance for r in shown]))
-    columns.append(("items", 3, ["known" if r.known else str(r.row["n_items"]) for r in shown]))
+        columns.append(("ranks", 2, [r.ranks for r in rows_shown]))
+        columns.append(("best", 4, [r.chance for r in rows_shown]))
+    columns.append(
+        ("items", 3, ["known" if r.known else str(r.row["n_items"]) for r in rows_shown])
+    )
     if waiting is not None:
-        columns.append(("asked", 3, [str(waiting.get(r.name, "")) for r in shown]))
+        columns.append(("asked", 3, [str(waiting.get(r.name, "")) for r in rows_shown]))
     if content["cost_unit"] == "usd":
-        columns.append(("cost", 5, [dollars(paid(r.row)) + "~" * r.guessed for r in shown]))
-    name_width = max((cell_len(r.name) for r in shown), default=0)
+        columns.append(("cost", 5, [dollars(paid(r.row)) + "~" * r.guessed for r in rows_shown]))
+    name_width = max((cell_len(r.name) for r in rows_shown), default=0)
     while True:
         taken = sum(_GAP + max(map(cell_len, [title, *cells])) for title, _, cells in columns)
-        room = width - len(f"{len(rows)}=") - _GAP - 2 - taken  # an edge at each side
-        least = max(columns, key=lambda column: column[1])
-        if min(name_width, _NAME) <= room or not least[1]:
+        name_room = width - len(f"{len(rows)}=") - _GAP - 2 - taken  # an edge at each side
+        dropped = max(columns, key=lambda column: column[1])
+        if min(name_width, _NAME) <= name_room or not dropped[1]:
             break
-        columns.remove(least)
-    names = shortened([r.name for r in rows], max(8, room))
+        columns.remove(dropped)
+    names = shortened([r.name for r in rows], max(8, name_room))
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("model", no_wrap=True)
     for title, _, _ in columns:
         justify = "left" if title.endswith(("interval", "by")) else "right"
         table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for n, row in enumerate(shown):
+    for n, row in enumerate(rows_shown):
         rank = f"{row.rank}{'=' * (row.tie is not None)}" if row.rank else "-"
         table.add_row(rank, Text(names[row.name]), *(cells[n] for _, _, cells in columns))
     if left_out:
@@ -156,17 +158,17 @@ def models_table(
     return table, names
 
 
-def _shown(rows: Sequence[ModelCells], most: int) -> tuple[list[ModelCells], int]:
+def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells], int]:
     """Return the rows to show, and how many others there are."""
-    if len(rows) <= most:
+    if len(rows) <= max_rows:
         return list(rows), 0
-    first = min(_FIRST, most)
+    first = min(_FIRST, max_rows)
     asked = [n for n, r in enumerate(rows) if not r.known]
-    wanted = set(range(first))
+    positions = set(range(first))
     if len(asked) < len(rows):  # a leaderboard: the new models and their neighbours
-        near = {n + step for n in asked[:first] for step in (-1, 0, 1)}
-        wanted = {n for n in near if 0 <= n < len(rows)} | {0}
-    return [rows[n] for n in sorted(wanted)], len(rows) - len(wanted)
+        neighbours = {n + step for n in asked[:first] for step in (-1, 0, 1)}
+        positions = {n for n in neighbours if 0 <= n < len(rows)} | {0}
+    return [rows[n] for n in sorted(positions)], len(rows) - len(positions)
 
 
 def shortened(names: Sequence[str], width: int) -> dict[str, str]:
@@ -182,9 +184,9 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
     half = width // 2
     short = {n: n if len(n) <= width else f"{n[: width - 1 - half]}…{n[-half:]}" for n in names}
     taken = list(short.values())
-    for at, name in enumerate(names, start=1):
+    for number, name in enumerate(names, start=1):
         if taken.count(short[name]) > 1:
-            short[name] = f"{at} …{name[len(str(at)) + 2 - width :]}"
+            short[name] = f"{number} …{name[len(str(number)) + 2 - width :]}"
     return short
 
 
@@ -210,23 +212,23 @@ def _outcomes(content: RankingContent) -> Table:
 
 def _board(columns: Sequence[ColumnContent], names: Sequence[str]) -> Table:
     """Return a table with rows for the average, groups and tasks, and a column per model."""
-    table, shown = _new_table(), names[:BOARD_MODELS]
+    table, models_shown = _new_table(), names[:BOARD_MODELS]
     table.add_column("", overflow="fold")
-    for name in shown:
+    for name in models_shown:
         table.add_column(Text(name), justify="right", overflow="fold")
     for column in columns:
         weight = f" ({100 * column['weight']:.3g}%)" if "weight" in column else ""
         # Groups stand between the average and the tasks.
         label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
         cells = []
-        for one in (column["models"].get(name) for name in shown):
-            if one is None:  # a model with full results takes part in the average alone
+        for figures in (column["models"].get(name) for name in models_shown):
+            if figures is None:  # a model with full results takes part in the average alone
                 cells.append("-")
-            elif one["too_few"]:
-                cells.append(f"too few items ({one['items']})")
+            elif figures["too_few"]:
+                cells.append(f"too few items ({figures['items']})")
             else:
-                items = f" ({one['items']})" if one["items"] else ""
-                cells.append(f"{one['estimate']:.4g} ± {one['standard_error']:.2g}{items}")
+                items = f" ({figures['items']})" if figures["items"] else ""
+                cells.append(f"{figures['estimate']:.4g} ± {figures['standard_error']:.2g}{items}")
         table.add_row(Text(label + weight), *cells)
     return table
 
@@ -270,18 +272,18 @@ def _open(content: RankingContent) -> Iterator[str]:
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
         first, n = plan.pairs[0], len(plan.pairs)
-        (model, number), *others = first["items"].items()
-        more = f"{plural(number, 'more answer')} of {model}"
-        more += "".join(f" and {n:,} of {m}" for m, n in others)
-        if others and {n for _, n in others} == {number}:
-            more = f"{plural(number, 'more answer')} of each"
+        (model, number), *further = first["items"].items()
+        answers = f"{plural(number, 'more answer')} of {model}"
+        answers += "".join(f" and {n:,} of {m}" for m, n in further)
+        if further and {n for _, n in further} == {number}:
+            answers = f"{plural(number, 'more answer')} of each"
         close = ", nearly all that remain," if first["all_items"] else ""
-        at, price = "", ""
+        cost_words, price = "", ""
         if plan.cost is not None:
-            at, price = f" ({dollars(first['cost'])})", f" ({dollars(plan.cost)})"
+            cost_words, price = f" ({dollars(first['cost'])})", f" ({dollars(plan.cost)})"
         yield (
-            f"{first['a']} over {first['b']} ({probability(first['p'])}): about {more}{at}{close} "
-            "would decide."
+            f"{first['a']} over {first['b']} ({probability(first['p'])}): "
+            f"about {answers}{cost_words}{close} would decide."
         )
         if n > 1:
             yield (
@@ -360,15 +362,15 @@ class Progress(Observer):
 
     def tick(self) -> None:
         """Draw the current state, at most four times a second and for a tenth of the time."""
-        now = time.monotonic()
+        moment = time.monotonic()
         if self._live is not None:
-            if now < self._next:
+            if moment < self._next:
                 return
             self._live.update(self.table(), refresh=True)
             # Many models take longer to compare; drawing must not slow the run down.
-            self._next = now + max(0.25, 10 * (time.monotonic() - now))
-        elif now - self._last >= PLAIN_SECONDS:
-            self._last = now
+            self._next = moment + max(0.25, 10 * (time.monotonic() - moment))
+        elif moment - self._last >= PLAIN_SECONDS:
+            self._last = moment
             self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
 
     def _now(self) -> tuple[RankingContent, dict[str, int]]:
@@ -401,8 +403,8 @@ class Progress(Observer):
     def table(self) -> Table:
         """Return the table of the current result, no taller than the terminal."""
         content, waiting = self._now()
-        near = set(pairwise(content["order"]))
-        pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in near]
+        neighbours = set(pairwise(content["order"]))
+        pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in neighbours]
         content = visible_values({**content, "pairwise": pairs}, content["models"].keys())
         size = self.console.size
         table, _ = models_table(content, size.width, max(3, size.height - 8), waiting)
@@ -505,8 +507,8 @@ def _loads_in_words(loads: LoadsContent) -> str:
 
 
 def _items(block: ForecastContent | ModelForecastContent) -> str:
-    least, most = block["least_items"], block["most_items"]
-    return f"{least} to {most}" if least != most else str(most)
+    fewest, largest = block["least_items"], block["most_items"]
+    return f"{fewest} to {largest}" if fewest != largest else str(largest)
 
 
 def _usd(amount: float | None, mark: str = "") -> str:

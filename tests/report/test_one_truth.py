@@ -219,7 +219,7 @@ def test_figures_of_another_version_are_not_contradicted(changed) -> None:
 
 def test_order_ranks_and_open_pairs_are_the_result_s(run, html) -> None:
     result, line = run.result, ""
-    for part in chain(result, most=99):
+    for part in chain(result, max_names=99):
         names = ", ".join(part.names)
         braced = "{" + names + "}" if len(part.names) > 1 else names
         line += f" {part.joint} {braced}" + (f" {part.ranks}" if part.ranks else "")
