@@ -268,12 +268,12 @@ class JournalFile(Journal):
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self.size)
-                *lines, rest = stream.read().split(b"\n")
+                *lines, unfinished = stream.read().split(b"\n")
         except FileNotFoundError:
             return []
         except OSError as error:
             raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
-        self.torn = rest.decode("utf-8", "replace") if rest else None
+        self.torn = unfinished.decode("utf-8", "replace") if unfinished else None
         records = []
         for line in lines:
             records.append(self._read(line))

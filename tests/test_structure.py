@@ -140,7 +140,7 @@ VAGUE = frozenset(
     "room".split()
 )
 #: Such bindings per hundred functions. The figure may only fall.
-VAGUE_PER_HUNDRED = 20
+VAGUE_PER_HUNDRED = 13
 
 
 def bindings(tree: ast.AST):

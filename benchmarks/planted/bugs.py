@@ -105,8 +105,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model pays for its own first items twice in the forecast",
         "lm_eval_ccat/live",
-        "budget - least * (sum(costs) - cost)",
-        "budget - least * sum(costs)",
+        "budget - least_items * (sum(costs) - cost)",
+        "budget - least_items * sum(costs)",
         ("tests/live/test_rank.py",),
     ),
     Bug(
@@ -909,8 +909,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a refused budget names less than is enough",
         "lm_eval_ccat/live/ranking",
-        "math.ceil(least * 1e4 - 1e-6) / 1e4",
-        'float(f"{least:.4g}")',
+        "math.ceil(cost * 1e4 - 1e-6) / 1e4",
+        'float(f"{cost:.4g}")',
         ("tests/live/test_rank.py",),
     ),
     Bug(

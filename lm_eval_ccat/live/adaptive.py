@@ -139,10 +139,10 @@ class Adaptive:
             if isinstance(bank, str | Path) and bank:
                 banks = SuiteBank.load(bank)
                 if known is not None and len(banks) == 1:
-                    [(name, of)] = banks.items()
+                    [(name, outcomes)] = banks.items()
                     source = known.get(task or name) if isinstance(known, Mapping) else known
                     if source is not None:
-                        read_known(source, next(iter(of.values())), self.model)
+                        read_known(source, next(iter(outcomes.values())), self.model)
 
     def of_tasks(self, names: Sequence[str], budget: Mapping[str, float], method: str) -> Spec:
         """Return the options for a ranking of this one model on tasks that run together.
@@ -225,8 +225,8 @@ def refuse_early(options: Adaptive, model: Any, tasks: Any, harness: Mapping[str
     if not (internals.holds_weights(str(model)) and all(isinstance(name, str) for name in names)):
         return
     names = [name for text in names for name in text.split(",") if name]
-    stated = {key: value for key in SESSION_KEYS if (value := harness.get(key)) is not None}
-    spec = Spec.read(options.spec, {"tasks": names, "harness": stated})
+    settings = {key: value for key in SESSION_KEYS if (value := harness.get(key)) is not None}
+    spec = Spec.read(options.spec, {"tasks": names, "harness": settings})
     plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
     folders = harness.get("include_path")
     where = {"include_path": folders} if folders else {}
@@ -251,10 +251,10 @@ def run_tasks(
     """
     finished: dict[str, TaskRun] = {}
     units, left = _units(tasks, groups), len(tasks)
-    for kept in {Path(file) for _, one in tasks.values() if (file := one.spec.save_bank)}:
+    for bank_folder in {Path(file) for _, plan in tasks.values() if (file := plan.spec.save_bank)}:
         if len(units) > 1:  # each unit adds its own bank to one folder
-            refuse_file(kept)
-            kept.mkdir(parents=True, exist_ok=True)
+            refuse_file(bank_folder)
+            bank_folder.mkdir(parents=True, exist_ok=True)
     for name, members, weights in units:
         options, n, share = tasks[members[0].title][0], len(members), {}
         for kind, amount in options.spec.budget.items():
@@ -301,9 +301,9 @@ def _units(
         spec, metric = members[0].spec, members[0].outcome.metric
         bounded = spec.budget or spec.target_se is not None
         alike = {
-            (id(one.spec), o.metric.name, o.metric.scale, o.bank.method, *one.measured[o.task])
-            for one in members
-            for o in [one.outcome]
+            (id(plan.spec), o.metric.name, o.metric.scale, o.bank.method, *plan.measured[o.task])
+            for plan in members
+            for o in [plan.outcome]
         }
         if not bounded or spec.known is not None or len(alike) > 1:
             continue
@@ -311,7 +311,7 @@ def _units(
         if (weights := weights_in(group, [metric.name], sizes)) is not None:
             taken |= set(names)
             units[min(names, key=list(tasks).index)] = group.name, members, weights
-    units |= {name: (name, [one], {}) for name, (_, one) in tasks.items() if name not in taken}
+    units |= {name: (name, [plan], {}) for name, (_, plan) in tasks.items() if name not in taken}
     return [units[name] for name in tasks if name in units]
 
 
@@ -324,12 +324,16 @@ def _run(
     observer: Observer,
 ) -> dict[str, TaskRun]:
     """Run one ranking: of one task, or of several with a common score."""
-    outcomes = {task: of for one in tasks for task, of in one.measured.items()}
-    sessions = {task: session for one in tasks for task, session in one.sessions.items()}
+    outcomes = {
+        task: of_task for task_plan in tasks for task, of_task in task_plan.measured.items()
+    }
+    sessions = {
+        task: session for task_plan in tasks for task, session in task_plan.sessions.items()
+    }
     plan = plan_of(
         options.of_tasks(list(outcomes), budget, tasks[0].outcome.bank.method),
         outcomes, sessions, tasks[0].known, weights,
-        accepted=tuple(text for one in tasks for text in one.accepted),
+        accepted=tuple(text for task_plan in tasks for text in task_plan.accepted),
     )  # fmt: skip
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
@@ -350,11 +354,16 @@ def _run(
             say = log.warning if by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
         run.ask()
-        had, every = {item for _, item in run.book.answers}, plan.documents()
+        answered, documents = {item for _, item in run.book.answers}, plan.documents()
         limit = None if plan.spec.budget or len(sessions) > 1 else options.spec.max_items
-        if run.ended and limit is not None and limit >= len(every) and had >= set(plan.offered):
+        if (
+            run.ended
+            and limit is not None
+            and limit >= len(documents)
+            and answered >= set(plan.offered)
+        ):
             # A bank may have dropped or never had some documents; a full run asks them too.
-            run.ask_beyond(MODEL, [item for item in every if item not in had])
+            run.ask_beyond(MODEL, [item for item in documents if item not in answered])
         result = run.finish({MODEL: internals.model_name(sessions[plan.outcome.task].lm)})
         if not run.ended:
             if folder is not None:
@@ -370,8 +379,10 @@ def _run(
             raise _nothing("+".join(sessions), aside, result.content["stopped_because"])
         by_task = ModelRuns(plan, run.book).of(model)
     return {
-        one.title: replace(by_task[one.title], warnings=(*one.warnings, *result.warnings))
-        for one in tasks
+        task_plan.title: replace(
+            by_task[task_plan.title], warnings=(*task_plan.warnings, *result.warnings)
+        )
+        for task_plan in tasks
     }
 
 
@@ -557,16 +568,16 @@ def install_hook() -> None:
 def _evaluate(evaluation: Evaluation) -> Results | None:
     call, tasks = _CURRENT.get(), evaluation.tasks
     by_class = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
-    every = dict.fromkeys(tasks, call.options) if call else by_class
-    chosen = {name: options for name, options in every.items() if options is not None}
-    if not chosen:
+    options_of = dict.fromkeys(tasks, call.options) if call else by_class
+    adaptive = {name: options for name, options in options_of.items() if options is not None}
+    if not adaptive:
         return None
     refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
     ready = {}
-    for name, options in chosen.items():  # make all refusals before the first request
+    for name, options in adaptive.items():  # make all refusals before the first request
         session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
         # By its class each task may name a bank of its own.
-        sharers = [o for o in chosen.values() if o is options or o.spec.bank == options.spec.bank]
+        sharers = [o for o in adaptive.values() if o is options or o.spec.bank == options.spec.bank]
         ready[name] = prepare(session, options, only=len(sharers) == 1)
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)
@@ -626,8 +637,8 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
 
     def __new__(cls, *arguments: Any, **named: Any) -> AdaptiveTask:
         kind = stock_class(named.get("config") or {})
-        whole = cls if issubclass(cls, kind) else type(cls.__name__, (cls, kind), {})
-        task: AdaptiveTask = object.__new__(whole)
+        adapted = cls if issubclass(cls, kind) else type(cls.__name__, (cls, kind), {})
+        task: AdaptiveTask = object.__new__(adapted)
         return task
 
     def __init__(self, *arguments: Any, config: dict[str, Any] | None = None) -> None:

@@ -136,26 +136,26 @@ def _complete(
             f"{name} was set aside ({book.tally.set_aside[name]}); continue it with "
             "`rank --resume --retry`"
         )
-    had = set(model_runs.answers(name))
-    left = [item for item in plan.documents() if item not in had]
+    answered = set(model_runs.answers(name))
+    left = [item for item in plan.documents() if item not in answered]
     if left:
         model.open()
         fitting = [item for item in left if model.has_at_hand(item)]
-        if run.spec.prior and not had and not fitting:
+        if run.spec.prior and not answered and not fitting:
             raise UsageError(
                 f"none of the stored answers of {name} fits a prompt of this run; give its "
                 "configuration: --config FILE"
             )
-        on_disk, asked = len(had) + len(fitting), len(left) - len(fitting)
+        on_disk, asked = len(answered) + len(fitting), len(left) - len(fitting)
         run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
         run.ask_beyond(name, left)
     runs = model_runs.of(model)
     model.close()
-    lacking = [task for task, one in runs.items() if not one.complete]
+    lacking = [task for task, task_run in runs.items() if not task_run.complete]
     if lacking:
         raise RunError(f"{name} lacks documents of {', '.join(lacking)}; complete it again")
     entry = plan.spec.model(name)
-    for task, one in runs.items():
+    for task, task_run in runs.items():
         arguments = mask(entry.model_args)
-        save_model(folder, name, {task: one}, {}, str(entry.model), arguments, {}, BOOTSTRAP)
+        save_model(folder, name, {task: task_run}, {}, str(entry.model), arguments, {}, BOOTSTRAP)
     return runs

@@ -71,8 +71,8 @@ def answers_at_hand(
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
             if not alone and not set(theirs) & set([model] if model else names):
                 if model:
-                    near = did_you_mean(model, theirs)
-                    raise UsageError(f"{path} holds no answers of {model!r}{near}")
+                    hint = did_you_mean(model, theirs)
+                    raise UsageError(f"{path} holds no answers of {model!r}{hint}")
                 raise UsageError(
                     f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
                     "their model: NAME=PATH"
@@ -146,7 +146,7 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
     return Spec.read(
         {
             **({"task": tasks[0]} if len(tasks) == 1 else {"tasks": tasks}),
-            "models": [_entry(name, next(iter(of.values()))) for name, of in latest.items()],
+            "models": [_entry(name, next(iter(runs.values()))) for name, runs in latest.items()],
             "harness": harness,
             "prior": [str(folder)],
         }
@@ -163,7 +163,7 @@ def _harness(runs: Mapping[str, LoggedRun]) -> Values:
     """Return the harness's settings of a model's tasks as a ranking's ``harness:`` block."""
     run = next(iter(runs.values()))
     known, config = run.settings, run.results.get("config") or {}
-    shots = {one.settings.get("num_fewshot") for one in runs.values()}
+    shots = {run.settings.get("num_fewshot") for run in runs.values()}
     options = {
         "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else the tasks' defaults
         "apply_chat_template": known.get("chat_template") or None,
@@ -252,11 +252,11 @@ def known_means(
         by_task.append({name: mean for name, mean in means.items() if name not in new})
     total = sum(weights.get(task, 1.0) for task in measured)
     share = np.array([weights.get(task, 1.0) / total for task in measured])
-    whole: dict[str, KnownMean] = {}
-    for name in (n for n in by_task[0] if all(n in one for one in by_task)):
-        mean, error, kept = np.array([one[name] for one in by_task]).T
+    overall: dict[str, KnownMean] = {}
+    for name in (n for n in by_task[0] if all(n in means for means in by_task)):
+        mean, error, mean_of_kept = np.array([means[name] for means in by_task]).T
         spread = float(np.sqrt((share**2 * error**2).sum()))
-        whole[name] = (float(share @ mean), spread, float(share @ kept))
-    if not whole and len(by_task) > 1:
+        overall[name] = (float(share @ mean), spread, float(share @ mean_of_kept))
+    if not overall and len(by_task) > 1:
         raise UsageError("no model of `known:` has results on every task of the ranking")
-    return whole or None
+    return overall or None

@@ -39,12 +39,12 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; the
     actual number depends on how close the models are, which is unknown beforehand.
     """
-    spec, least = plan.spec, _least_items(plan)
+    spec, least_items = plan.spec, _least_items(plan)
     models = {
-        entry.name: _of_model(plan, entry, most)
-        for entry, most in zip(spec.models, _most_items(plan))
+        entry.name: _of_model(plan, entry, most_items)
+        for entry, most_items in zip(spec.models, _most_items(plan))
     }
-    most, least_cost, most_cost = _together(plan, list(models.values()))
+    total_items, least_cost, most_cost = _together(plan, list(models.values()))
     budget = _budget_in_money(plan)
     limits = [limit for limit in (most_cost, budget) if limit is not None]
     hashes = dict.fromkeys(outcome.bank.short_hash for outcome in plan.outcomes.values())
@@ -60,8 +60,8 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
         "budget": dict(spec.budget),
         "models": models,
         **prospects(plan, gap),
-        "least_items": least * len(models),
-        "most_items": most,
+        "least_items": least_items * len(models),
+        "most_items": total_items,
         "least_cost": least_cost,
         "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if budget is not None and least_cost is not None else None,
@@ -89,37 +89,37 @@ def _mean_costs(plan: Plan) -> list[float] | None:
 
 def _most_items(plan: Plan) -> list[int]:
     """Return the most items of each model: it cannot spend what the others need at least."""
-    spec, least = plan.spec, _least_items(plan)
+    spec, least_items = plan.spec, _least_items(plan)
     n_models, limit = len(spec.models), min(plan.new_ranker().item_cap, len(plan.offered))
     answers = spec.budget.get("items", limit * n_models)
-    alone = max(least, min(limit, int(answers) - least * (n_models - 1)))
+    alone = max(least_items, min(limit, int(answers) - least_items * (n_models - 1)))
     budget, costs = _budget_in_money(plan), _mean_costs(plan)
     if budget is None or costs is None:
         return [alone] * n_models
-    rest = [budget - least * (sum(costs) - cost) for cost in costs]
+    left_for_model = [budget - least_items * (sum(costs) - cost) for cost in costs]
     return [
-        max(least, min(alone, math.ceil(money / cost))) if cost > 0.0 else alone
-        for money, cost in zip(rest, costs)
+        max(least_items, min(alone, math.ceil(money / cost))) if cost > 0.0 else alone
+        for money, cost in zip(left_for_model, costs)
     ]
 
 
-def _of_model(plan: Plan, entry: ModelSpec, most: int) -> ModelForecastContent:
-    """Return what asking one model takes, with `most` items at most."""
-    cost, least = plan.forecasts[entry.name], _least_items(plan)
+def _of_model(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastContent:
+    """Return what asking one model takes, with `most_items` items at most."""
+    cost, least_items = plan.forecasts[entry.name], _least_items(plan)
     at_once = 1 if plan.spec.ahead == 1 else _at_once(entry)
     return {
         "price_known": cost.known,
         "cost_per_item": cost.mean if cost.known else None,
         "most_expensive_item": cost.largest if cost.known else None,
         "cost_estimated": entry.price.by_tokens or entry.price.by_time,
-        "least_items": least,
-        "most_items": most,
-        "least_cost": cost.mean * least if cost.known else None,
-        "most_cost": cost.mean * most if cost.known else None,
+        "least_items": least_items,
+        "most_items": most_items,
+        "least_cost": cost.mean * least_items if cost.known else None,
+        "most_cost": cost.mean * most_items if cost.known else None,
         "full_evaluation_cost": cost.mean * len(plan.items()) if cost.known else None,
         "in_flight_at_most": at_once,
         # Models work concurrently, unless the run asks one item at a time.
-        "most_seconds_at_1s": most / at_once,
+        "most_seconds_at_1s": most_items / at_once,
     }
 
 
@@ -127,22 +127,22 @@ def _together(
     plan: Plan, models: Sequence[ModelForecastContent]
 ) -> tuple[int, float | None, float | None]:
     """Return the most items of all models, and their least and most cost before the budget."""
-    least, n_models = _least_items(plan), len(models)
-    most = sum(model["most_items"] for model in models)
+    least_items, n_models = _least_items(plan), len(models)
+    most_items = sum(model["most_items"] for model in models)
     if "items" in plan.spec.budget:
-        most = min(most, max(int(plan.spec.budget["items"]), least * n_models))
+        most_items = min(most_items, max(int(plan.spec.budget["items"]), least_items * n_models))
     if (costs := _mean_costs(plan)) is None:
-        return most, None, None
-    least_cost = least * sum(costs)
-    prices = np.sort(np.repeat(costs, [model["most_items"] - least for model in models]))
+        return most_items, None, None
+    least_cost = least_items * sum(costs)
+    prices = np.sort(np.repeat(costs, [model["most_items"] - least_items for model in models]))
     if (budget := _budget_in_money(plan)) is not None:
         # The most answers come from the cheapest models.
         before = prices.cumsum() - prices
         affordable = (before < (budget - least_cost) * (1.0 - SLACK)) | (prices == 0.0)
-        most = min(most, least * n_models + int(affordable.sum()))
+        most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     # So many answers cost most if the dearest models give them.
-    dearest = prices[::-1][: most - least * n_models]
-    return most, least_cost, least_cost + float(dearest.sum())
+    dearest = prices[::-1][: most_items - least_items * n_models]
+    return most_items, least_cost, least_cost + float(dearest.sum())
 
 
 def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> LoadsContent | None:
@@ -151,11 +151,11 @@ def _loads(spec: Spec, items: Sequence[tuple[int, int]]) -> LoadsContent | None:
     if not turns:
         return None
     # The last model of one round is the first of the next, and stays loaded.
-    least, most = (
+    fewest, largest = (
         len(turns) + (len(turns) - 1) * (turns_for(n, spec.ahead) - 1)
-        for n in (min(least for least, _ in items), max(most for _, most in items))
+        for n in (min(fewest for fewest, _ in items), max(largest for _, largest in items))
     )
-    return {"least": least, "most": most}
+    return {"least": fewest, "most": largest}
 
 
 def powers(plan: Plan) -> dict[str, Power]:
@@ -270,16 +270,18 @@ def offer_in_words(plan: Plan) -> str:
     unit, size = float(plan.scale.restore_error(1.0)), len(plan.items())
     saved: list[str] = []
     for gap in GAPS:
-        if not saved and (n := by_bank.items(gap)) < (others := at_random.items(gap)):
+        if not saved and (n := by_bank.items(gap)) < (at_random_items := at_random.items(gap)):
             saved.append(
                 f"differences of {gap * unit:g} are decided after {n} items of each model, not "
-                f"{others}"
+                f"{at_random_items}"
             )
-    n, others = (power.items_for_error(OFFERED_ERROR) or size for power in (by_bank, at_random))
-    if n < others:
+    n, at_random_items = (
+        power.items_for_error(OFFERED_ERROR) or size for power in (by_bank, at_random)
+    )
+    if n < at_random_items:
         saved.append(
             f"scores are known to a standard error of {OFFERED_ERROR * unit:g} after {n} items, "
-            f"not {others}"
+            f"not {at_random_items}"
         )
     if not saved:
         return ""
@@ -303,15 +305,15 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     assert target is not None
     items = {way: power.items_for_error(target) for way, power in powers(plan).items()}
     if "bank" not in items:
-        few, many = (_at_least(plan, n or size) for n in items.values())
-        number = f"{few} (graded scores) to {many} (right or wrong) of {size} documents"
+        fewest, largest = (_at_least(plan, n or size) for n in items.values())
+        number = f"{fewest} (graded scores) to {largest} (right or wrong) of {size} documents"
     elif (n := items["bank"]) is not None:
         n = _at_least(plan, n)
         number = f"about {n} of {size} documents, more if the model departs from its bank"
     else:
-        most = plan.new_ranker().item_cap
-        more = f"more than {STOPS[-1]}" if most > STOPS[-1] else f"all {most} allowed"
-        number = f"{more} of {size} documents"
+        item_cap = plan.new_ranker().item_cap
+        bound = f"more than {STOPS[-1]}" if item_cap > STOPS[-1] else f"all {item_cap} allowed"
+        number = f"{bound} of {size} documents"
     goes = (
         f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which is "
         f"expected to take {number}"

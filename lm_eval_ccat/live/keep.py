@@ -126,34 +126,38 @@ def keep(
     path, today = str(plan.spec.save_bank), date.today().isoformat()
     try:
         banks, place = growing(plan, path), Path(path)
-        old = {task: of for task, of in _banks_in(place).items() if task not in banks}
+        old = {task: of_task for task, of_task in _banks_in(place).items() if task not in banks}
         for join in (True, False):  # banks of several tasks and outcomes share one method
             grown: dict[str, dict[str, ItemBank]] = {}
-            for task, of in banks.items():
-                stated = {
+            for task, outcomes in banks.items():
+                settings = {
                     k: v for k, v in opened[task].settings.items() if k != "chat_template_sha"
                 }
-                for name, bank in of.items():
-                    base = replace(bank, settings=bank.settings or stated)
+                for name, bank in outcomes.items():
+                    base = replace(bank, settings=bank.settings or settings)
                     if not bank.models:
                         marks = plan.sessions[task].marks
                         base = replace(base, prompts=tuple(map(marks.get, bank.doc_ids)))
-                    seen = _observed(plan, book, task, name, bank, names)
+                    observed = _observed(plan, book, task, name, bank, names)
                     grown.setdefault(task, {})[name] = (
-                        grow(base, seen, today, join) if seen or base.observations else base
+                        grow(base, observed, today, join) if observed or base.observations else base
                     )
-            every = [b for of in (*grown.values(), *old.values()) for b in of.values()]
-            if len({bank.method for bank in every}) == 1:
+            all_banks = [
+                b for of_task in (*grown.values(), *old.values()) for b in of_task.values()
+            ]
+            if len({bank.method for bank in all_banks}) == 1:
                 break
-        least = min((b for of in grown.values() for b in of.values()), key=lambda b: len(b.models))
+        smallest = min(
+            (b for of_task in grown.values() for b in of_task.values()), key=lambda b: len(b.models)
+        )
         if isinstance(plan.banks, ItemBank) and not place.is_dir():
-            least.save(path)
+            smallest.save(path)
         else:
             SuiteBank({**old, **grown}).save(path)
     except BankError as error:
         observer.warn(f"save_bank: {error}")
         return
-    observer.note(f"Saved {len(least.models)} models to {path}. {readiness(least)}.")
+    observer.note(f"Saved {len(smallest.models)} models to {path}. {readiness(smallest)}.")
 
 
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
@@ -168,23 +172,23 @@ def _observed(
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), answer in book.answers.items():
-        score, (of, doc) = answer.score if isinstance(answer, Tell) else None, item
+        score, (task_of_item, doc) = answer.score if isinstance(answer, Tell) else None, item
         if isinstance(score, Mapping):
             score = score.get(outcome)
-        if of == task and score is not None and doc in bank.index:
+        if task_of_item == task and score is not None and doc in bank.index:
             draw = book.ranker.probability(model, item)
             row = (bank.index[doc], float(score), np.nan if draw is None else draw)
             by_model[model].append(row)
     observations, today = [], date.today().isoformat()
     for model, rows in ((m, r) for m, r in by_model.items() if r):
         items, scores, p = np.array(rows).T
-        chosen = "drawn" if np.isfinite(p).all() else "adaptive"
+        selection = "drawn" if np.isfinite(p).all() else "adaptive"
         if len(rows) == bank.n_items:  # in the bank's order
-            chosen, order = "all", np.argsort(items)
+            selection, order = "all", np.argsort(items)
             items, scores, p = items[order], scores[order], np.full_like(p, np.nan)
         known = p if np.isfinite(p).any() else None
-        name, at = names.get(model, model), items.astype(np.intp)
-        observations.append(Observation(name, chosen, at, scores, known, "", today))
+        name, positions = names.get(model, model), items.astype(np.intp)
+        observations.append(Observation(name, selection, positions, scores, known, "", today))
     return observations
 
 
@@ -213,9 +217,11 @@ class ModelRuns:
 
     def _of_outcomes(self, task: str) -> dict[str, Ranking]:
         """Return the ranking by each outcome of a task, on the outcome's own scale."""
-        whole, why = self._ranking.tasks.get(task, self._ranking), self._ranking.stopped_because
+        ranking, why = self._ranking.tasks.get(task, self._ranking), self._ranking.stopped_because
         return {
-            name: replace(whole.outcomes.get(name, whole), stopped_because=why, scale=outcome.scale)
+            name: replace(
+                ranking.outcomes.get(name, ranking), stopped_because=why, scale=outcome.scale
+            )
             for name, outcome in self.plan.measured[task].items()
         }
 
@@ -231,9 +237,11 @@ class ModelRuns:
         runs = {}
         for task, (run, draws) in self._measured(model).items():
             # If every document was run, the harness has every score.
-            more = {} if run.complete else _further([(run, draws)])
-            others = (replace(run, outcome=o, ranking=r, further=()) for o, r in more.values())
-            runs[task] = replace(run, further=(*run.further, *others))
+            further = {} if run.complete else _further([(run, draws)])
+            further_runs = (
+                replace(run, outcome=o, ranking=r, further=()) for o, r in further.values()
+            )
+            runs[task] = replace(run, further=(*run.further, *further_runs))
         return runs
 
     def further(self, models: Sequence[HarnessModel]) -> dict[str, RankingContent]:
@@ -253,7 +261,7 @@ class ModelRuns:
         runs = {}
         for task, outcomes in self.plan.measured.items():
             of_task = {item[1]: item for item in answers if item[0] == task}
-            about: dict[str, Any] = {
+            shared_parts: dict[str, Any] = {
                 "session": model.sessions[task],
                 "name": model.name,
                 "administered": {doc: model.administered[item] for doc, item in of_task.items()},
@@ -261,7 +269,7 @@ class ModelRuns:
                 "seconds": sum(answers[item].seconds or 0.0 for item in of_task.values()),
             }
             of_outcomes = {
-                name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **about)
+                name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **shared_parts)
                 for name, outcome in outcomes.items()
             }
             shared = {
@@ -271,7 +279,7 @@ class ModelRuns:
             lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
             run = of_outcomes.pop(lead)
             run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
-            runs[task] = run, {doc: p for of, doc, p in drawn if of == task}
+            runs[task] = run, {doc: p for task_of_item, doc, p in drawn if task_of_item == task}
         return runs
 
 
@@ -290,11 +298,14 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, 
         Outcomes of weight 0; none if the bank's method allows no other outcome.
     """
     runs = [(run, draws) for run, draws in runs if len(draws) >= LEAST]
-    outcomes = {key: one for run, _ in runs for key, one in _unasked(run).items()}
+    outcomes = {key: outcome for run, _ in runs for key, outcome in _unasked(run).items()}
     if not outcomes:
         return {}
     first, task = runs[0][0], runs[0][0].session.name
-    banks = {_LEADING: first.outcome.bank, **{key: one.bank for key, one in outcomes.items()}}
+    banks = {
+        _LEADING: first.outcome.bank,
+        **{key: outcome.bank for key, outcome in outcomes.items()},
+    }
     try:
         ranker = Ranker(
             {task: banks},
@@ -317,29 +328,31 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, 
                 ranker.tell(run.name, (task, doc), scores)
     rankings = ranker.result().tasks[task].outcomes
     return {
-        key: (one, replace(rankings[key], scale=one.metric.scale))
-        for key, one in outcomes.items()
+        key: (outcome, replace(rankings[key], scale=outcome.metric.scale))
+        for key, outcome in outcomes.items()
         if all(map(math.isfinite, rankings[key].standard_errors.values()))
     }
 
 
 def _unasked(run: TaskRun) -> dict[str, Outcome]:
     """Return the outcomes of the answers, by key, that are not among those of the run."""
-    had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.further))}
-    reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
+    reported_by_run = {
+        (o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.further))
+    }
+    reported = dict.fromkeys(pair for answer in run.administered.values() for pair in answer.values)
     outcomes = {}
     for metric, filter in reported:
-        if (metric, filter) not in had:
+        if (metric, filter) not in reported_by_run:
             try:
-                one = blank_outcome(run.session, metric, filter)
+                outcome = blank_outcome(run.session, metric, filter)
             except CcatError:  # an outcome without a score per document
                 continue
             of_items = ItemBank.blank(
                 run.outcome.bank.doc_ids,
-                task=one.task,
-                metric=one.metric.name,
+                task=outcome.task,
+                metric=outcome.metric.name,
                 filter=filter,
-                scale=one.metric.scale,
+                scale=outcome.metric.scale,
             )
-            outcomes[one.results_key] = replace(one, bank=of_items, weight=0.0)
+            outcomes[outcome.results_key] = replace(outcome, bank=of_items, weight=0.0)
     return outcomes

@@ -152,15 +152,15 @@ def _before(plan: Plan, observer: Observer) -> None:
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)
     costs = [plan.forecasts[entry.name] for entry in spec.models]
     usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
-    most = f"at most {cap * len(costs)} answers ({cap} of each model)"
-    most += "" if usd is None else f", about {dollars(usd)}"
+    limit = f"at most {cap * len(costs)} answers ({cap} of each model)"
+    limit += "" if usd is None else f", about {dollars(usd)}"
     goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
         spec.stop, f"when `stop: {spec.stop}` is met, or "
     )
     if len(costs) == 1 and not plan.known and spec.target_se is None:
         goal = ""  # there is nothing to decide
     end = "the limit" if spec.max_items else "the last item"
-    observer.note(f"The run ends {goal}at {end}: {most}.")
+    observer.note(f"The run ends {goal}at {end}: {limit}.")
     if spec.max_items is not None or usd is None or usd < ASKED_FROM:
         return
     # It may cost a dollar or more, and nothing but the documents limits it.
@@ -180,20 +180,20 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     if plan.budget is None:
         return
     first = plan.first
-    least = first * sum(plan.prices.values())
-    if plan.budget >= least * (1.0 - SLACK):
+    cost = first * sum(plan.prices.values())
+    if plan.budget >= cost * (1.0 - SLACK):
         return
     usd = plan.currency == "usd"
-    amount = dollars(least) if usd else f"{least:,.0f} items"
+    amount = dollars(cost) if usd else f"{cost:,.0f} items"
     if plan.outcome.bank.method == "paper":
         observer.warn(
             f"the method paper gives every model its first {first} items whatever the budget is: "
             f"they are expected to take {amount}"
         )
         return
-    enough = math.ceil(least * 1e4 - 1e-6) / 1e4  # never less than it takes
+    enough = math.ceil(cost * 1e4 - 1e-6) / 1e4  # never less than it takes
     raise UsageError(
         f"the budget is too small for the first {first} items of each of {len(plan.prices)} "
-        f"models: give at least {{{f'usd: {enough:.12g}' if usd else f'items: {least:.0f}'}}}, or "
+        f"models: give at least {{{f'usd: {enough:.12g}' if usd else f'items: {cost:.0f}'}}}, or "
         "a smaller warmup:"
     )

@@ -113,8 +113,8 @@ class RayModel(HarnessModel):
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        wanted = {"CPU": self.entry.cpus, "GPU": self.entry.num_gpus}
-        bundle = {kind: amount for kind, amount in wanted.items() if amount}
+        requested = {"CPU": self.entry.cpus, "GPU": self.entry.num_gpus}
+        bundle = {kind: amount for kind, amount in requested.items() if amount}
         if not bundle:
             return {}
         limit = 60.0 * self._spec.failures.outage_minutes

@@ -120,25 +120,25 @@ def verify(run: str | Path) -> Verification:
         )
         return Verification(condition, [], [], "", words)
     sound = state(folder, condition.records)
-    now, made_by = sound.content, str(sound.facts.versions.get("lm_eval_ccat", ""))
+    recomputed, made_by = sound.content, str(sound.facts.versions.get("lm_eval_ccat", ""))
     result: RankingContent = recorded or {}
     last = result.get("last_line") or 0
     # Ignore records after the result, such as those of `complete`.
-    then = state(folder, last).content if 0 < last < condition.records else now
-    counted, judged = _contradictions(result, then)
+    at_result = state(folder, last).content if 0 < last < condition.records else recomputed
+    counted, judged = _contradictions(result, at_result)
     if last > condition.records:
         counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
     if lines := [*counted, *judged]:
         words = "The journal gives another result:"
         if not counted and made_by != __version__:
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
-        more = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
+        rest_of_lines = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
         return Verification(
-            condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *more])
+            condition, counted, judged, made_by, "\n  ".join([words, *lines[:12], *rest_of_lines])
         )
     words = f"Sound: {condition.records} records of format {condition.version}, chained"
-    words += f", {now['items_administered']} answers"
-    money = now.get("money")
+    words += f", {recomputed['items_administered']} answers"
+    money = recomputed.get("money")
     if money:
         billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
         words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
@@ -155,16 +155,18 @@ def _contradictions(old: RankingContent, new: RankingContent) -> tuple[list[str]
     for name, block in old.get("models", {}).items():
         compared.append((f"{name}: ", block, new["models"].get(name, {}), COUNTED, JUDGED))
     for pair in old.get("pairwise", ()):
-        now = pairs.get((pair["a"], pair["b"]), {})
-        compared.append((f"{pair['a']} over {pair['b']}: ", pair, now, (), ("p", "decision")))
+        recomputed = pairs.get((pair["a"], pair["b"]), {})
+        compared.append(
+            (f"{pair['a']} over {pair['b']}: ", pair, recomputed, (), ("p", "decision"))
+        )
     counted: list[str] = []
     judged: list[str] = []
-    for where, was, now, *keys in compared:
-        for texts, some in zip((counted, judged), keys):
+    for where, was, recomputed, *keys in compared:
+        for texts, keys_of_kind in zip((counted, judged), keys):
             texts += [
-                f"{where}{key}: recorded {_text(was[key])}, now {_text(now.get(key))}"
-                for key in some
-                if key in was and not _same(was[key], now.get(key))
+                f"{where}{key}: recorded {_text(was[key])}, now {_text(recomputed.get(key))}"
+                for key in keys_of_kind
+                if key in was and not _same(was[key], recomputed.get(key))
             ]
     return counted, judged
 
@@ -175,8 +177,8 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, float) or isinstance(b, float):
-        both = isinstance(a, int | float) and isinstance(b, int | float)
-        return both and (math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE) or (a != a and b != b))
+        numeric = isinstance(a, int | float) and isinstance(b, int | float)
+        return numeric and (math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE) or (a != a and b != b))
     return bool(a == b)
 
 
@@ -216,15 +218,15 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
                 f"{folder.journal}: not even the header is sound; nothing can be kept. Start a "
                 "new run"
             )
-        kept = _free_name(folder.path, "journal.damaged", ".jsonl")
+        copy = _free_name(folder.path, "journal.damaged", ".jsonl")
         result = folder.path / RESULT
         with writing(folder.journal.path, RunError):
-            shutil.copyfile(folder.journal.path, kept)
+            shutil.copyfile(folder.journal.path, copy)
             sync_folder(folder.path)
             if result.exists():
                 result.rename(_free_name(folder.path, "result.damaged", ".json"))
             replace_bytes(folder.journal.path, sound, private=True)
-        return condition, kept
+        return condition, copy
     finally:
         folder.release()
 

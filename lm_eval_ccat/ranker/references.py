@@ -64,9 +64,9 @@ def references_of(
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
     if not known:
         raise UsageError("known names no model")
-    stated: Mapping[str, Any] = known
+    means_of: Mapping[str, Any] = known
     rows = []
-    for name, value in stated.items():
+    for name, value in means_of.items():
         row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
         try:
             mean, error, kept_mean = map(float, row)
@@ -129,22 +129,22 @@ def means_of_known(table: ScoreTable, bank: ItemBank, noisy: bool = False) -> di
     columns = [(i, bank.index[d]) for i, d in enumerate(table.doc_ids) if d in bank.index]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
-    of, to = np.array(columns).T
+    in_table, in_bank = np.array(columns).T
     scores = np.full((len(table.models), bank.n_items), np.nan)
-    scores[:, to] = table.model_scores()[:, of]
+    scores[:, in_bank] = table.model_scores()[:, in_table]
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
     names = [m for m, r in zip(table.models, rows) if r]
     scores = scores[rows]
-    seen = np.isfinite(scores)
-    n = seen.sum(axis=1)
-    mean = np.where(seen, scores, 0.0).sum(axis=1) / n
-    squares = np.where(seen, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    present = np.isfinite(scores)
+    n = present.sum(axis=1)
+    mean = np.where(present, scores, 0.0).sum(axis=1) / n
+    squares = np.where(present, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
     # Sampling without replacement; neither a larger population nor the noise of sampled answers
     # has a finite-population correction.
     share = np.zeros(len(n)) if noisy else n / bank.n_items
     # A model with a single score gets the largest possible spread.
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
-    kept = seen & bank.kept
-    kept_mean = np.where(kept, scores, 0.0).sum(axis=1) / kept.sum(axis=1)
+    kept_present = present & bank.kept
+    kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)
     error = np.sqrt(spread / n * (1.0 - share))
     return dict(zip(names, zip(mean.tolist(), error.tolist(), kept_mean.tolist())))

@@ -250,10 +250,10 @@ def make_ranker(bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: H
         bank order, or None) and the keyword arguments of `Ranker`; ``task`` names a single task.
     """
     arguments = header.ranker
-    rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
+    settings = {k: v for k, v in arguments.items() if k not in ("models", "options")}
     task = header.task.get("name", "")
     banks: Banks = [Outcome.of(bank, task)] if isinstance(bank, ItemBank) else bank
-    return Ranker(banks, arguments["models"], **rest, **arguments["options"])
+    return Ranker(banks, arguments["models"], **settings, **arguments["options"])
 
 
 def rebuild(folder: str | Path, lines: int | None = None) -> Book:
