@@ -203,10 +203,10 @@ class Availability:
     Examples
     --------
     >>> model = Availability(limit=60, backoff=1, max_backoff=30)
-    >>> model.failed(now=10, sent=9, reason="HTTP 503")
+    >>> model.failed(moment=10, sent=9, reason="HTTP 503")
     >>> model.may_ask(10.5), model.may_ask(11), model.may_ask(11)   # one request probes
     (False, True, False)
-    >>> model.succeeded(now=12, sent=11)
+    >>> model.succeeded(moment=12, sent=11)
     >>> model.state.value
     'open'
     """
@@ -333,11 +333,11 @@ class Pace:
     Examples
     --------
     >>> pace = Pace()
-    >>> pace.wait(now=0.0, in_flight=0)
+    >>> pace.wait(moment=0.0, in_flight=0)
     0.0
     >>> pace.sent(0.0)
     >>> pace.refused(0.5, sent=0.0, pause=2.0)
-    >>> pace.wait(now=1.0, in_flight=0)
+    >>> pace.wait(moment=1.0, in_flight=0)
     1.5
     """
 
