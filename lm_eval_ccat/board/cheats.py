@@ -4,7 +4,9 @@
 often chance does that follows from the bank: models of these abilities agree on an item of 0/1
 scores with probability ``a b + (1 - a)(1 - b)``, ``a`` and ``b`` their expected scores; scores
 between 0 and 1 are equal by chance at one item of ten. Only a product of these below 1e-6, over all
-models compared, is said. Models that merely resemble one another differ somewhere.
+models compared, is said. Models that merely resemble one another differ somewhere. Of two placed
+models the answers themselves are compared: who gives another's imperfect answers word for word, at
+nine items of ten, is said to be it.
 
 *Known items.* A model that learned the items which are shown most answers these better than its
 ability on the others predicts. Of the items that a model was asked, those that were shown before
@@ -15,9 +17,10 @@ on the very same items (Student's t), so that what the bank gets wrong is the sa
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtr
@@ -41,6 +44,26 @@ COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
 _COINCIDENCE = 0.1  # chance that two scores between 0 and 1 are equal
 _FEWEST = 8  # shown items, and others, from which a gain is tested
 _MODELS = 12  # with full results, to compare a gain with
+
+
+#: Letters of an answer that two models do not give by chance; answers to compare, and the share of
+#: them that are the same.
+_LONG, _ANSWERS, _SAME = 20, 8, 0.9
+
+
+class PlacedAnswers(NamedTuple):
+    """What a placed model answered.
+
+    Attributes
+    ----------
+    scores : dict of task to ndarray of shape (n_items,)
+        On [0, 1] in bank order; NaN where missing.
+    texts : dict of (task, doc_id) to str
+        Answers that are long and not perfect.
+    """
+
+    scores: dict[str, Floats]
+    texts: dict[tuple[str, Any], str]
 
 
 def equal_chance(bank: ItemBank, first: Floats, second: Floats) -> float:
@@ -86,7 +109,7 @@ def alike(
         The new model's scores on [0, 1] in bank order; NaN where missing.
     known : mapping of model to (mapping of task to ndarray)
     """
-    names, chances = [], []
+    names, chances, counts = [], [], []
     for model, scores in known.items():
         shared = [task for task in new if task in scores]
         if not shared or any(_differ(new[task], scores[task]) for task in shared):
@@ -95,13 +118,41 @@ def alike(
         if chance * len(known) < COPY_CHANCE:
             names.append(model)
             chances.append(chance * len(known))
+            counts.append(sum(int(np.isfinite(new[t] + scores[t]).sum()) for t in shared))
     if not names:
         return ""
-    n = sum(int(np.isfinite(scores).sum()) for scores in new.values())
     return (
-        f"all of its {n:,} scores equal those of {first_of(names, 3)} (chance {max(chances):.0e}): "
-        "it may be the same model"
+        f"all of its {min(counts):,} scores equal those of {first_of(names, 3)} (chance "
+        f"{max(chances):.0e}): it may be the same model"
     )
+
+
+def same_texts(
+    new: Mapping[tuple[str, Any], str], placed: Mapping[str, Mapping[tuple[str, Any], str]]
+) -> str:
+    """Say which placed models gave a new one's imperfect answers word for word; else "".
+
+    Parameters
+    ----------
+    new : mapping of (task, doc_id) to str
+        As `PlacedAnswers` has them.
+    placed : mapping of model to (mapping of (task, doc_id) to str)
+
+    Examples
+    --------
+    >>> texts = {("t", n): f"the answer to question {n} is 7" for n in range(9)}
+    >>> same_texts(texts, {"a": texts, "b": {key: text + "!" for key, text in texts.items()}})
+    '9 of 9 imperfect answers are those of a, word for word: it may be the same model'
+    """
+    for model, texts in placed.items():
+        common = new.keys() & texts.keys()
+        same = sum(new[item] == texts[item] for item in common)
+        if len(common) >= _ANSWERS and same >= _SAME * len(common):
+            return (
+                f"{same} of {len(common)} imperfect answers are those of {model}, word for word: "
+                "it may be the same model"
+            )
+    return ""
 
 
 def _differ(first: Floats, second: Floats) -> bool:
@@ -188,24 +239,23 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
     models : collection of str, optional
         Only rows of these; default all that are placed.
     """
-    placed = [place.row for place in standing(board).placed]
-    known = _full_results(board, [row for row in placed if not row.estimated])
-    banks, out = board.banks, dict[str, list[str]]()
-    rows = board.ledger.rows()
-    for row in placed:
+    standing_rows = [place.row for place in standing(board).placed]
+    full = _full_results(board, [row for row in standing_rows if not row.estimated])
+    answers = {row.model: _answers(board, row) for row in standing_rows if row.estimated}
+    scores = {**full, **{model: answered.scores for model, answered in answers.items()}}
+    banks, rows, out = board.banks, board.ledger.rows(), dict[str, list[str]]()
+    for row in standing_rows:
         if models is not None and row.model not in models:
             continue
+        new = scores.get(row.model, {})
+        compared = {model: theirs for model, theirs in scores.items() if model != row.model}
+        warnings = [alike(banks, new, compared)]
         if row.estimated:
-            new = _answers(board, row)
-            before = rows[: rows.index(row)]
-        else:
-            new, before = known.get(row.model, {}), []
-        compared = {model: scores for model, scores in known.items() if model != row.model}
-        texts = [alike(banks, new, compared)]
-        if before:
-            texts.append(knew(banks, new, compared, shown_items(before)))
-        if any(texts):
-            out[row.model] = [text for text in texts if text]
+            texts = {m: placed.texts for m, placed in answers.items() if m != row.model}
+            warnings.append(same_texts(answers[row.model].texts, texts))
+            warnings.append(knew(banks, new, full, shown_items(rows[: rows.index(row)])))
+        if any(warnings):
+            out[row.model] = [text for text in warnings if text]
     return out
 
 
@@ -234,9 +284,9 @@ def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str,
     return out
 
 
-def _answers(board: Board, row: BoardRow) -> dict[str, Floats]:
-    """Return what a placed model scored, by its journals; empty where one cannot be read."""
-    name, out = row.in_journal or row.model, dict[str, Floats]()
+def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
+    """Return what a placed model answered, by its journals; nothing where one cannot be read."""
+    name, out = row.in_journal or row.model, PlacedAnswers({}, {})
     for file in row.evidence:
         try:
             journal, records = read_journal(board.path / file)
@@ -251,8 +301,11 @@ def _answers(board: Board, row: BoardRow) -> dict[str, Floats]:
             bank = board.banks.get(task)
             value = next(iter(score.values()), None) if isinstance(score, dict) else score
             if bank is not None and isinstance(value, (int, float)) and doc_id in bank.index:
-                of_task = out.setdefault(task, np.full(bank.n_items, np.nan))
+                of_task = out.scores.setdefault(task, np.full(bank.n_items, np.nan))
                 of_task[bank.index[doc_id]] = value
+                text = json.dumps(record.responses)
+                if value < 1.0 and len(text) >= _LONG:
+                    out.texts[task, doc_id] = text
     return out
 
 

@@ -75,3 +75,15 @@ def test_place_add_and_check_warn_of_a_copy(world, board, tmp_path, ccat):
     checked = ccat("board", "check", board.path).err
     assert checked.count("scores equal those of") == 3
     assert set(suspicions(board)) == {"m04", "copy/of-m04", "part/of-m04"}
+
+
+def test_a_placed_model_under_another_name_is_known_by_its_answers(world, board, ccat):
+    """Its scores are on other items in part; its mistakes are the same, word for word."""
+    config = world.config(["m03", "m09"], of={"m03": {"name": "weak"}, "m09": {"name": "able"}})
+    ccat("board", "place", board.path, config)
+    config = world.config(["m03"], of={"m03": {"name": "new"}}, name="again")
+    said = ccat("board", "place", board.path, config).err
+    [line] = [line for line in said.splitlines() if "word for word" in line]
+    assert line.startswith("warning: new: ") and "imperfect answers are those of weak" in line
+    found = suspicions(board)
+    assert {"weak", "new"} <= set(found) and not {"able", "m01", "m07"} & set(found)
