@@ -217,8 +217,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the interval of compare is judged by the wrong end",
         "lm_eval_ccat/ranker/difference",
-        "NOT_WORSE if 0.0 < margin and -margin <= low",
-        "NOT_WORSE if 0.0 < margin and -margin <= high",
+        "NOT_WORSE if 0.0 < margin and -limit <= low",
+        "NOT_WORSE if 0.0 < margin and -limit <= high",
         (
             "tests/live/test_versus.py",
             "tests/live/test_compare.py",

@@ -147,14 +147,15 @@ class Difference:
         difference = means[1] - means[0]
         up = 1.0 if scale.higher_is_better else -1.0
         gain, (low, high) = up * difference, sorted(up * end for end in ends)
-        if decision == WORDS[EQUIVALENT] or (0.0 < margin and -margin <= low <= high <= margin):
+        limit = margin + ROUNDING * scale.span  # a difference of exactly the margin is no more
+        if decision == WORDS[EQUIVALENT] or (0.0 < margin and -limit <= low <= high <= limit):
             verdict = WORDS[EQUIVALENT]
         elif decision == WORDS[DECIDED] and gain > 0.0:
             verdict = BETTER
-        elif high < -margin or (decision == WORDS[DECIDED] and margin == 0.0):
+        elif high < -limit or (decision == WORDS[DECIDED] and margin == 0.0):
             verdict = WORSE
         else:
-            verdict = NOT_WORSE if 0.0 < margin and -margin <= low else NOT_KNOWN
+            verdict = NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
         more = None
         if verdict == NOT_KNOWN and math.isfinite(high - low) and gain != -margin:
             needed = documents * (0.5 * (high - low) / abs(gain + margin)) ** 2
@@ -218,9 +219,9 @@ def compare_scores(
         n_clusters = int(cluster_of.max()) + 1
         square, df = float((np.bincount(cluster_of, d - gap) ** 2).sum()), n_clusters - 1
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
-    if square == 0.0 and abs(gap) > ROUNDING:  # equal differences do not prove no variance
-        variance = IMAGINED * gap**2 / (df + 1) ** 2 if df + 1 >= LEAST else math.inf
-    if df < 1:
+    if square == 0.0:  # equal differences do not prove no variance
+        variance = IMAGINED * gap**2 / (df + 1) ** 2 if abs(gap) > ROUNDING else 0.0
+    if df < 1 or (square == 0.0 and df + 1 < LEAST):
         variance = math.inf
     location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
     v, dfs, items = (

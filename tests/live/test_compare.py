@@ -95,7 +95,9 @@ def test_more_documents_of_the_same_kind_decide():
 
 
 def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
-    assert compare_scores(np.ones(5), np.ones(5)).verdict == "equivalent"
+    assert compare_scores(np.ones(10), np.ones(10)).verdict == "equivalent"
+    assert compare_scores(np.ones(9), np.ones(9)).verdict == "not known"
+    assert compare_scores(np.ones(9), np.ones(9), exact=True).verdict == "equivalent"
     assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
 
 

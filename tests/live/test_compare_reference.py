@@ -1,0 +1,111 @@
+"""`compare` gives the verdict and the exit code of a reference of ten lines, in random cases."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from lm_eval_ccat import ScoreTable, compare
+from lm_eval_ccat.metrics import Scale
+
+CODES = {"worse": 5, "not known": 3}
+#: What scores look like, and which documents the sides have.
+KINDS = ("graded", "right or wrong", "all equal", "equal differences", "equal but for rounding")
+SHAPES = tuple(product(KINDS, (False, True), (False, True), ("population", "benchmark")))
+
+
+def interval(d, clusters, level=0.95):
+    """Ends of the interval of a mean difference, for documents like these."""
+    labels = np.arange(len(d)) if clusters is None else clusters
+    n, gap, k = len(d), d.mean(), len(np.unique(labels))
+    square = sum(np.sum(d[labels == label] - gap) ** 2 for label in np.unique(labels))
+    if square < 1e-18:  # equal differences: an imagined half document from ten on, else nothing
+        error = np.inf if k < 10 else np.sqrt(0.5) * abs(gap) / k if abs(gap) > 1e-9 else 0.0
+    else:
+        error = np.inf if k < 2 else np.sqrt(square * k / (k - 1)) / n
+    half = error and error * student.ppf(0.5 + 0.5 * level, max(k - 1, 1))
+    return gap - half, gap + half
+
+
+def verdict(low, high, margin):
+    """The words of the gate; figures that are equal but for rounding are equal."""
+    low, high, margin = np.round([low, high, margin], 9)
+    if low == high == 0 or (0 < margin and -margin <= low and high <= margin):
+        return "equivalent"
+    if low > 0:
+        return "better"
+    if high < -margin:
+        return "worse"
+    return "not worse" if 0 < margin and -margin <= low else "not known"
+
+
+def case(seed, kind, lower, clustered, question):
+    """Raw scores of two models by document, their scale, and what is asked of them."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 11)) if rng.random() < 0.5 else int(rng.integers(11, 80))
+    low = float(rng.choice([0.0, -50.0, 1.0]))
+    scale = Scale(low, low + float(rng.choice([1.0, 9.0, 100.0])), not lower)
+    first = rng.random(n)
+    match kind:
+        case "graded":
+            second = np.clip(first + rng.normal(rng.normal(0, 0.1), 0.15, n), 0, 1)
+        case "right or wrong":
+            first, second = (rng.random((2, n)) < rng.random((2, 1))).astype(float)
+        case "all equal":
+            second = first.copy()
+        case "equal differences":
+            first = 0.25 * rng.integers(0, 3, n)
+            second = first + 0.25
+        case _:
+            first = np.round(0.1 * rng.integers(0, 6, n), 1)
+            second = np.round(first + 0.1 * rng.integers(1, 4), 1)
+    raw = scale.restore([first, second])
+    clusters = rng.integers(0, max(n // 3, 2), n) if clustered else None
+    # Each side lacks some documents, and one document of ten has changed.
+    sides = [np.flatnonzero(rng.random(n) > share) for share in rng.choice([0.0, 0.2], 2)]
+    changed = rng.random(n) < rng.choice([0.0, 0.1])
+    margin = float(rng.choice([0.0, 0.02, 0.1, 0.3])) * scale.span
+    return raw, scale, clusters, sides, changed, margin, question
+
+
+def check(seed, shape):
+    raw, scale, clusters, sides, changed, margin, question = case(seed, *shape)
+    shared = np.intersect1d(*sides)
+    shared = shared[~changed[shared]]
+    if not len(shared):
+        return None
+    tables = [
+        ScoreTable.from_arrays(
+            [raw[side][ids]], ["ab"[side]], ids.tolist(), metric="mine", scale=scale,
+            doc_hashes=[f"{i}{side * changed[i]}" for i in ids],
+        )
+        for side, ids in enumerate(sides)
+    ]  # fmt: skip
+    fields = {"cluster": "passage", "items": {
+        i: {"passage": str(label)} for i, label in enumerate(clusters)
+    }} if clusters is not None else {}  # fmt: skip
+    found = compare(*tables, margin=margin, question=question, **fields)
+    d = (raw[1] - raw[0])[shared] * (1 if scale.higher_is_better else -1)
+    ends = {
+        "population": interval(d, None if clusters is None else clusters[shared]),
+        "benchmark": (d.mean(), d.mean()),
+    }
+    wanted = verdict(*ends[question], margin)
+    other = verdict(*ends["population" if question == "benchmark" else "benchmark"], margin)
+    [outcome] = found.outcomes
+    assert (found.verdict, found.exit_code) == (wanted, CODES.get(wanted, 0))
+    assert outcome.other_question.verdict == other
+    low, high = (outcome.overall.low, outcome.overall.high)[:: 1 if scale.higher_is_better else -1]
+    sign = 1 if scale.higher_is_better else -1
+    said = np.clip(ends[question], -scale.span, scale.span)
+    assert [sign * low, sign * high] == pytest.approx(said.tolist(), abs=1e-9 * scale.span)
+    return wanted
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
+def test_verdict_and_exit_code_are_those_of_the_reference(shape):
+    """Fifty cases of each of forty shapes."""
+    assert {check(seed, shape) for seed in range(50)} - {None}
