@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import re
 import sys
 from dataclasses import replace
@@ -10,15 +11,19 @@ from pathlib import Path
 
 import jinja2
 import pytest
+from rich.console import Console
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import scale as metric_table
 from lm_eval_ccat.options import schema_of
+from lm_eval_ccat.ranker import columns
 from lm_eval_ccat.ranker.stopping import Budget, TopDecided, rule_of
 from lm_eval_ccat.report import page, write_report
+from lm_eval_ccat.report.terminal import models_table
 from lm_eval_ccat.testing.methods import example_table
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
@@ -120,6 +125,28 @@ def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):
     assert run_suite(package, "test_tsv.py") > 4
     (tmp_path / "x.tsv").write_text("a\tt\tacc\t3\t1.0\n")
     assert ScoreTable.read(tmp_path / "x.tsv").models == ("a",)
+
+
+def test_a_column_is_one_entry_for_terminal_page_markdown_and_data_frame(
+    package, monkeypatch, tmp_path
+):
+    text = re.search(r"^Column\(\n.*?^\),$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert text is not None
+    (column,) = eval(f"[{text[0]}]", vars(columns))
+    folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=30)
+    result = state(folder)
+    assert "seconds" not in result.to_dataframe()
+    monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, column))
+    expected = [result.content["models"][name]["seconds"] for name in result.content["order"]]
+    assert result.to_dataframe()["seconds"].tolist() == expected and expected[0] > 0
+    assert re.search(r"\| seconds \|", result.to_markdown())
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(models_table(result.content, 200)[0])
+    shown = [line.split() for line in console.export_text().splitlines() if line.strip()]
+    assert shown[0][-1] == "seconds"
+    assert [line[-1] for line in shown[2:]] == [f"{seconds:.0f}" for seconds in expected]
+    cells = re.findall(r'class="num seconds" data-v="(.*?)">', write_report(folder).read_text())
+    assert [float(cell) for cell in cells] == expected
 
 
 def test_a_section_stands_in_the_report_as_another_s_or_as_one_of_ours(

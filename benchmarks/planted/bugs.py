@@ -575,9 +575,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a row of the page calls its open neighbour decided",
-        "lm_eval_ccat/report/tables",
-        "tie_of.get(name, -1) != tie_of",
-        "tie_of.get(name, -1) == tie_of",
+        "lm_eval_ccat/ranker/columns",
+        "tied = tie_of.get(name, -1) == tie_of",
+        "tied = tie_of.get(name, -1) != tie_of",
         ("tests/report/test_one_truth.py",),
     ),
     Bug(

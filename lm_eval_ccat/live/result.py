@@ -31,7 +31,8 @@ from ..journal import read_journal
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
-from ..ranker.headline import headline, ranking_grid
+from ..ranker.columns import ranking_grid
+from ..ranker.headline import headline
 from ..ranker.rows import ModelRow, PairRow
 from ..records import (
     Accept,

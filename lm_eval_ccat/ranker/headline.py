@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..content import RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import dollars
-from ..shown import ShownTable, difference, visible_name
+from ..shown import difference, visible_name
 from .verdicts import EQUIVALENT, WORDS
 
 #: What the score of several metrics or tasks is called.
@@ -271,44 +271,3 @@ def order_parts(
         else:
             yield OrderPart(joint, group)
         joint = " > "
-
-
-COLUMNS = (
-    "rank", "model", "estimate", "standard_error", "low", "high", "lead", "lead_low", "lead_high",
-    "best_rank", "worst_rank", "p_best", "items", "cost", "note",
-)  # fmt: skip
-
-
-def ranking_grid(content: RankingContent, title: str) -> ShownTable:
-    """Build a table with one row per model, best first; models set aside come last.
-
-    ``lead`` is by how much a model leads the next one.
-
-    Parameters
-    ----------
-    content : mapping
-        As `Ranking.to_dict` and ``result.json`` have it, figures on the metric's own scale.
-    title : str
-    """
-    models, lead_of = content["models"], leads_of_next(content)
-    order = [*content["order"], *(m for m in models if m not in content["order"])]
-    rows: list[list[Any]] = []
-    for name in order:
-        block = models[name]
-        ranks = block.get("rank_range") or (None, None)
-        seen = block["known"] or block["n_items"] > 0
-        figures = [block["estimate"], block["standard_error"], *block["interval"]]
-        aside = block.get("set_aside")
-        note = f"set aside: {aside}" if aside else "full results" if block["known"] else ""
-        rows.append(
-            [
-                block["rank"], name, *(figures if seen else [None] * 4),
-                *lead_of.get(name, [None] * 3), *ranks, block.get("p_best"),
-                block["n_items"], block["cost"], note,
-            ]
-        )  # fmt: skip
-    if not any(row[-1] for row in rows):
-        rows = [row[:-1] for row in rows]
-    stopped = content["stopped_because"] or "not finished"
-    notes = (f"stopped: {stopped}", *content.get("warnings", ()), content["signature"])
-    return ShownTable(title, COLUMNS[: len(rows[0])] if rows else COLUMNS, rows, notes)

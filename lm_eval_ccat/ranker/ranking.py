@@ -14,7 +14,8 @@ from ..methods.belief import BENCHMARK, RUN
 from ..methods.policy import Mask
 from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
-from .headline import order_in_words, ranking_grid
+from .columns import ranking_grid
+from .headline import order_in_words
 from .rows import ModelRow, PairRow, place_of
 from .verdicts import WORDS, Verdicts
 

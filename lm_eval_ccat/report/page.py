@@ -27,6 +27,8 @@ from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..money import dollars, spent_in_words
 from ..plugins import Plugins
+from ..ranker import columns
+from ..ranker.columns import columns_of, model_cells, paid, whole_percent
 from ..ranker.headline import held, leads, question
 from ..shown import difference, visible, visible_line
 from . import tables
@@ -215,7 +217,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     spending = {
         "said": spent_in_words(result),
         "asked": sum(row["n_items"] for row in asked.values()),
-        "costs": (costs := {m: tables.paid(row) for m, row in asked.items()}),
+        "costs": (costs := {m: paid(row) for m, row in asked.items()}),
         "cost": sum(costs.values()),
         # The cost of asking each model everything, at the mean cost of its answers.
         "full_costs": {m: a["cost"] / a["n_items"] * n for m, a in asked.items() if a["n_items"]},
@@ -246,7 +248,8 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "facts": list(_facts(run, spending)),
         "warnings": list(warnings(run, past is not None)),
         "forest": axis([v for m in run.models for v in result["models"][m]["interval"]], 7),
-        "rows": tables.model_cells(result),
+        "rows": (cells := model_cells(result)),
+        "columns": columns_of(columns.PAGE, result, cells),
         "progress": None if past is None else progress(run, past),
         "information": information_chart(run) if run.has_curves else None,
         "coloured": COLOURED,
@@ -490,6 +493,8 @@ def environment() -> jinja2.Environment:
     )
     environment.filters["dollars"] = dollars
     environment.filters["difference"] = difference
-    for name in ("item_text", "percent", "plain", "probability", "whole_percent"):
+    environment.filters["whole_percent"] = whole_percent
+    environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
+    for name in ("item_text", "percent", "plain", "probability"):
         environment.filters[name] = getattr(tables, name)
     return environment

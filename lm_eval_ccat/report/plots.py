@@ -20,6 +20,7 @@ from ..content import RankingContent
 from ..errors import BankError, RunError, UsageError
 from ..methods.method import method_of
 from ..metrics.scale import Floats
+from ..ranker.columns import model_cells, whole_percent
 from ..runs.directory import read_object
 from .chart import (
     ACCENT,
@@ -38,7 +39,6 @@ from .chart import (
     label,
 )  # fmt: skip
 from .run import History, StoredRun, course, history, read_run
-from .tables import model_cells, whole_percent
 
 if TYPE_CHECKING:
     from ..ranker import Ranking

@@ -8,125 +8,15 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
-from ..content import ModelContent, OpenPairContent, RankingContent
-from ..ranker.headline import leads_of_next, order_parts
-from ..shown import decimals_for
+from ..content import OpenPairContent, RankingContent
+from ..ranker.columns import ModelCells, model_cells, numbers
+from ..ranker.headline import order_parts
 from .chart import Axis, between
 
 #: Number of models in the order at the head of the page.
 IN_WORDS = 16
-
-
-@dataclass(frozen=True)
-class ModelCells:
-    """One model of a ranking; texts are "" if there is nothing to show.
-
-    Attributes
-    ----------
-    name : str
-    row : dict
-        The model's block in the result.
-    rank : int or None
-        1 is best; None for a model that was set aside.
-    tie : int or None
-        Number of the group of neighbours that are not decided.
-    estimate, low, high, error : str
-        Estimate, ends of its interval and standard error, with decimals to match the errors.
-    best, worst : int
-        Ranks that the decided pairs leave possible; 0 where they are not known.
-    ranks, chance : str
-        These in words ("1 to 3"), and the probability of being the best.
-    lead : str
-        By how much the model leads the next one in the order, with its interval.
-    ahead : float or None
-        The same difference; None of the last model.
-    decided : bool
-        Whether the next model is decided to be worse.
-    known : bool
-        Whether full results were given.
-    """
-
-    name: str
-    row: ModelContent
-    rank: int | None
-    tie: int | None
-    estimate: str
-    low: str
-    high: str
-    error: str
-    best: int
-    worst: int
-    ranks: str
-    chance: str
-    lead: str
-    ahead: float | None
-    decided: bool
-    known: bool
-
-    @property
-    def seen(self) -> bool:
-        """Whether the model was asked anything or has full results."""
-        return self.known or self.row["n_items"] > 0
-
-    @property
-    def guessed(self) -> bool:
-        """Whether its tokens, and so its cost, are estimated from the length of the texts."""
-        return bool(self.row.get("tokens", {}).get("estimated"))
-
-
-def model_cells(content: RankingContent) -> list[ModelCells]:
-    """Return every model of a ranking, best first; those set aside come last."""
-    models, order = content["models"], list(content["order"])
-    number = numbers(content)
-    tie_of = {m: n for n, group in enumerate(content["ties"]) for m in group}
-    after, lead_of = dict(pairwise(order)), leads_of_next(content)
-    cells = []
-    for name in dict.fromkeys([*order, *models]):
-        row = models[name]
-        low, high = row["interval"]
-        best, worst = row.get("rank_range") or (0, 0)
-        chance, following = row.get("p_best"), after.get(name, "")
-        lead = lead_of.get(name)
-        cells.append(
-            ModelCells(
-                name,
-                row,
-                row["rank"],
-                tie_of.get(name),
-                estimate=number(row["estimate"]),
-                low=number(low),
-                high=number(high),
-                error=number(row.get("standard_error", 0.0)),
-                best=best,
-                worst=worst,
-                ranks=f"{best} to {worst}" if best < worst else f"{best or ''}",
-                chance="" if chance is None else f"{whole_percent(chance)}%",
-                lead="" if lead is None else lead.in_words(),
-                ahead=lead and lead.difference,
-                decided=lead is not None and tie_of.get(name, -1) != tie_of.get(following, -2),
-                known=bool(row.get("known")),
-            )
-        )
-    return cells
-
-
-def paid(model: ModelContent) -> float:
-    """Return what a model cost in dollars: all its attempts, not only the answers that count."""
-    usd = model.get("usd")
-    return model["cost"] if usd is None else usd
-
-
-def numbers(content: RankingContent) -> Callable[[float], str]:
-    """Return a function that formats values with decimals to match the median standard error."""
-    asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()
-    decimals = decimals_for(median([m.get("standard_error", 0.0) for m in asked] or [0.0]))
-    return lambda value: f"{value:.{decimals}f}"
 
 
 # -- the order --------------------------------------------------------------------------------
@@ -332,13 +222,6 @@ def one_look(result: RankingContent) -> str | None:
         "These percentages hold for one look. Because results are checked repeatedly, a pair needs "
         "stronger evidence to be decided."
     )
-
-
-def whole_percent(p: float) -> str:
-    """Format a probability in whole per cent, never rounded to certainty."""
-    if p >= 0.995:
-        return ">99"
-    return "<1" if p < 0.005 else f"{100 * p:.0f}"
 
 
 def duration(seconds: float) -> str:

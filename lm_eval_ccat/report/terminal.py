@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -27,14 +27,12 @@ from ..harness.scorers import in_words
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
+from ..ranker.columns import TERMINAL, ModelCells, columns_of, model_cells
 from ..ranker.headline import held
 from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
 from .tables import (
-    ModelCells,
-    model_cells,
     one_look,
     outlook,
-    paid,
     parts,
     probability,
     stands_beyond,
@@ -112,47 +110,30 @@ def models_table(
     names : dict of str to str
         Name of every model in the table, best first.
     """
-    rows = model_cells(content)
-    rows_shown, left_out = _shown(rows, max_rows)
-    # Title, when a narrow terminal leaves it out (0: never, the largest first), and the cells.
-    columns = [
-        ("estimate", 0, [r.estimate if r.seen else "-" for r in rows_shown]),
-        (
-            f"{100 * content['confidence']:g}% interval",
-            0,
-            [f"{r.low} to {r.high}" if r.seen else "-" for r in rows_shown],
-        ),
-    ]
-    if any(r.lead for r in rows_shown):
-        columns.append(("leads next by", 1, [r.lead for r in rows_shown]))
-    if any(r.best < r.worst for r in rows):
-        columns.append(("ranks", 2, [r.ranks for r in rows_shown]))
-        columns.append(("best", 4, [r.chance for r in rows_shown]))
-    columns.append(
-        ("items", 3, ["known" if r.known else str(r.row["n_items"]) for r in rows_shown])
-    )
-    if waiting is not None:
-        columns.append(("asked", 3, [str(waiting.get(r.name, "")) for r in rows_shown]))
-    if content["cost_unit"] == "usd":
-        columns.append(("cost", 5, [dollars(paid(r.row)) + "~" * r.guessed for r in rows_shown]))
-    name_width = max((cell_len(r.name) for r in rows_shown), default=0)
+    models = model_cells(content, waiting)
+    models_shown, left_out = _shown(models, max_rows)
+    columns = columns_of(TERMINAL, content, models)
+    cells = {column.name: [column.cell(model) for model in models_shown] for column in columns}
+    titles = {column.name: column.heading(content) for column in columns}
+    name_width = max((cell_len(model.name) for model in models_shown), default=0)
     while True:
-        taken = sum(_GAP + max(map(cell_len, [title, *cells])) for title, _, cells in columns)
-        name_room = width - len(f"{len(rows)}=") - _GAP - 2 - taken  # an edge at each side
-        dropped = max(columns, key=lambda column: column[1])
-        if min(name_width, _NAME) <= name_room or not dropped[1]:
+        widths = (max(map(cell_len, [titles[c.name], *cells[c.name]])) for c in columns)
+        # An edge at each side.
+        name_room = width - len(f"{len(models)}=") - _GAP - 2 - sum(_GAP + w for w in widths)
+        dropped = max(columns, key=lambda column: column.leaves)
+        if min(name_width, _NAME) <= name_room or not dropped.leaves:
             break
         columns.remove(dropped)
-    names = shortened([r.name for r in rows], max(8, name_room))
+    names = shortened([model.name for model in models], max(8, name_room))
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("model", no_wrap=True)
-    for title, _, _ in columns:
-        justify = "left" if title.endswith(("interval", "by")) else "right"
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for n, row in enumerate(rows_shown):
-        rank = f"{row.rank}{'=' * (row.tie is not None)}" if row.rank else "-"
-        table.add_row(rank, Text(names[row.name]), *(cells[n] for _, _, cells in columns))
+    for column in columns:
+        justify: JustifyMethod = "left" if column.left else "right"
+        table.add_column(titles[column.name], justify=justify, no_wrap=True)
+    for n, model in enumerate(models_shown):
+        rank = f"{model.rank}{'=' * (model.tie is not None)}" if model.rank else "-"
+        table.add_row(rank, Text(names[model.name]), *(cells[c.name][n] for c in columns))
     if left_out:
         table.add_row("", f"... {left_out} more")
     return table, names

@@ -16,13 +16,14 @@ from synthetic import make_run, make_suite
 
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
+from lm_eval_ccat.ranker.columns import whole_percent
 from lm_eval_ccat.ranker.headline import headline, leads
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import INK
 from lm_eval_ccat.report.page import render, view
 from lm_eval_ccat.report.plots import NUMBERS, plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.run import course
-from lm_eval_ccat.report.tables import chain, outlook, rank_rows, whole_percent
+from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
 from lm_eval_ccat.report.trust import of_models

@@ -1,0 +1,323 @@
+"""The table of models: what is known of each, and the columns, each declared once.
+
+Terminal, page, Markdown and data frames show the same `COLUMNS`: a column is one entry of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from ..content import ModelContent, RankingContent
+from ..money import dollars
+from ..shown import ShownTable, decimals_for
+from .headline import Lead, leads_of_next
+
+#: Where a column may stand; Markdown and data frames are the grid.
+TERMINAL, PAGE, GRID = "terminal", "page", "grid"
+
+
+@dataclass(frozen=True)
+class ModelCells:
+    """One model of a ranking; texts are "" if there is nothing to show.
+
+    Attributes
+    ----------
+    name : str
+    row : dict
+        The model's block in the result.
+    rank : int or None
+        1 is best; None for a model that was set aside.
+    tie : int or None
+        Number of the group of neighbours that are not decided.
+    estimate, low, high, error : str
+        Estimate, ends of its interval and standard error, with decimals to match the errors.
+    best, worst : int
+        Ranks that the decided pairs leave possible; 0 where they are not known.
+    lead : Lead or None
+        By how much the model leads the next one in the order; None of the last model.
+    decided : bool
+        Whether the next model is decided to be worse.
+    waiting : int or None
+        Asks without an answer; None if the ranking is over.
+    """
+
+    name: str
+    row: ModelContent
+    rank: int | None
+    tie: int | None
+    estimate: str
+    low: str
+    high: str
+    error: str
+    best: int
+    worst: int
+    lead: Lead | None
+    decided: bool
+    waiting: int | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether full results were given."""
+        return bool(self.row.get("known"))
+
+    @property
+    def seen(self) -> bool:
+        """Whether the model was asked anything or has full results."""
+        return self.known or self.row["n_items"] > 0
+
+    @property
+    def guessed(self) -> bool:
+        """Whether its tokens, and so its cost, are estimated from the length of the texts."""
+        return bool(self.row.get("tokens", {}).get("estimated"))
+
+    @property
+    def ranks(self) -> str:
+        """The ranks that are possible, in words ("1 to 3")."""
+        return f"{self.best} to {self.worst}" if self.best < self.worst else f"{self.best or ''}"
+
+    @property
+    def chance(self) -> str:
+        """The probability of being the best."""
+        chance = self.row.get("p_best")
+        return "" if chance is None else f"{whole_percent(chance)}%"
+
+    @property
+    def note(self) -> str:
+        """Why the model was not asked, or not any more."""
+        aside = self.row.get("set_aside")
+        return f"set aside: {aside}" if aside else "full results" if self.known else ""
+
+
+def model_cells(
+    content: RankingContent, waiting: Mapping[str, int] | None = None
+) -> list[ModelCells]:
+    """Return every model of a ranking, best first; those set aside come last.
+
+    `waiting` has the number of unanswered items of each model of a running ranking.
+    """
+    models, order = content["models"], list(content["order"])
+    number = numbers(content)
+    tie_of = {model: n for n, group in enumerate(content["ties"]) for model in group}
+    after, lead_of = dict(pairwise(order)), leads_of_next(content)
+    cells = []
+    for name in dict.fromkeys([*order, *models]):
+        row, lead = models[name], lead_of.get(name)
+        low, high = row["interval"]
+        best, worst = row.get("rank_range") or (0, 0)
+        tied = tie_of.get(name, -1) == tie_of.get(after.get(name, ""), -2)
+        cells.append(
+            ModelCells(
+                name,
+                row,
+                row["rank"],
+                tie_of.get(name),
+                estimate=number(row["estimate"]),
+                low=number(low),
+                high=number(high),
+                error=number(row.get("standard_error", 0.0)),
+                best=best,
+                worst=worst,
+                lead=lead,
+                decided=lead is not None and not tied,
+                waiting=None if waiting is None else waiting.get(name, 0),
+            )
+        )
+    return cells
+
+
+def numbers(content: RankingContent) -> Callable[[float], str]:
+    """Return a function that formats values with decimals to match the median standard error."""
+    asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()
+    decimals = decimals_for(median([m.get("standard_error", 0.0) for m in asked] or [0.0]))
+    return lambda value: f"{value:.{decimals}f}"
+
+
+def paid(model: ModelContent) -> float:
+    """Return what a model cost in dollars: all its attempts, not only the answers that count."""
+    usd = model.get("usd")
+    return model["cost"] if usd is None else usd
+
+
+def whole_percent(p: float) -> str:
+    """Format a probability in whole per cent, never rounded to certainty."""
+    if p >= 0.995:
+        return ">99"
+    return "<1" if p < 0.005 else f"{100 * p:.0f}"
+
+
+# -- the columns -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of the table of models.
+
+    Attributes
+    ----------
+    name : str
+        Its name in Markdown and data frames, and its class on the page.
+    value : callable
+        Number or text of a model, unrounded; the page sorts by it. None where there is none.
+    text : callable, optional
+        The same for readers; default: the value.
+    title : str
+        Its heading in the terminal and on the page; default: its name. ``{confidence}`` stands for
+        the confidence of intervals.
+    places : str
+        Where it stands: ``terminal``, ``page``, ``grid`` (Markdown and data frames).
+    shown : callable, optional
+        Whether the terminal and the page show it for a result with these models.
+    leaves : int
+        When a narrow terminal leaves it out: the largest number first, 0 never.
+    left : bool
+        Whether it is aligned at the left.
+    beside : callable, optional
+        What the page adds to its text in small letters.
+    strong : callable, optional
+        Whether the page prints it in bold.
+    """
+
+    name: str
+    value: Callable[[ModelCells], Any] = lambda model: None
+    text: Callable[[ModelCells], str] | None = None
+    title: str = ""
+    places: str = f"{TERMINAL} {PAGE} {GRID}"
+    shown: Callable[[RankingContent, Sequence[ModelCells]], bool] = lambda content, models: True
+    leaves: int = 1
+    left: bool = False
+    beside: Callable[[ModelCells], str] = lambda model: ""
+    strong: Callable[[ModelCells], bool] = lambda model: False
+
+    def heading(self, content: RankingContent) -> str:
+        """Return its heading for a result."""
+        confidence = f"{100 * content['confidence']:g}%"
+        return (self.title or self.name.replace("_", " ")).format(confidence=confidence)
+
+    def cell(self, model: ModelCells) -> str:
+        """Return its text for a model; "" if there is none."""
+        if self.text is not None:
+            return self.text(model)
+        value = self.value(model)
+        return "" if value is None else str(value)
+
+    def sorts(self, model: ModelCells) -> float:
+        """Return the number by which the page sorts; what has none comes last."""
+        value = self.value(model)
+        return -1e300 if value is None else float(value)
+
+
+COLUMNS = (
+    Column(name="rank", value=lambda model: model.rank, places=GRID),
+    Column(name="model", value=lambda model: model.name, places=GRID),
+    Column(
+        name="estimate",
+        value=lambda model: model.row["estimate"] if model.seen else None,
+        text=lambda model: model.estimate if model.seen else "-",
+        beside=lambda model: "full results" if model.known else f"{model.low} to {model.high}",
+        leaves=0,
+    ),
+    Column(
+        name="standard_error",
+        value=lambda model: model.row.get("standard_error", 0.0) if model.seen else None,
+        text=lambda model: "" if model.known else model.error,
+        title="±\u2009SE",
+        places=f"{PAGE} {GRID}",
+    ),
+    Column(
+        name="interval",
+        text=lambda model: f"{model.low} to {model.high}" if model.seen else "-",
+        title="{confidence} interval",
+        places=TERMINAL,
+        leaves=0,
+        left=True,
+    ),
+    Column(
+        name="low",
+        value=lambda model: model.row["interval"][0] if model.seen else None,
+        places=GRID,
+    ),
+    Column(
+        name="high",
+        value=lambda model: model.row["interval"][1] if model.seen else None,
+        places=GRID,
+    ),
+    Column(
+        name="lead",
+        value=lambda model: model.lead and model.lead.difference,
+        text=lambda model: "" if model.lead is None else model.lead.in_words(),
+        title="leads next by",
+        shown=lambda content, models: any(model.lead for model in models),
+        left=True,
+        strong=lambda model: model.decided,
+    ),
+    Column(name="lead_low", value=lambda model: model.lead and model.lead.low, places=GRID),
+    Column(name="lead_high", value=lambda model: model.lead and model.lead.high, places=GRID),
+    Column(
+        name="ranks",
+        text=lambda model: model.ranks,
+        places=TERMINAL,
+        shown=lambda content, models: any(model.best < model.worst for model in models),
+        leaves=2,
+    ),
+    Column(name="best_rank", value=lambda model: model.best or None, places=GRID),
+    Column(name="worst_rank", value=lambda model: model.worst or None, places=GRID),
+    Column(
+        name="p_best",
+        value=lambda model: model.row.get("p_best"),
+        text=lambda model: model.chance,
+        title="best",
+        places=f"{TERMINAL} {GRID}",
+        shown=lambda content, models: any(model.best < model.worst for model in models),
+        leaves=4,
+    ),
+    Column(
+        name="items",
+        value=lambda model: model.row["n_items"],
+        text=lambda model: "known" if model.known else str(model.row["n_items"]),
+        leaves=3,
+    ),
+    Column(
+        name="asked",
+        text=lambda model: str(model.waiting or ""),
+        places=TERMINAL,
+        shown=lambda content, models: any(model.waiting is not None for model in models),
+        leaves=3,
+    ),
+    Column(
+        name="cost",
+        value=lambda model: model.row["cost"],
+        text=lambda model: dollars(paid(model.row)) + "~" * model.guessed,
+        places=f"{TERMINAL} {GRID}",
+        shown=lambda content, models: content.get("cost_unit") == "usd",
+        leaves=5,
+    ),
+    Column(name="note", value=lambda model: model.note, places=GRID),
+)
+
+
+def columns_of(place: str, content: RankingContent, models: Sequence[ModelCells]) -> list[Column]:
+    """Return the columns that stand in a place for a result."""
+    return [c for c in COLUMNS if place in c.places.split() and c.shown(content, models)]
+
+
+def ranking_grid(content: RankingContent, title: str) -> ShownTable:
+    """Build a table with one row per model, best first; models set aside come last.
+
+    ``lead`` is by how much a model leads the next one. A column of empty texts is left out.
+
+    Parameters
+    ----------
+    content : mapping
+        As `Ranking.to_dict` and ``result.json`` have it, figures on the metric's own scale.
+    title : str
+    """
+    models = model_cells(content)
+    values = {c.name: [c.value(m) for m in models] for c in COLUMNS if GRID in c.places.split()}
+    filled = {name: column for name, column in values.items() if set(column) != {""}}
+    stopped = content["stopped_because"] or "not finished"
+    notes = (f"stopped: {stopped}", *content.get("warnings", ()), content["signature"])
+    return ShownTable(title, tuple(filled), [list(row) for row in zip(*filled.values())], notes)
