@@ -49,8 +49,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the oldest ask is given back when the budget shrinks",
         "lm_eval_ccat/live/line",
-        "sorted(unsent, key=lambda one: -one.number)",
-        "sorted(unsent, key=lambda one: one.number)",
+        "sorted(unsent, key=lambda unsent_ask: -unsent_ask.number)",
+        "sorted(unsent, key=lambda unsent_ask: unsent_ask.number)",
         ("tests/live/test_line.py",),
     ),
     Bug(
@@ -466,7 +466,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an ask that is put back waits behind later ones",
         "lm_eval_ccat/live/line",
-        "insort(self._waiting[ask.model], ask, key=lambda one: one.number)",
+        "insort(self._waiting[ask.model], ask, key=lambda waiting_ask: waiting_ask.number)",
         "self._waiting[ask.model].append(ask)",
         ("tests/live/test_line.py",),
     ),
@@ -865,8 +865,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "two scales of other ends or directions agree",
         "lm_eval_ccat/metrics/scale",
-        "(self.ends, self.higher_is_better) == (other.ends, other.higher_is_better)",
-        "self.ends == other.ends",
+        "(self.ends, self.higher_is_better) == (scale.ends, scale.higher_is_better)",
+        "self.ends == scale.ends",
         ("tests/live/test_compare.py",),
     ),
     Bug(

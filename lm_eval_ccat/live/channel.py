@@ -128,34 +128,34 @@ class Channel:
         busy = (not (s.second or (scoring and s.asks[0].item in scoring)) for s in self.wire)
         return self.model.slots - sum(busy)
 
-    def wait(self, now: float) -> float:
+    def wait(self, moment: float) -> float:
         """Return the seconds until the server's rate allows another call."""
-        return self.pace.wait(now, len(self.wire)) if self.model.remote else 0.0
+        return self.pace.wait(moment, len(self.wire)) if self.model.remote else 0.0
 
-    def take_due(self, now: float) -> Sending | None:
+    def take_due(self, moment: float) -> Sending | None:
         """Take a waiting attempt that is due, if any."""
-        for at, (due, sending) in enumerate(self.again):
-            if due <= now:
-                del self.again[at]
+        for number, (due, sending) in enumerate(self.again):
+            if due <= moment:
+                del self.again[number]
                 return sending
         return None
 
-    def sent(self, sending: Sending, now: float) -> None:
+    def sent(self, sending: Sending, moment: float) -> None:
         """Note that a call has gone out."""
-        sending.sent = now
+        sending.sent = moment
         if not self.wire:
-            self._heard = now
+            self._heard = moment
         self.wire.append(sending)
-        self.pace.sent(now)
+        self.pace.sent(moment)
 
-    def answered(self, sending: Sending, now: float) -> None:
+    def answered(self, sending: Sending, moment: float) -> None:
         """Note that a call has returned answers."""
-        self._heard, self.refused, self.hangs = now, None, False
+        self._heard, self.refused, self.hangs = moment, None, False
         self._proof = max(self._proof, sending.sent)
-        self._latencies.append(now - sending.sent)
+        self._latencies.append(moment - sending.sent)
         self._median = None
         self.pace.answered()
-        self.gate.succeeded(now, sending.sent)
+        self.gate.succeeded(moment, sending.sent)
 
     @property
     def median(self) -> float | None:
@@ -172,36 +172,37 @@ class Channel:
         patience = AT_FIRST if median is None else max(AT_LEAST, RESEND * median)
         return sending.sent + patience
 
-    def silent(self, now: float) -> bool:
+    def silent(self, moment: float) -> bool:
         """Whether a server has left even a second request unanswered for too long."""
-        second = any(one.second for one in self.wire)
+        second = any(sending.second for sending in self.wire)
         if self._heard is None or not second or self.model.scoring:
             return False
-        return now - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
+        return moment - self._heard > max(SILENCE, RESEND * (self.median or 0.0))
 
-    def give_up_if_alone(self, ask: Ask, now: float) -> bool:
+    def give_up_if_alone(self, ask: Ask, moment: float) -> bool:
         """Give up an ask that is not answered while younger ones are: its model is not away."""
-        stuck = [one for one in self.wire if ask in one.asks]
+        stuck = [attempt for attempt in self.wire if ask in attempt.asks]
         if not stuck or stuck[0].sent >= self._proof:
             return False
-        for one in stuck:
-            one.second = True  # it takes no slot any more; if it is answered yet, that is paid
-        self._heard = now
-        error = ServerError("timeout", f"no answer within {now - stuck[0].sent:.0f} s")
-        self._give_up(ask, Failure(error), stuck[0], False, now)
+        # They take no slot any more; if one is answered yet, that is paid.
+        for attempt in stuck:
+            attempt.second = True
+        self._heard = moment
+        error = ServerError("timeout", f"no answer within {moment - stuck[0].sent:.0f} s")
+        self._give_up(ask, Failure(error), stuck[0], False, moment)
         return True
 
-    def gone(self, now: float, longer: float = 0.0) -> bool:
+    def gone(self, moment: float, longer: float = 0.0) -> bool:
         """Whether the server has been away for longer than `SILENCE` plus `longer`."""
-        return self.gate.state is not State.OPEN and self.gate.outage(now) > SILENCE + longer
+        return self.gate.state is not State.OPEN and self.gate.outage(moment) > SILENCE + longer
 
-    def refused_for(self, now: float) -> float:
+    def refused_for(self, moment: float) -> float:
         """Return for how many seconds the server has refused every request for its rate."""
-        return 0.0 if self.refused is None else now - self.refused
+        return 0.0 if self.refused is None else moment - self.refused
 
-    def warn_of_scoring(self, sending: Sending, now: float) -> None:
+    def warn_of_scoring(self, sending: Sending, moment: float) -> None:
         """Warn once of an answer that is there and takes long to score."""
-        if now - sending.sent > AT_FIRST and not self._slow_scoring:
+        if moment - sending.sent > AT_FIRST and not self._slow_scoring:
             self._slow_scoring = True
             doc = self.book.journal.filed(sending.asks[0].item)
             what = "%s has answered document %r, and scoring it takes long: is a judge away?"
@@ -276,7 +277,7 @@ class Channel:
             attempt = replace(attempt, column=column, usd=usd, cost=cost)
         self.line.lost(attempt)
 
-    def failed(self, sending: Sending, error: Exception, now: float) -> None:
+    def failed(self, sending: Sending, error: Exception, moment: float) -> None:
         """Handle a failed call: retry now, retry later, or give up."""
         failure, gate, rule = Failure(error), self.gate, self.rule
         remedy = failure.remedy
@@ -288,11 +289,12 @@ class Channel:
                 self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
-        elsewhere = [one for one in (*self.wire, *(s for _, s in self.again)) if one is not sending]
-        others = [one for one in elsewhere if any(ask in one.asks for ask in sending.asks)]
-        for one in others:  # else two requests that take turns would be the first attempt for ever
-            one.attempt = max(one.attempt, sending.attempt + 1)
-        asks = [a for a in sending.asks if not any(a in one.asks for one in others)]
+        sendings = [s for s in (*self.wire, *(s for _, s in self.again)) if s is not sending]
+        twins = [twin for twin in sendings if any(ask in twin.asks for ask in sending.asks)]
+        # Else two requests that take turns would be the first attempt for ever.
+        for twin in twins:
+            twin.attempt = max(twin.attempt, sending.attempt + 1)
+        asks = [a for a in sending.asks if not any(a in twin.asks for twin in twins)]
         asks = [a for a in asks if a.state in (OPEN, LEFT)]
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
@@ -312,32 +314,32 @@ class Channel:
                 self.refused = sending.sent
             limit = 60.0 * rule.outage_minutes
             wait = None if failure.wait is None else min(failure.wait, limit)
-            self.pace.refused(now, sending.sent, wait)
-            gate.succeeded(now, sending.sent)
+            self.pace.refused(moment, sending.sent, wait)
+            gate.succeeded(moment, sending.sent)
             self.line.back(asks)
         elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and probing):
             # A first failure may be a single dropped connection; a server that says how long to
             # wait, or a probe that fails, means that the server is away.
             if sending.away or failure.wait is not None or probing or last:
-                self._is_away(asks, sending.sent, failure, now)
+                self._is_away(asks, sending.sent, failure, moment)
             else:
-                self._again(Sending(asks, sending.attempt + 1, 1), failure, now)
+                self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
         elif len(asks) > 1:
-            self.again += [(now, Sending([ask])) for ask in asks]  # one may spoil the batch
+            self.again += [(moment, Sending([ask])) for ask in asks]  # one may spoil the batch
         elif asks and (remedy is Remedy.DOCUMENT or last):
             passes = remedy is Remedy.RETRY and failure.on_the_way
-            self._give_up(asks[0], failure, sending, passes, now)
+            self._give_up(asks[0], failure, sending, passes, moment)
         else:
             if not failure.on_the_way:
-                gate.succeeded(now, sending.sent)  # the server is there
-            self._again(Sending(asks, sending.attempt + 1, sending.away), failure, now)
+                gate.succeeded(moment, sending.sent)  # the server is there
+            self._again(Sending(asks, sending.attempt + 1, sending.away), failure, moment)
 
     def _has_wrong_address(self, asks: Sequence[Ask], failure: Failure) -> None:
         """Set a model aside at first contact: waiting will not mend what its entry says."""
         self._refuse_beyond(asks, failure)
         self.set_aside(f"wrong address {failure.address} ({failure.text})")
 
-    def _again(self, sending: Sending, failure: Failure, now: float) -> None:
+    def _again(self, sending: Sending, failure: Failure, moment: float) -> None:
         if sending.asks:
             wait = failure.pause(self.rule, sending.attempt - 1)
             item = self.book.journal.filed(sending.asks[0].item)
@@ -345,15 +347,15 @@ class Channel:
                 "%s, item %r: %s; attempt %d of %d in %.1f s", self.name, item, failure.text,
                 sending.attempt, self.rule.attempts, wait,
             )  # fmt: skip
-            self.again.append((now + wait, sending))
+            self.again.append((moment + wait, sending))
 
-    def _is_away(self, asks: Sequence[Ask], sent: float, failure: Failure, now: float) -> None:
+    def _is_away(self, asks: Sequence[Ask], sent: float, failure: Failure, moment: float) -> None:
         """Stop asking a model that is away; keep its open asks until it is back."""
         gate = self.gate
         self._refuse_beyond(asks, failure)
         self.line.back([*asks, *self._take_all()])
         before = gate.state
-        gate.failed(now, sent, failure.text, failure.wait)
+        gate.failed(moment, sent, failure.text, failure.wait)
         if gate.state is State.CLOSED:
             self.closed(gate.reason)
         elif before is State.OPEN or gate.first_failure:
@@ -362,7 +364,7 @@ class Channel:
                 gate.reason, self.rule.outage_minutes,
             )  # fmt: skip
             self.waited = 0
-        elif (minutes := int(gate.outage(now) // 60)) > self.waited:
+        elif (minutes := int(gate.outage(moment) // 60)) > self.waited:
             self.waited = minutes
             logger.warning(
                 "%s has not answered for %d of %g minutes", self.name, minutes,
@@ -377,7 +379,7 @@ class Channel:
                 raise RunError(f"{ask.model} does not answer {document}: {failure.text}")
 
     def _give_up(
-        self, ask: Ask, failure: Failure, sending: Sending, passes: bool, now: float
+        self, ask: Ask, failure: Failure, sending: Sending, passes: bool, moment: float
     ) -> None:
         """Record a failed item; `passes` tells whether the server may be the cause."""
         self._refuse_beyond([ask], failure)
@@ -392,11 +394,11 @@ class Channel:
         self.in_a_row += 1
         many = self.in_a_row >= self.rule.in_a_row
         if not passes:
-            self.gate.succeeded(now, sending.sent)  # the server is there
+            self.gate.succeeded(moment, sending.sent)  # the server is there
         elif many:
             of_all = f"{self.in_a_row} documents failed in a row; {reason}"
             self.line.back(self._take_all())
-            self.gate.failed(now, sending.sent, of_all)
+            self.gate.failed(moment, sending.sent, of_all)
             self.in_a_row = 0
             logger.warning("%s is away: %s", name, self.gate.reason)
         self._set_aside_if(many and not passes, reason)

@@ -144,7 +144,7 @@ class Comparison(Shown):
     @property
     def verdict(self) -> str:
         """The worst verdict among decisive outcomes: "worse" before "not known" before others."""
-        verdicts = [one.overall.verdict for one in self.outcomes if one.decisive]
+        verdicts = [outcome.overall.verdict for outcome in self.outcomes if outcome.decisive]
         for bad in (WORSE, NOT_KNOWN):
             if bad in verdicts:
                 return bad
@@ -166,9 +166,9 @@ class Comparison(Shown):
             "verdict",
         )  # fmt: skip
         rows = [
-            [one.name, group, *(getattr(of_group, name) for name in figures)]
-            for one in self.outcomes
-            for group, of_group in (("all", one.overall), *one.groups.items())
+            [outcome.name, group, *(getattr(of_group, name) for name in figures)]
+            for outcome in self.outcomes
+            for group, of_group in (("all", outcome.overall), *outcome.groups.items())
         ]
         title = f"{self.candidate} against {self.baseline}: {self.verdict}"
         return ShownTable(title, ("outcome", "group", *figures), rows, tuple(self.notes))
@@ -183,7 +183,7 @@ class Comparison(Shown):
         >>> compare(table, table).to_dict()["verdict"]
         'equivalent'
         """
-        outcomes = [one.to_dict() for one in self.outcomes]
+        outcomes = [outcome.to_dict() for outcome in self.outcomes]
         return {**asdict(self), "verdict": self.verdict, "outcomes": outcomes}
 
 
@@ -273,8 +273,8 @@ def compare(
     if len(tasks) > 1:
         raise UsageError("compare takes one task")
     [task] = tasks
-    stated = settings.pop("confidence", None)
-    confidence = stated if confidence is None else confidence
+    level = settings.pop("confidence", None)
+    confidence = level if confidence is None else confidence
     if confidence is not None:
         CONFIDENCE.check(confidence, "confidence")
     AT_LEAST_0.check(margin, "margin")
@@ -299,24 +299,24 @@ def compare(
     names, refused = ("", ""), None
     for outcome in shared_outcomes(sides, list(weights), task, filter):
         try:
-            one, other = (side.of(outcome, range, lower_is_better) for side in sides)
+            first, second = (side.of(outcome, range, lower_is_better) for side in sides)
         except (MetricError, ScaleError) as error:
             if weights:
                 raise
             refused = error
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
-        names = sides[0].model(one.models, models[0]), sides[1].model(other.models, models[1])
-        require_one_scale(outcome.metric, one, other)
-        if isinstance(one, ScoreTable) and isinstance(other, ScoreTable):
+        names = sides[0].model(first.models, models[0]), sides[1].model(second.models, models[1])
+        require_one_scale(outcome.metric, first, second)
+        if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
-            documents = SharedDocuments.of(one, other, names, warnings)
+            documents = SharedDocuments.of(first, second, names, warnings)
             compared = documents.compared(gate, fields, by, cluster)
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
-            compared = _of_estimates(one, other, names, gate)
-        steered = all(side.steers for side in (one, other) if isinstance(side, StoredRanking))
+            compared = _of_estimates(first, second, names, gate)
+        steered = all(side.steers for side in (first, second) if isinstance(side, StoredRanking))
         decisive = weights[outcome.metric] > 0.0 if weights else steered
         outcomes.append(replace(compared, decisive=decisive))
     if refused is not None and not outcomes:
@@ -346,15 +346,14 @@ class Gate:
     question: str
 
 
-def _confidence(sides: Sequence[Side], stated: float | None) -> float:
-    """Return the confidence of a comparison: what is stated, else that of the runs compared.
+def _confidence(sides: Sequence[Side], confidence: float | None) -> float:
+    """Return the confidence of a comparison: that of the user, else that of the runs compared.
 
     Raises
     ------
     UsageError
         A run states its intervals at another confidence: they cannot be turned into others.
     """
-    confidence = stated
     for ranking in (ranking for side in sides for ranking in side.rankings.values()):
         level = ranking.content["confidence"]
         if confidence is None:
@@ -393,12 +392,20 @@ class SharedDocuments:
 
     @classmethod
     def of(
-        cls, one: ScoreTable, other: ScoreTable, names: tuple[str, str], warnings: list[str]
+        cls,
+        first_table: ScoreTable,
+        second_table: ScoreTable,
+        names: tuple[str, str],
+        warnings: list[str],
     ) -> SharedDocuments:
         """Match the documents of two models; what is left out goes to `warnings`."""
-        warnings += [*one.warnings, *other.warnings, *_differing(one, other)]
+        warnings += [
+            *first_table.warnings,
+            *second_table.warnings,
+            *_differing(first_table, second_table),
+        ]
         scored: list[dict[Any, tuple[float, str | None]]] = []
-        for table, name in zip((one, other), names):
+        for table, name in zip((first_table, second_table), names):
             table = table.select([name])
             hashes = table.doc_hashes or (None,) * table.n_items
             rows = zip(table.doc_ids, table.model_scores()[0], hashes)
@@ -412,32 +419,38 @@ class SharedDocuments:
             )
         if not ids:
             raise ScoreTableError(
-                f"{' and '.join(names)} have no document of {one.metric} in common"
+                f"{' and '.join(names)} have no document of {first_table.metric} in common"
             )
         if alone := len(first) + len(second) - 2 * len(shared):
             warnings.append(
                 f"{plural(alone, 'score')} left out: the other side has none for the same document"
             )
-        outcome = Logged(one.task or other.task, one.metric, one.filter or other.filter)
+        outcome = Logged(
+            first_table.task or second_table.task,
+            first_table.metric,
+            first_table.filter or second_table.filter,
+        )
         baseline, candidate = (np.array([side[d][0] for d in ids]) for side in scored)
-        sampled = any(map(_is_sampled, (one, other)))
-        return cls(outcome, one.scale, ids, baseline, candidate, sampled)
+        sampled = any(map(_is_sampled, (first_table, second_table)))
+        return cls(outcome, first_table.scale, ids, baseline, candidate, sampled)
 
-    def compared(self, gate: Gate, fields: Fields, by: str | None, cluster: str | None) -> Compared:
+    def compared(
+        self, gate: Gate, fields: Fields, group_field: str | None, cluster: str | None
+    ) -> Compared:
         """Compare all documents under both questions, and groups of them under the gate's."""
-        every = np.ones(len(self.ids), dtype=bool)
+        all_documents = np.ones(len(self.ids), dtype=bool)
         clusters = values_of_field(fields, cluster, self.ids) if cluster else None
         groups: dict[str, Difference] = {}
-        if by:
-            values = values_of_field(fields, by, self.ids)
+        if group_field:
+            values = values_of_field(fields, group_field, self.ids)
             for value in sorted(set(values.tolist())):
                 groups[value] = self._difference(gate, gate.question, values == value, clusters)
         other_question = BENCHMARK if gate.question == POPULATION else POPULATION
         return Compared(
             self.outcome.task, self.outcome.metric, self.outcome.filter, self.scale.describe(),
-            self._difference(gate, gate.question, every, clusters), groups,
+            self._difference(gate, gate.question, all_documents, clusters), groups,
             question=gate.question, sampled=self.sampled,
-            other_question=self._difference(gate, other_question, every, clusters),
+            other_question=self._difference(gate, other_question, all_documents, clusters),
             higher_is_better=self.scale.higher_is_better,
         )  # fmt: skip
 
@@ -460,7 +473,7 @@ def _is_sampled(table: ScoreTable) -> bool:
     return isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
 
 
-def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
+def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:
     """Return the settings in which the two sides differ, in words.
 
     Raises
@@ -469,18 +482,23 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
         Another judge, encoder or checkpoint scored the candidate, so not only the models
         differ.
     """
-    first, second = (table.settings.get("scorer") for table in (one, other))
+    first, second = (table.settings.get("scorer") for table in (first_table, second_table))
     refused, differences = (
         [t.replace("the bank", "the baseline").replace("the run", "the candidate") for t in texts]
-        for texts in compare_scorers(first, second, one.metric)
+        for texts in compare_scorers(first, second, first_table.metric)
     )
     if refused:
         raise UsageError(
             f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
         )
     for key in COMPARED:
-        x, y = one.settings.get(key), other.settings.get(key)
-        if key != "scorer" and key in one.settings and key in other.settings and x != y:
+        x, y = first_table.settings.get(key), second_table.settings.get(key)
+        if (
+            key != "scorer"
+            and key in first_table.settings
+            and key in second_table.settings
+            and x != y
+        ):
             differences.append(
                 f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
             )
@@ -488,21 +506,21 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
 
 
 def _of_estimates(
-    one: ScoreTable | StoredRanking,
-    other: ScoreTable | StoredRanking,
+    first: ScoreTable | StoredRanking,
+    second: ScoreTable | StoredRanking,
     names: tuple[str, str],
     gate: Gate,
 ) -> Compared:
     """Compare what runs state, or what one states with scores, on the full benchmark."""
-    stated = one if isinstance(one, StoredRanking) else other
-    assert isinstance(stated, StoredRanking)
-    content, scale, outcome = stated.content, stated.scale, stated.outcome
+    ranking = first if isinstance(first, StoredRanking) else second
+    assert isinstance(ranking, StoredRanking)
+    content, scale, outcome = ranking.content, ranking.scale, ranking.outcome
     baseline, candidate = (
-        MeanScore.of(side, name, content, gate) for side, name in zip((one, other), names)
+        MeanScore.of(side, name, content, gate) for side, name in zip((first, second), names)
     )
     row = None
-    if isinstance(one, StoredRanking) and isinstance(other, StoredRanking):
-        row = one.pair(names[1], names[0]) if one.source == other.source else None
+    if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
+        row = first.pair(names[1], names[0]) if first.source == second.source else None
     if row is not None:
         overall = Difference.stated(
             (baseline.mean, candidate.mean), (row["low"], row["high"]), row["p"], row["decision"],
@@ -516,7 +534,7 @@ def _of_estimates(
     return Compared(
         outcome.task, outcome.metric, outcome.filter, scale.describe(), overall, {},
         question=content["question"], sampled=content.get("sampled", False),
-        higher_is_better=scale.higher_is_better, weighted=bool(stated.terms),
+        higher_is_better=scale.higher_is_better, weighted=bool(ranking.terms),
     )  # fmt: skip
 
 
@@ -566,23 +584,23 @@ class MeanScore:
 
 
 def _independent(
-    one: MeanScore, other: MeanScore, scale: Scale, gate: Gate, size: float
+    baseline: MeanScore, candidate: MeanScore, scale: Scale, gate: Gate, size: float
 ) -> Difference:
     """Compare two means that were estimated apart.
 
     The arms of the two intervals add up as the root of their squares (R. G. Newcombe, Statistics
     in Medicine 17, 1998), and hold at the looks at which these intervals hold.
     """
-    gap = other.mean - one.mean
-    low = gap - math.hypot(one.high - one.mean, other.mean - other.low)
-    high = gap + math.hypot(one.mean - one.low, other.high - other.mean)
-    error, up = math.hypot(one.error, other.error), gap if scale.higher_is_better else -gap
+    gap = candidate.mean - baseline.mean
+    low = gap - math.hypot(baseline.high - baseline.mean, candidate.mean - candidate.low)
+    high = gap + math.hypot(baseline.mean - baseline.low, candidate.high - candidate.mean)
+    error, up = math.hypot(baseline.error, candidate.error), gap if scale.higher_is_better else -gap
     better = float(ndtr(up / error)) if error else 0.5 * (1.0 + float(np.sign(up)))
     equal = max(abs(low), abs(high)) <= ROUNDING * scale.span
     decision = EQUIVALENT if equal else DECIDED if low > 0.0 or high < 0.0 else OPEN
     return Difference.stated(
-        (one.mean, other.mean), (low, high), better, WORDS[decision], scale,
-        documents=min(one.documents, other.documents), margin=gate.margin, n_items=size,
+        (baseline.mean, candidate.mean), (low, high), better, WORDS[decision], scale,
+        documents=min(baseline.documents, candidate.documents), margin=gate.margin, n_items=size,
     )  # fmt: skip
 
 
@@ -599,8 +617,8 @@ class MarginKnown(StoppingRule):
         if len(standing.items) < 2:
             return standing.nobody
         n = int(standing.items.min())
-        now = Difference.of(standing.verdicts, documents=n, margin=self.margin)
-        return standing.nobody | (now.verdict == NOT_KNOWN)
+        difference = Difference.of(standing.verdicts, documents=n, margin=self.margin)
+        return standing.nobody | (difference.verdict == NOT_KNOWN)
 
     def why(self, standing: Standing) -> str:
         return "the difference is known well enough"
@@ -647,8 +665,8 @@ def _live(
         ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
         if tally.set_aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
-            kept = "" if run_dir is None else f"; the same command goes on with {run_dir}"
-            raise RunError(f"the comparison did not finish ({why or 'interrupted'}){kept}")
+            advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
+            raise RunError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
         by_logs = (model for model in run.models if isinstance(model, StoredModel))
         for model in (model for model in by_logs if model.by_document):
             run.observer.warn(
@@ -656,19 +674,23 @@ def _live(
                 "are known to be the same, not few-shot examples and system message"
             )
         verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
-        near, wider = (run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION))
-        looks = verdicts.looks.anew.after(wider, 1.0 - verdicts.confidence)  # nobody has looked
-        overall, other = (
+        on_benchmark, on_population = (
+            run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
+        )
+        # Nobody has looked at the answer to the other question.
+        looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
+        overall, on_other_question = (
             Difference.of(
-                one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
+                view, documents=int(view.belief.n.diagonal().min()), margin=margin, scale=scale
             )
-            for one in (
-                replace(verdicts, belief=near), replace(verdicts, belief=wider, looks=looks)
+            for view in (
+                replace(verdicts, belief=on_benchmark),
+                replace(verdicts, belief=on_population, looks=looks),
             )
         )  # fmt: skip
         compared = Compared(
             outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
-            question=spec.question, sampled=run.plan.sampled, other_question=other,
+            question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
             higher_is_better=scale.higher_is_better,
         )  # fmt: skip
         money = sum_of(tally.paid.values())

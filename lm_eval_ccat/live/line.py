@@ -88,7 +88,7 @@ class Line:
     at_once: bool = True
     one_first: bool = False
     needs_two: bool = True
-    most: int | None = None
+    max_untold: int | None = None
     goal: bool = True
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Line:
         """Put asks that could not be sent back into the line, by their numbers."""
         for ask in asks:
             if ask.state == OPEN:
-                insort(self._waiting[ask.model], ask, key=lambda one: one.number)
+                insort(self._waiting[ask.model], ask, key=lambda waiting_ask: waiting_ask.number)
 
     def has_next(self, model: str) -> bool:
         """Whether the line has an ask to send to a model."""
@@ -157,7 +157,9 @@ class Line:
         """
         self.book.event(attempt)
         ranker, unsent = self.book.ranker, (a for asks in self._waiting.values() for a in asks)
-        for ask in sorted(unsent, key=lambda one: -one.number) if self.over is None else ():
+        for ask in (
+            sorted(unsent, key=lambda unsent_ask: -unsent_ask.number) if self.over is None else ()
+        ):
             if ranker.committed <= ranker.budget * (1.0 + SLACK):
                 break
             if ask.state == OPEN:
@@ -212,12 +214,14 @@ class Line:
                 self._finish("" if decided else _alone(active))
             return
         furthest = self.book.head + sum(map(self._window, self.windows))
-        most = self.most
+        limit = self.max_untold
         while not (self.arrival and len(self.book.asks) >= furthest):
-            if most is not None and sum(untold.values()) >= most:
+            if limit is not None and sum(untold.values()) >= limit:
                 break
-            room = [model for model in active if untold[model] < self._window(model, warming)]
-            pairs = ranker.ask(1, among=room, least=WORTH) if room else []
+            open_models = [
+                model for model in active if untold[model] < self._window(model, warming)
+            ]
+            pairs = ranker.ask(1, among=open_models, least=WORTH) if open_models else []
             if not pairs:
                 break
             ask = self.book.place(*pairs[0])

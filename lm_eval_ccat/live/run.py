@@ -150,7 +150,9 @@ class Run:
         if spec.prior:
             names, tasks = [entry.name for entry in spec.models], list(self.plan.measured)
             earlier = answers_at_hand(spec.prior, names, tasks, self.observer.warn)
-            known = ", ".join(f"{len(of)} of {name}" for name, of in earlier.items() if of)
+            known = ", ".join(
+                f"{len(answers)} of {name}" for name, answers in earlier.items() if answers
+            )
             self.observer.note(
                 f"Earlier answers found: {known}. When the ranking reaches their documents, it "
                 "scores them at no cost."
@@ -214,7 +216,7 @@ class Run:
                     for channel in sender.channels.values():
                         sender.feed(channel)
                     if line.over is None:
-                        sender.collect(sender.pause(clock()), more=True)
+                        sender.collect(sender.pause(clock()), refill=True)
                         sender.tick()
                     late = line.over is None and sender.late()
                 sender.finish(late)

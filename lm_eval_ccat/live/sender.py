@@ -74,7 +74,7 @@ class Sender:
             at_once=spec.ahead is None,
             one_first="usd" in spec.budget and any(m.price.by_tokens for m in spec.models),
             needs_two=spec.target_se is None and several,
-            most=1 if spec.ahead == 1 else None,
+            max_untold=1 if spec.ahead == 1 else None,
             goal=self._has_goal,
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
@@ -125,8 +125,8 @@ class Sender:
 
     def finish(self, late: bool) -> None:
         """Wait briefly for requests in flight after the deciding answer, or at the deadline."""
-        rest = max((channel.rest() for channel in self.channels.values()), default=0.0)
-        self._collect_for(GRACE if late else rest)
+        wait = max((channel.rest() for channel in self.channels.values()), default=0.0)
+        self._collect_for(GRACE if late else wait)
         self._abandon("deadline" if late else "behind the deciding answer")
         if late:
             self.line.end(f"the budget of {self.plan.seconds:g} seconds is used up")
@@ -204,8 +204,8 @@ class Sender:
         All others wait for its answer anyway.
         """
         seat, head = self._seat, self.line.head
-        wanted = None if head is None else self.channels[head.model]
-        if wanted is None or wanted not in self._turns or wanted is seat:
+        next_seat = None if head is None else self.channels[head.model]
+        if next_seat is None or next_seat not in self._turns or next_seat is seat:
             return
         if seat is not None:
             busy = seat.free < seat.model.slots  # else its last answers are being scored
@@ -213,7 +213,7 @@ class Sender:
                 return
             seat.model.close()
             seat.opened = False
-        self._seat, wanted.to_open = wanted, True
+        self._seat, next_seat.to_open = next_seat, True
 
     # -- sending ---------------------------------------------------------------------------
 
@@ -247,24 +247,24 @@ class Sender:
             channel.model.start(items, come, extra=sending.second)
             sending = self._next(channel, clock())
 
-    def _next(self, channel: Channel, now: float) -> Sending | None:
+    def _next(self, channel: Channel, moment: float) -> Sending | None:
         """Return what to send a model now: an attempt that is due, else its next asks."""
         gate, away = channel.gate, channel.name in self.line.away
         if not channel.opened or (channel.name in self.book.tally.set_aside and not away):
             return None
         if channel.free <= 0 and not (away and gate.state is State.WAITING):
             return None
-        if channel.model.remote and channel.wire and self._first_contact(now):
+        if channel.model.remote and channel.wire and self._first_contact(moment):
             return None
-        if channel.wait(now) or not gate.may_ask(now):
+        if channel.wait(moment) or not gate.may_ask(moment):
             return None
-        if (due := channel.take_due(now)) is not None:
+        if (due := channel.take_due(moment)) is not None:
             return due
         probing = gate.state is State.PROBING
         if not probing and channel.free <= len(channel.again):
             return None  # waiting attempts keep their slots
         # A probe after a failure tries another item: perhaps the server fails on that one alone.
-        again = probing and gate.outage(now) > 0.0
+        again = probing and gate.outage(moment) > 0.0
         asks = self.line.next(channel.name, 1 if probing else channel.model.batch, last=again)
         if len(asks) > 1:  # the harness evaluates one task per call
             task, _ = asks[0].item
@@ -274,49 +274,53 @@ class Sender:
             channel.left.append(channel.left.pop(0))
             asks = [channel.left[-1]]
         if not asks and probing:
-            gate.give_up_probe(now)
+            gate.give_up_probe(moment)
         return Sending(asks) if asks else None
 
-    def _first_contact(self, now: float) -> bool:
+    def _first_contact(self, moment: float) -> bool:
         """Whether, just after the start, some server has yet to show that it works."""
-        if now - self._began > CONTACT:
+        if moment - self._began > CONTACT:
             return False
-        remote = (one for one in self.channels.values() if one.model.remote and one.opened)
-        return any(one.gate.state is State.PROBING and one.median is None for one in remote)
+        remote = (
+            channel for channel in self.channels.values() if channel.model.remote and channel.opened
+        )
+        return any(
+            channel.gate.state is State.PROBING and channel.median is None for channel in remote
+        )
 
-    def check_servers(self, now: float) -> None:
+    def check_servers(self, moment: float) -> None:
         """Set aside models that are away or silent, and resend the ask that holds up the line."""
         limit = 60.0 * self.rule.outage_minutes
         for channel in self.channels.values():
             name, gate = channel.name, channel.gate
-            if channel.refused_for(now) > limit:
+            if channel.refused_for(moment) > limit:
                 channel.closed("the server refused every request because of its rate limit")
-            elif name in self.line.away and channel.gone(now, limit):
+            elif name in self.line.away and channel.gone(moment, limit):
                 channel.closed(gate.reason)
             elif name in self.line.away and channel.hangs and self._others_are_done():
                 channel.set_aside(gate.reason)
             elif name in self.book.tally.set_aside:
                 continue
-            elif channel.silent(now):
+            elif channel.silent(moment):
                 head = self.line.head
-                if head and head.model == name and channel.give_up_if_alone(head, now):
+                if head and head.model == name and channel.give_up_if_alone(head, moment):
                     continue
-                gate.failed(now, now, "no answer, not even to a second request")
+                gate.failed(moment, moment, "no answer, not even to a second request")
                 channel.hangs = True
                 channel.set_aside(gate.reason, back=True)
-            elif channel.gone(now):
+            elif channel.gone(moment):
                 channel.set_aside(gate.reason, back=True)
         head = self.line.head
         if head is None or not self.channels[head.model].model.remote:
             return
         channel = self.channels[head.model]
-        under_way = [one for one in channel.wire if head in one.asks]
+        under_way = [sending for sending in channel.wire if head in sending.asks]
         if under_way and head.item in channel.model.scoring:
-            channel.warn_of_scoring(under_way[0], now)
-        waits, most = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
-        if len(under_way) != 1 or waits or under_way[0].attempt >= most:
+            channel.warn_of_scoring(under_way[0], moment)
+        waits, attempts = channel.gate.state is State.WAITING, max(2, self.rule.attempts)
+        if len(under_way) != 1 or waits or under_way[0].attempt >= attempts:
             return
-        if now >= channel.second_at(under_way[0]):
+        if moment >= channel.second_at(under_way[0]):
             what = "%s, item %r holds up the others and is sent again"
             logger.info(what, channel.name, self.book.journal.filed(head.item))
             self.feed(channel, Sending([head], under_way[0].attempt, second=True))
@@ -324,22 +328,28 @@ class Sender:
     def _others_are_done(self) -> bool:
         """Whether the remaining models can be ranked by themselves and have nothing left to do."""
         aside = self.book.tally.set_aside
-        present = [one for name, one in self.channels.items() if name not in aside]
-        busy = any(one.wire or one.again or self.line.has_next(one.name) for one in present)
+        present = [channel for name, channel in self.channels.items() if name not in aside]
+        busy = any(
+            channel.wire or channel.again or self.line.has_next(channel.name) for channel in present
+        )
         return len(present) >= (2 if self.line.needs_two else 1) and not busy
 
-    def pause(self, now: float) -> float:
+    def pause(self, moment: float) -> float:
         """Return the seconds until something is due even if no answer arrives."""
         waits = [POLL]
         for channel in self.channels.values():
-            waits += [due - now for due, _ in channel.again]
+            waits += [due - moment for due, _ in channel.again]
             if channel.gate.state is State.WAITING:
-                waits.append(channel.gate.wait(now))
+                waits.append(channel.gate.wait(moment))
             if channel.opened and self.line.has_next(channel.name) and channel.free > 0:
-                waits.append(channel.wait(now))
+                waits.append(channel.wait(moment))
         if (head := self.line.head) is not None:
             channel = self.channels[head.model]
-            waits += [channel.second_at(one) - now for one in channel.wire if head in one.asks]
+            waits += [
+                channel.second_at(sending) - moment
+                for sending in channel.wire
+                if head in sending.asks
+            ]
         return min(max(min(waits), 0.002), POLL)
 
     # -- what comes back -------------------------------------------------------------------
@@ -350,24 +360,24 @@ class Sender:
 
     def _arrivals(self, timeout: float) -> Iterator[tuple[Channel, Sending, Any]]:
         with suppress(queue.Empty):
-            one = self._came.get(timeout=timeout)
+            arrival = self._came.get(timeout=timeout)
             while True:
-                if one is not None:
-                    yield one
-                one = self._came.get_nowait()
+                if arrival is not None:
+                    yield arrival
+                arrival = self._came.get_nowait()
 
-    def collect(self, timeout: float, more: bool = False) -> None:
+    def collect(self, timeout: float, refill: bool = False) -> None:
         """Process results that have arrived: all answers together, then the failures.
 
-        With `more`, the freed slots are filled first.
+        With `refill`, the freed slots are filled first.
         """
         records: list[Record] = []
         failed: list[tuple[Channel, Sending, Exception]] = []
         counted: list[tuple[Channel, list[Answer]]] = []
         fatal: BaseException | None = None
-        now = 0.0
+        moment = 0.0
         for channel, sending, result in self._arrivals(timeout):
-            now = clock()
+            moment = clock()
             channel.wire.remove(sending)
             channel.model.scoring.difference_update(ask.item for ask in sending.asks)
             if isinstance(result, BaseException):
@@ -376,15 +386,17 @@ class Sender:
                 else:
                     failed.append((channel, sending, result))
                 continue
-            channel.answered(sending, now)
+            channel.answered(sending, moment)
             new = {record.pair for record in records if isinstance(record, Answered)}
             records += channel.records(sending, result, new)
             counted.append((channel, result))
         if fatal is not None:  # what arrived together with it is paid, and kept
             self.line.arrive(records)
             raise fatal
-        if more and not failed:  # asks already made need not wait for the processing
-            for name in dict.fromkeys(one.name for one, _ in counted if one.model.remote):
+        if refill and not failed:  # asks already made need not wait for the processing
+            for name in dict.fromkeys(
+                channel.name for channel, _ in counted if channel.model.remote
+            ):
                 self.feed(self.channels[name])
         self.line.arrive(records)
         for channel, answers in counted:
@@ -392,7 +404,7 @@ class Sender:
                 channel.back()
             channel.count_unscored(answers)
         for channel, sending, trouble in failed:
-            channel.failed(sending, trouble, now)
+            channel.failed(sending, trouble, moment)
 
     # -- the end ---------------------------------------------------------------------------
 

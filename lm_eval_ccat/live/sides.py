@@ -131,7 +131,7 @@ class Side:
 
 
 def require_one_scale(
-    metric: str, one: ScoreTable | StoredRanking, other: ScoreTable | StoredRanking
+    metric: str, first_side: ScoreTable | StoredRanking, second_side: ScoreTable | StoredRanking
 ) -> Scale:
     """Return the scale that both sides have.
 
@@ -140,14 +140,13 @@ def require_one_scale(
     UsageError
         Ends or direction differ, so that one score does not mean the same on both sides.
     """
-    if not one.scale.agrees_with(other.scale):
-        first, second = (_named(side) for side in (one, other))
+    if not first_side.scale.agrees_with(second_side.scale):
+        scales = [f"{_named(side)} {side.scale.describe()}" for side in (first_side, second_side)]
         raise UsageError(
-            f"the two sides have different scales of {metric}: {first} {one.scale.describe()}, "
-            f"{second} {other.scale.describe()}; state the scale that both have: --range "
-            "WORST,BEST (range=, lower_is_better=)"
+            f"the two sides have different scales of {metric}: {', '.join(scales)}; state the "
+            "scale that both have: --range WORST,BEST (range=, lower_is_better=)"
         )
-    return one.scale
+    return first_side.scale
 
 
 def _named(side: ScoreTable | StoredRanking) -> str:
@@ -187,8 +186,8 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
                 )
             [side], names = content["models"], without_aliases(content)
             files.append(str(file))
-            stated = [k for k, v in names.items() if v is not None and k != "models"]
-            for key, value in _flat({k: getattr(spec, k) for k in stated}).items():
+            given_keys = [k for k, v in names.items() if v is not None and k != "models"]
+            for key, value in _flat({k: getattr(spec, k) for k in given_keys}).items():
                 if key not in by_flags and joined.setdefault(key, value) != value:
                     raise UsageError(
                         f"{' and '.join(files)} state different values of `{key}:`; both models "
@@ -217,26 +216,28 @@ def shared_outcomes(
         The sides share none.
     """
     held = [side.outcomes or [Logged(task, m, filter) for m in metrics] for side in sides]
-    wanted = [
+    shared = [
         o
         for o in held[0]
         if (not metrics or o.metric in metrics)
         and _same(o, Logged(task, o.metric, filter))
-        and any(_same(o, other) for other in held[1])
+        and any(_same(o, outcome) for outcome in held[1])
     ]
-    missing = [m for m in metrics if m not in {o.metric for o in wanted}]
-    if missing or not wanted:
-        both = sorted({f"{o.task}/{o.metric}" if o.task else o.metric for s in held for o in s})
+    missing = [m for m in metrics if m not in {o.metric for o in shared}]
+    if missing or not shared:
+        held_names = sorted(
+            {f"{o.task}/{o.metric}" if o.task else o.metric for s in held for o in s}
+        )
         what = f"no metric {missing[0]!r}" if missing else "nothing"
-        raise UsageError(f"the two sides share {what}; they hold {', '.join(both)}")
-    return wanted
+        raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}")
+    return shared
 
 
-def _same(one: Logged, other: Logged) -> bool:
+def _same(first: Logged, second: Logged) -> bool:
     """Whether two may be the same outcome: a task or filter without a name matches any."""
-    return one.metric == other.metric and all(
+    return first.metric == second.metric and all(
         None in pair or pair[0] == pair[1]
-        for pair in ((one.task, other.task), (one.filter, other.filter))
+        for pair in ((first.task, second.task), (first.filter, second.filter))
     )
 
 
@@ -244,11 +245,13 @@ def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
     """Name two sides whose models share a name by the parts in which their paths differ."""
     if isinstance(a, ScoreTable) or isinstance(b, ScoreTable) or Path(a) == Path(b):
         return names
-    one, other = list(Path(a).parts), list(Path(b).parts)
+    first_parts, second_parts = list(Path(a).parts), list(Path(b).parts)
     for end in (0, -1):
-        while len(one) > 1 and len(other) > 1 and one[end] == other[end]:
-            del one[end], other[end]
-    return str(Path(*one)), str(Path(*other))
+        while (
+            len(first_parts) > 1 and len(second_parts) > 1 and first_parts[end] == second_parts[end]
+        ):
+            del first_parts[end], second_parts[end]
+    return str(Path(*first_parts)), str(Path(*second_parts))
 
 
 def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> Fields:

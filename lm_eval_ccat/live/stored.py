@@ -50,8 +50,8 @@ class StoredRanking:
     @cached_property
     def outcome(self) -> Logged:
         """Task, metric and filter; of a weighted mean its terms, and the metric they share."""
-        first, *others = self.content["terms"]
-        if not others:
+        first, *further = self.content["terms"]
+        if not further:
             return Logged(first["task"], first["metric"], first["filter"])
         metrics = {term["metric"] for term in self.content["terms"]}
         filters = {term["filter"] for term in self.content["terms"]}
@@ -162,11 +162,11 @@ def stored_ranking(
 
 def _of_result(file: Path, content: RankingContent) -> Iterator[StoredRanking]:
     """Yield a run's ranking and its parts, each outcome once."""
-    seen: list[Any] = []
+    yielded: list[Any] = []
     for block in _blocks(content):
         named = [(term["task"], term["metric"], term["filter"]) for term in block["terms"]]
-        if named not in seen:
-            seen.append(named)
+        if named not in yielded:
+            yielded.append(named)
             yield StoredRanking(str(file), block, steers=block is content)
 
 

@@ -89,7 +89,7 @@ class Scale:
         """Lowest and highest raw score."""
         return self.low, self.high
 
-    def agrees_with(self, other: Scale) -> bool:
+    def agrees_with(self, scale: Scale) -> bool:
         """Return whether a raw score means the same on both: same ends, same direction.
 
         Examples
@@ -99,7 +99,7 @@ class Scale:
         >>> Scale(0, 1).agrees_with(Scale(0, 100))
         False
         """
-        return (self.ends, self.higher_is_better) == (other.ends, other.higher_is_better)
+        return (self.ends, self.higher_is_better) == (scale.ends, scale.higher_is_better)
 
     def normalise(self, raw: ArrayLike) -> Floats:
         """Map raw scores to [0, 1], higher is better.

@@ -51,22 +51,22 @@ class RankingBuilder:
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
         #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
-            name: turns.standing.score.of(self._contents.group(name, stated))
-            for name, stated in groups.items()
+            name: turns.standing.score.of(self._contents.group(name, tasks))
+            for name, tasks in groups.items()
         }
 
     def ranking(self, done: bool, parts: bool) -> Ranking:
         """Return the current ranking."""
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
         v, goal = standing.latest, rule if has_goal(rule) else AllDecided()
-        whole = replace(
+        ranking = replace(
             self._rows(standing.score, self.signature, v),
             tops=(*_TOPS, *(r.k for r in rule.parts() if isinstance(r, TopDecided))),
             stopped_because=self._why_stopped(done),
             goal_met=goal.met(standing),
         )
         if not parts:
-            return whole
+            return ranking
         beyond = None
         if v.belief.question == BENCHMARK and len(v.tested) > 1:
             wider = standing.first_look(question=POPULATION)
@@ -74,7 +74,7 @@ class RankingBuilder:
         several = len(self._contents.outcomes) > 1
         by_task = len(tasks) > 1 or not self._contents.bare
         return replace(
-            whole,
+            ranking,
             beyond=beyond,
             tasks={t.name: self._task(n, t) for n, t in enumerate(tasks)} if by_task else {},
             outcomes=self._outcomes(0, tasks[0]) if several and not by_task else {},
@@ -87,15 +87,21 @@ class RankingBuilder:
         if len(outcomes) == 1:
             return next(iter(outcomes.values()))
         weights = {o.name: o.weight / task.weight for o in task.outcomes}
-        whole = self._rows(self._standing.score.of({n: 1.0 / task.weight}))
-        return replace(whole, outcomes=outcomes, weights=weights)
+        ranking = self._rows(self._standing.score.of({n: 1.0 / task.weight}))
+        return replace(ranking, outcomes=outcomes, weights=weights)
 
     def _outcomes(self, n: int, task: Task) -> dict[str, Ranking]:
         """Return a ranking by each single outcome of a task."""
         out = {}
-        for one in task.states:
-            about = {**_what(one.outcome), "method": one.outcome.bank.method, "ccat": __version__}
-            out[one.outcome.name] = self._rows(self._standing.score.of({n: 1.0}, one), _line(about))
+        for state in task.states:
+            facts = {
+                **_what(state.outcome),
+                "method": state.outcome.bank.method,
+                "ccat": __version__,
+            }
+            out[state.outcome.name] = self._rows(
+                self._standing.score.of({n: 1.0}, state), _line(facts)
+            )
         return out
 
     # -- rows ---------------------------------------------------------------------------------
@@ -107,8 +113,8 @@ class RankingBuilder:
         models = [self._row(a, v, score, belief) for a in self._ledger.accounts]
         if (r := v.belief.references) is not None:
             for name, mean, error in zip(r.names, r.estimate.tolist(), r.error.tolist()):
-                one = Estimate(mean, error)
-                models.append(ModelRow(name, one, one.interval(v.confidence), known=True))
+                estimate = Estimate(mean, error)
+                models.append(ModelRow(name, estimate, estimate.interval(v.confidence), known=True))
         return Ranking(
             models=tuple(models),
             verdicts=v,
@@ -122,9 +128,9 @@ class RankingBuilder:
         )
 
     def _row(self, account: Account, v: Verdicts, score: WeightedSum, belief: Belief) -> ModelRow:
-        j, contents, whole = account.number, self._contents, score is self._standing.score
+        j, contents, steers = account.number, self._contents, score is self._standing.score
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
-        about = only and only.policy.describe(j)
+        described = only and only.policy.describe(j)
         estimate = Estimate(
             float(belief.location[j]),
             float(belief.variance[j, j] ** 0.5),
@@ -132,21 +138,21 @@ class RankingBuilder:
             float(belief.n[j, j]),
             belief.n_items,
             looks=v.looks.anew,
-            of_method=about.interval if about else None,
+            of_method=described.interval if described else None,
         )
         # The bound covers what failures may hide, so it starts from the estimate without `lean`.
         bound = self._bound(account, score, estimate, v.confidence)
         if belief.lean is not None:
             estimate = replace(estimate, lean=float(belief.lean[j]))
         items = [i for i in account.scored if contents.task_at(i) in score.tasks]
-        if only and not whole:  # an answer may lack an outcome (its judge failed, say)
+        if only and not steers:  # an answer may lack an outcome (its judge failed, say)
             start = contents.tasks[score.tasks[0]].where.start
             items = [i for i in items if i - start in only.scores[j]]
         failed = [i for i in account.failed if contents.task_at(i) in score.tasks]
-        bare = None if whole or len(score.tasks) > 1 else True
+        bare = None if steers or len(score.tasks) > 1 else True
         name = contents.asked if bare is None else partial(contents.item, bare=True)
         named = {i: name(i) for i in (*items, *failed)}
-        drawn = about.drawn if about else None
+        drawn = described.drawn if described else None
         return ModelRow(
             name=account.name,
             estimate=estimate,
@@ -158,9 +164,9 @@ class RankingBuilder:
             items=[named[i] for i in items],
             draws=[(named[i], p) for i in items if (p := account.probability.get(i)) is not None],
             failed={named[i]: account.failed[i] for i in failed},
-            ability=(about.ability, about.ability_error) if about else None,
+            ability=(described.ability, described.ability_error) if described else None,
             sample=drawn if drawn and drawn.n > 1 else None,
-            noise=about.noise if about else None,
+            noise=described.noise if described else None,
             pass_at=only.pass_at(j) if only else None,
         )
 
@@ -170,8 +176,8 @@ class RankingBuilder:
         """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
         down = up = 0.0
         for t, weight in zip(score.tasks, score.weights.tolist()):
-            at, leader = self._contents.tasks[t].where, self._contents.tasks[t].leader
-            if failed := [i - at.start for i in account.failed if at.start <= i < at.stop]:
+            where, leader = self._contents.tasks[t].where, self._contents.tasks[t].leader
+            if failed := [i - where.start for i in account.failed if where.start <= i < where.stop]:
                 expected = leader.expected(account.number)[failed]
                 asked = len(failed) + len(leader.scores[account.number])
                 down += weight * float(expected.sum()) / asked
@@ -189,8 +195,8 @@ class RankingBuilder:
         turns, standing, outcomes = self._turns, self._standing, self._contents.outcomes
         what = _what(outcomes[0])
         if len(outcomes) > 1:
-            each = (f"{o.weight:.4g} x {o.task}/{o.name}/{o.bank.short_hash}" for o in outcomes)
-            what = {"tasks": "+".join(each)}
+            terms = (f"{o.weight:.4g} x {o.task}/{o.name}/{o.bank.short_hash}" for o in outcomes)
+            what = {"tasks": "+".join(terms)}
         references = standing.references
         return _line(
             {
@@ -216,7 +222,7 @@ class RankingBuilder:
             return turns.stopped
         if not done:
             return ""
-        open_ = [a for a, wanted in zip(ledger.accounts, turns.wanted()) if wanted]
+        open_ = [a for a, asked in zip(ledger.accounts, turns.wanted()) if asked]
         if not open_:
             if not ledger.active.any():
                 return "no model is left"

@@ -46,7 +46,7 @@ class OutcomeState:
         self.outcome = outcome
         self.policy = policy
         self._repeats = repeats
-        self.kept = np.tile(outcome.bank.kept, repeats)
+        self.kept_items = np.tile(outcome.bank.kept, repeats)
         self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
         self.failed: list[list[int]] = [[] for _ in range(n_models)]
         self._beliefs: dict[str, Belief] = {}
@@ -75,16 +75,16 @@ class OutcomeState:
 
         A task with its items answered twice and more has it, where scores are 0 or 1.
         """
-        n = len(self.kept) // self._repeats
+        n = len(self.kept_items) // self._repeats
         answers, right = np.zeros((2, n))
         for slot, score in self.scores[model].items():
             answers[slot % n] += 1.0
             right[slot % n] += score
             if score not in (0.0, 1.0):
                 return None
-        kept = self.kept[:n]
-        k = int(answers[kept].min(initial=math.inf, where=kept[kept]))
-        return (k, pass_at(right[kept], answers[kept], k)) if k > 1 else None
+        kept_items = self.kept_items[:n]
+        k = int(answers[kept_items].min(initial=math.inf, where=kept_items[kept_items]))
+        return (k, pass_at(right[kept_items], answers[kept_items], k)) if k > 1 else None
 
     def lean(self, model: int) -> float:
         """Return how far a model's failures may bias its estimate (the function `lean`)."""
@@ -159,7 +159,7 @@ class Task:
 
     def _of(self, item: int) -> list[OutcomeState]:
         """Return the outcomes whose banks have kept an item."""
-        return [o for o in self.states if o.kept[item]]
+        return [o for o in self.states if o.kept_items[item]]
 
     def _changed(self) -> None:
         self.changes += 1
@@ -202,7 +202,7 @@ class Task:
             self._squares += np.outer(residual * residual, present)
             self._n_common += np.outer(present, present)
         for state, score in zip(self.states, scores):
-            if not state.kept[item]:
+            if not state.kept_items[item]:
                 continue
             if score is None:
                 state.fail(model, item)
@@ -414,7 +414,7 @@ class Contents:
         return {t: w / self.tasks[t].weight for t, w in numbers.items()}
 
 
-def _repeats(stated: Any, tasks: Collection[str]) -> dict[str, int]:
+def _repeats(repeats: Any, tasks: Collection[str]) -> dict[str, int]:
     """Return the most answers of an item, by task.
 
     Raises
@@ -422,12 +422,12 @@ def _repeats(stated: Any, tasks: Collection[str]) -> dict[str, int]:
     UsageError
         A number is below 1, or a task is unknown or has no number.
     """
-    if not isinstance(stated, Mapping):
-        return dict.fromkeys(tasks, whole(1).check(stated, "repeats"))
-    if set(stated) != set(tasks):
-        other = next(iter({*stated} ^ {*tasks}))
-        raise UsageError(f"repeats {stated!r} are not one number for each task: {other!r}")
-    return {task: whole(1).check(stated[task], f"repeats of {task}") for task in tasks}
+    if not isinstance(repeats, Mapping):
+        return dict.fromkeys(tasks, whole(1).check(repeats, "repeats"))
+    if set(repeats) != set(tasks):
+        task = next(iter({*repeats} ^ {*tasks}))
+        raise UsageError(f"repeats {repeats!r} are not one number for each task: {task!r}")
+    return {task: whole(1).check(repeats[task], f"repeats of {task}") for task in tasks}
 
 
 def scale_of(outcomes: Sequence[Outcome | ItemBank]) -> Scale:

@@ -54,8 +54,8 @@ class Estimate:
             low, high = self.of_method(confidence)
         else:
             n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
-            at = np.array([self.df]), np.array([n]), self.n_items
-            half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
+            look = np.array([self.df]), np.array([n]), self.n_items
+            half = self.error and float(self.looks.reach(1.0 - confidence, *look)[0]) * self.error
             ends = interval_of_mean(*map(np.array, (self.mean, half, self.n)))
             low, high = map(float, ends)
         return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
@@ -143,9 +143,11 @@ def place_of(v: Verdicts, name: str) -> PlaceContent:
     if tied:
         # The nearest ones stand around the model's own place among those tied with it.
         start = min(max(rank - best - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
-        near = tied[start : start + _SHOWN]
-        more = len(tied) - len(near)
-        words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
+        neighbours = tied[start : start + _SHOWN]
+        left_out = len(tied) - len(neighbours)
+        words.append(
+            f"tied with {', '.join(neighbours)}" + (f" and {left_out:,} more" if left_out else "")
+        )
     return {
         "rank": rank, "rank_interval": [best, worst], "models": len(order), "above": above,
         "below": below, "tied_with": tied, "in_words": ", ".join(words),

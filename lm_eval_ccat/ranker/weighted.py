@@ -208,12 +208,12 @@ class WeightedSum:
         in_task = available[where]
         if len(term.states) > 1:  # the outcome whose error counts most, if it has items left
             worth = [
-                w * w * b.variance[model, model] if (in_task & o.kept).any() else -1.0
+                w * w * b.variance[model, model] if (in_task & o.kept_items).any() else -1.0
                 for o, b, w in zip(term.states, term.beliefs(BENCHMARK), term.weights.tolist())
             ]
             outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
         flying = [i - where.start for i in pending if where.start <= i < where.stop]
-        askable = in_task & outcome.kept
+        askable = in_task & outcome.kept_items
         choices = outcome.policy.next(model, askable, flying, price[where], k)
         return [replace(c, item=c.item + where.start) for c in choices]
 

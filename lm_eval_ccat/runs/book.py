@@ -258,14 +258,14 @@ class Tally:
         if not shares or max(shares) - min(shares) < UNLIKE:  # as after nearly every answer
             return set()
         names, (k, n) = list(counts), np.array(list(counts.values()), dtype=float).T
-        both = (k[:, None] + k) / (n[:, None] + n)
-        error = np.sqrt(both * (1.0 - both) * (1.0 / n[:, None] + 1.0 / n))
-        far = np.abs((k / n)[:, None] - k / n) >= np.maximum(UNLIKE, SURE * error)
-        return {(names[a], names[b]) for a, b in np.argwhere(np.triu(far, 1)).tolist()}
+        pooled = (k[:, None] + k) / (n[:, None] + n)
+        error = np.sqrt(pooled * (1.0 - pooled) * (1.0 / n[:, None] + 1.0 / n))
+        apart = np.abs((k / n)[:, None] - k / n) >= np.maximum(UNLIKE, SURE * error)
+        return {(names[a], names[b]) for a, b in np.argwhere(np.triu(apart, 1)).tolist()}
 
-    def elapsed_at(self, now: float) -> float:
+    def elapsed_at(self, moment: float) -> float:
         """Return the seconds that the run has taken up to now."""
-        return self.elapsed + (0.0 if self._last is None else max(0.0, now - self._last))
+        return self.elapsed + (0.0 if self._last is None else max(0.0, moment - self._last))
 
     def money(self, model: str, task: str | None = None) -> dict[str, float] | None:
         """Return what a model cost, for all tasks or one, by column; None without a known price."""
@@ -452,8 +452,8 @@ class Book:
         for record in records:
             if isinstance(record, Tell | Fail):  # write nothing that the Ranker would refuse
                 self._require_valid(record)
-        now = round(self._clock(), 3)
-        written = [record.masked(now) for record in records]
+        moment = round(self._clock(), 3)
+        written = [record.masked(moment) for record in records]
         self.journal.append(written)
         if any(isinstance(record, Answered | Lost | Release) for record in written):
             self.journal.make_durable()  # paid for: it survives a power cut
@@ -679,9 +679,9 @@ class Differences:
             It is another run; the message shows the refused differences as ``old -> new``.
         """
         if self.refused:
-            shown = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
+            listing = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
             raise RunError(
-                f"cannot resume {where}, which was started with other settings: {shown}. Use "
+                f"cannot resume {where}, which was started with other settings: {listing}. Use "
                 f"those, or add --run_dir NEW --prior {where} in place of --resume: a new run that "
                 "takes over the answers which still hold"
             )
@@ -766,5 +766,5 @@ def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]])
 
 
 def _text(value: Any) -> str:
-    whole = isinstance(value, float) and value.is_integer()
-    return short(json.dumps(int(value) if whole else value, ensure_ascii=False))
+    integral = isinstance(value, float) and value.is_integer()
+    return short(json.dumps(int(value) if integral else value, ensure_ascii=False))

@@ -53,27 +53,32 @@ class Audit(Shown):
         return self.content
 
     def _grid(self) -> ShownTable:
-        of, confidence = self.content, self.ranking["confidence"]
-        title = f"{of['metric']} ({of['scale']}): {confidence:.0%} intervals against full results"
+        content, confidence = self.content, self.ranking["confidence"]
+        title = (
+            f"{content['metric']} ({content['scale']}): {confidence:.0%} intervals against full "
+            "results"
+        )
         columns = ("model", "estimate", "interval", "full", "z", "held")
         rows = [
-            [name, one["estimate"], "{:.4g} to {:.4g}".format(*one["interval"]), one["truth"],
-             f"{one['z']:+.2f}", "yes" if one["held"] else "NO"]
-            for name, one in of["models"].items()
+            [name, row["estimate"], "{:.4g} to {:.4g}".format(*row["interval"]), row["truth"],
+             f"{row['z']:+.2f}", "yes" if row["held"] else "NO"]
+            for name, row in content["models"].items()
         ]  # fmt: skip
         notes = []
-        if len(of["order"]) > 1:
-            notes += [f"claimed order  {' > '.join(of['order'])}"]
-            notes += [f"full order     {' > '.join(of['true_order'])}"]
-            notes += [f"Kendall's tau  {of['tau']:.3f}"] if of["tau"] is not None else []
-        decided, ties, intervals, items = (of[k] for k in ("decided", "ties", "intervals", "items"))
+        if len(content["order"]) > 1:
+            notes += [f"claimed order  {' > '.join(content['order'])}"]
+            notes += [f"full order     {' > '.join(content['true_order'])}"]
+            notes += [f"Kendall's tau  {content['tau']:.3f}"] if content["tau"] is not None else []
+        decided, ties, intervals, items = (
+            content[k] for k in ("decided", "ties", "intervals", "items")
+        )
         if decided["of"]:
             notes.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
         notes += [
             f"  did not hold: {pair['claim']} ({pair['a']} against {pair['b']}, P = "
-            f"{pair['p']:.3f}; full {of['models'][pair['a']]['truth']:.4g} and "
-            f"{of['models'][pair['b']]['truth']:.4g})"
-            for pair in of["pairs"]
+            f"{pair['p']:.3f}; full {content['models'][pair['a']]['truth']:.4g} and "
+            f"{content['models'][pair['b']]['truth']:.4g})"
+            for pair in content["pairs"]
             if pair["held"] is False
         ]
         if ties["of"]:
@@ -169,18 +174,18 @@ def audit(
     }
     compared: list[Facts] = [
         {
-            "a": ranked[at[0]],
-            "b": ranked[at[1]],
-            "p": one["p"],
-            "claim": f"{ranked[at[int(ahead[at] < 0)]]} better" if ahead[at] else "tied",
-            "truly_tied": bool(tied[at]),
-            "held": bool(right[at] > 0) if ahead[at] else None,
+            "a": ranked[pair[0]],
+            "b": ranked[pair[1]],
+            "p": row["p"],
+            "claim": f"{ranked[pair[int(ahead[pair] < 0)]]} better" if ahead[pair] else "tied",
+            "truly_tied": bool(tied[pair]),
+            "held": bool(right[pair] > 0) if ahead[pair] else None,
         }
-        for at, one in pairs.items()
+        for pair, row in pairs.items()
     ]
     decided = [pair["held"] for pair in compared if pair["held"] is not None]
     left = [pair["truly_tied"] for pair in compared if pair["held"] is None]
-    asked = sum(one["n_items"] for one in models.values())
+    asked = sum(row["n_items"] for row in models.values())
     z_rms = float(np.sqrt(np.mean(np.square(z))))
     [term] = ranking["terms"]
     content = {

@@ -44,12 +44,12 @@ class Effects:
         """Take in a score, or the mean that replaces one after a further answer."""
         column = self.scores[:, item]
         self.counts[model] += np.isnan(column[model])
-        had = np.flatnonzero(np.isfinite(column))
-        if len(had):
-            self._item(had, column[had], -1.0)
+        models = np.flatnonzero(np.isfinite(column))
+        if len(models):
+            self._item(models, column[models], -1.0)
         column[model] = score
-        now = np.flatnonzero(np.isfinite(column))
-        self._item(now, column[now], 1.0)
+        models_after = np.flatnonzero(np.isfinite(column))
+        self._item(models_after, column[models_after], 1.0)
         self._solved = None
 
     def _item(self, models: Places, y: Floats, sign: float) -> None:
@@ -74,25 +74,25 @@ class Effects:
             effect = np.linalg.solve(self.laplacian + ridge, self.right)
             level = (self.item_means - float(effect @ self.share)) / max(self.n_seen, 1)
             freedom = int(self.counts.sum()) - self.n_seen - n_models + 1
-            rest = max(self.within - float(effect @ self.right), 0.0) / max(freedom, 1)
+            residual_variance = max(self.within - float(effect @ self.right), 0.0) / max(freedom, 1)
             estimate = effect + (level if self.n_seen else 0.5)
-            self._solved = np.clip(estimate, 0.0, 1.0), rest
+            self._solved = np.clip(estimate, 0.0, 1.0), residual_variance
         return self._solved
 
     def expected(self, model: int) -> Floats:
         """Return a model's score on every item, or the sum of the effects if there is none."""
         estimate, _ = self.solve()
         effect = estimate - estimate.mean()
-        seen = np.isfinite(self.scores)
-        count = seen.sum(axis=0)
-        rest = np.where(seen, self.scores - effect[:, None], 0.0).sum(axis=0)
+        present = np.isfinite(self.scores)
+        count = present.sum(axis=0)
+        sums = np.where(present, self.scores - effect[:, None], 0.0).sum(axis=0)
         level = float(estimate.mean())
-        ease = np.divide(rest, count, out=np.full(len(count), level), where=count > 0)
-        scored, rest = self.scores[model], np.clip(ease + effect[model], 0.0, 1.0)
-        return np.asarray(np.where(np.isfinite(scored), scored, rest))
+        ease = np.divide(sums, count, out=np.full(len(count), level), where=count > 0)
+        scored, predicted = self.scores[model], np.clip(ease + effect[model], 0.0, 1.0)
+        return np.asarray(np.where(np.isfinite(scored), scored, predicted))
 
 
-def worth_of_next(loss: Floats, had: Places, models: Items, prices: Sequence[float]) -> Floats:
+def worth_of_next(loss: Floats, n_asked: Places, models: Items, prices: Sequence[float]) -> Floats:
     """Return the expected loss of wrong orders that one more item avoids, per price.
 
     The loss of a pair is ``s phi(difference / s)`` to first order and falls with one over the
@@ -103,14 +103,14 @@ def worth_of_next(loss: Floats, had: Places, models: Items, prices: Sequence[flo
     ----------
     loss : ndarray of shape (len(models), n_models)
         Of ordering each of `models` wrongly with every other.
-    had : ndarray of shape (n_models,)
+    n_asked : ndarray of shape (n_models,)
         Items that each model was asked.
     models : sequence of int
     prices : sequence of float
         Above 0.
     """
-    theirs = had[list(models)]
-    lead = theirs[:, None] - had[None, :]
+    theirs = n_asked[list(models)]
+    lead = theirs[:, None] - n_asked[None, :]
     gain = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.05))
-    worth = (loss * gain).sum(axis=1) if len(had) > 1 else 1.0
+    worth = (loss * gain).sum(axis=1) if len(n_asked) > 1 else 1.0
     return np.asarray(worth / (theirs + 1) / np.asarray(prices, dtype=np.float64))

@@ -44,11 +44,11 @@ class Passes(SharedSequence):
     """
 
     def __init__(self, items: Places, n_items: int, repeats: int, seed: int) -> None:
-        each = [
+        orders = [
             SharedSequence(items, seed if number == 0 else seed + number * _APART).order
             for number in range(repeats)
         ]
-        slots = [order + number * n_items for number, order in enumerate(each)]
+        slots = [order + number * n_items for number, order in enumerate(orders)]
         self.order = np.concatenate(slots)
         self.position = np.full(n_items * repeats, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(self.order))
@@ -109,17 +109,21 @@ class RepeatedPairs(Pairs):
                 )
                 count = np.array([float(len(ours_before))])
                 self.alone.learn(np.array([model]), np.array([score]), zero, count, mean, zero)
-            others = np.flatnonzero((self.seen > position) & np.isfinite(self.scores[:, slot]))
-            others = others[others != model]
-            if len(others) and np.isfinite(score):
-                both = np.isfinite(before[others]) & np.isfinite(before[model])
-                count = both.sum(axis=1).astype(np.float64)
-                least = np.maximum(count, 1.0)
-                theirs = np.where(both, before[others], 0.0).sum(axis=1) / least
-                ours = np.where(both, before[model], 0.0).sum(axis=1) / least
-                value, other = np.full(len(others), score), self.scores[others, slot]
-                self.repeated.learn(model * n_models + others, value, other, count, ours, theirs)
-                self.repeated.learn(others * n_models + model, other, value, count, theirs, ours)
+            rivals = np.flatnonzero((self.seen > position) & np.isfinite(self.scores[:, slot]))
+            rivals = rivals[rivals != model]
+            if len(rivals) and np.isfinite(score):
+                common = np.isfinite(before[rivals]) & np.isfinite(before[model])
+                count = common.sum(axis=1).astype(np.float64)
+                divisor = np.maximum(count, 1.0)
+                theirs = np.where(common, before[rivals], 0.0).sum(axis=1) / divisor
+                ours = np.where(common, before[model], 0.0).sum(axis=1) / divisor
+                own_scores, rival_scores = np.full(len(rivals), score), self.scores[rivals, slot]
+                self.repeated.learn(
+                    model * n_models + rivals, own_scores, rival_scores, count, ours, theirs
+                )
+                self.repeated.learn(
+                    rivals * n_models + model, rival_scores, own_scores, count, theirs, ours
+                )
             position += 1
 
 
@@ -203,8 +207,8 @@ class RepeatsPolicy(Policy):
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         """Return the next slot of the passes alone: draws have no second best."""
-        rest = self.sequence.order[self.slots.seen[model] :]
-        slot = int(rest[int(np.argmax(available[rest]))])
+        slots_left = self.sequence.order[self.slots.seen[model] :]
+        slot = int(slots_left[int(np.argmax(available[slots_left]))])
         return [Choice(slot, self.sequence.probability(slot))]
 
     def priorities(
@@ -216,5 +220,5 @@ class RepeatsPolicy(Policy):
         gap = belief.location[rows, None] - belief.location
         loss = spread * np.exp(-0.5 * (gap / spread) ** 2)
         loss[np.arange(len(rows)), rows] = 0.0
-        had = np.maximum(self._asked, self.slots.seen)
-        return worth_of_next(loss, had, models, prices)
+        n_asked = np.maximum(self._asked, self.slots.seen)
+        return worth_of_next(loss, n_asked, models, prices)

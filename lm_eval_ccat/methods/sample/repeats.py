@@ -133,11 +133,11 @@ class RepeatSums:
 
     def spread(self, population: bool = False) -> Spread:
         """Return what is known of every series; for `population`, about items like these."""
-        every = np.arange(len(self.items))
+        series = np.arange(len(self.items))
         k, squares = np.maximum(self.items, 1.0), self.single_square
         f, again = np.minimum(self.items / self.n_items, 1.0), self.answers - self.items
         u2 = np.where(squares > 0.0, self.single_fourth / np.maximum(squares, _LEAST), 1.0)
-        between = self._between(every) / k
+        between = self._between(series) / k
         s1 = self.between_at_first + u2 / k
         sigma2 = (EVENTS * u2 + self.within) / (EVENTS * u2 / s1 + again)
         if population:
