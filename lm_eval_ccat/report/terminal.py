@@ -27,7 +27,7 @@ from ..harness.scorers import in_words
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
-from ..ranker.columns import TERMINAL, ModelCells, columns_of, model_cells
+from ..ranker.columns import TERMINAL, ModelCells, columns_of, model_cells, paid
 from ..ranker.headline import held
 from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
 from .tables import (
@@ -52,6 +52,8 @@ MATRIX_MODELS = 6
 BOARD_MODELS = 8
 #: Blanks between two columns.
 _GAP = 2
+#: Most models in a line about a run, and letters to keep of their names.
+MOST_IN_LINE, _NAME_IN_LINE = 8, 24
 #: Letters to keep of a name if the terminal is too narrow.
 _NAME = 24
 #: Seconds that loading a model is said to take where it was not measured.
@@ -110,7 +112,9 @@ def models_table(
     names : dict of str to str
         Name of every model in the table, best first.
     """
-    models = model_cells(content, waiting)
+    models = [
+        model for model in model_cells(content, waiting) if waiting is None or not model.known
+    ]
     models_shown, left_out = _shown(models, max_rows)
     columns = columns_of(TERMINAL, content, models)
     cells = {column.name: [column.cell(model) for model in models_shown] for column in columns}
@@ -359,19 +363,28 @@ class Progress(Observer):
         return result_of(self._facts, None, self.book, None).content, waiting
 
     def line(self) -> str:
-        """Return one log line about the current state."""
+        """Return one log line about the current state: the models asked, with ranks and items."""
         content, waiting = self._now()
+        tested = [row for row in model_cells(content) if not row.known]
+        names = shortened([row.name for row in tested], _NAME_IN_LINE)
+        usd = content["cost_unit"] == "usd"
+        models = [
+            f"{visible_name(names[row.name])} {row.ranks if row.seen and row.ranks else '-'} "
+            f"({row.row['n_items']}{f', {dollars(paid(row.row))}' if usd else ''})"
+            for row in tested
+        ]
         items = f"{content['items_administered']} items"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
         held_up = filter(None, [self.book.held_up()])
-        return "; ".join([content["ranking"], items, *self._spending(), *unanswered, *held_up])
+        known = [first_of(models, MOST_IN_LINE)] if content["items_administered"] else []
+        return "; ".join([*known, items, *self._spending(), *unanswered, *held_up])
 
     def _spending(self) -> list[str]:
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
         parts, left = [], ""
         if plan.currency == "usd":
-            paid = sum_of(self.book.tally.paid.values()) or no_money()
-            spent = paid[BILLED] + paid[ASSUMED]
+            money = sum_of(self.book.tally.paid.values()) or no_money()
+            spent = money[BILLED] + money[ASSUMED]
             parts.append(dollars(spent) + (f" of {dollars(plan.budget)}" if plan.budget else ""))
         elif plan.budget:
             parts.append(f"budget {spent:g} of {plan.budget:g} items")
@@ -389,7 +402,8 @@ class Progress(Observer):
         content = visible_values({**content, "pairwise": pairs}, content["models"].keys())
         size = self.console.size
         table, _ = models_table(content, size.width, max(3, size.height - 8), waiting)
-        table.title, table.title_justify = Text(content["ranking"]), "left"
+        if cell_len(content["ranking"]) <= size.width:  # else the rows have it
+            table.title, table.title_justify = Text(content["ranking"]), "left"
         table.caption, table.caption_justify = "; ".join(self._spending()), "left"
         return table
 
