@@ -430,7 +430,8 @@ def _single(text: str, words: str) -> StoppingRule:
     try:
         return rule(number_of(number))  # type: ignore[call-arg]
     except UsageError as error:
-        raise UsageError(f"stop {words!r}: {error}") from None
+        demand = str(error).partition("` ")[2]  # what follows the name, which is Python's
+        raise UsageError(f"stop {words!r}: {rule.number} in `{in_words(rule)}` {demand}") from None
 
 
 def has_goal(rule: StoppingRule) -> bool:

@@ -234,7 +234,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     assert all(b <= a for b, a in zip(before, after))
     settings = {"bank": "kept", "tasks": ["first", "third"]}
     suite.ranked(server, MODELS, **{**sampled, **settings}, name="last")
-    sampled["save_bank"] = "fresh.yaml"
+    sampled["save_bank"] = str(suite.folder / "fresh.yaml")
     file = suite.config(server.url, MODELS, **sampled, tasks=["first", "second"], name="fresh")
     err = ccat("rank", file, code=2).err
     assert "is a file, but banks of several tasks need a folder" in err

@@ -48,7 +48,7 @@ def test_a_change_lifts_a_stop_and_the_passing_of_time_does_not(change):
         ({"budget": 0.0}, "`budget` must .* not 0.0"),
         ({"max_items": 0}, "`max_items` must .* not 0"),
         ({"exposure": 0}, "`exposure` must .* not 0"),
-        ({"stop": "se -1"}, "stop 'se -1' .* X and P above 0"),
+        ({"stop": "se -1"}, "stop 'se -1': X in `se X` must be a number above 0, not -1"),
         ({"units": [1.0, 2.0]}, "2 values for 80 items"),
         ({"units": np.zeros(80)}, "80 of 80 items have no positive units"),
         ({"nonsense": 3}, "nonsense"),

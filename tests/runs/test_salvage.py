@@ -31,7 +31,8 @@ def run(tmp_path: Path) -> Path:
     directory = RunDirectory(folder)
     directory.start(
         Header(
-            config={"task": "t0"}, bank_sha256=bank.sha256, task={"name": "t0"},
+            config={"task": "t0"}, bank_sha256=bank.sha256,
+            task={"name": "t0", "metric": "acc", "filter": "none"},
             versions={"lm_eval_ccat": __version__, "lm_eval": "0.4.13"},
             ranker={"models": models, "units": None, "seed": 3, "options": {}},
             report={
