@@ -1,7 +1,8 @@
-"""The chart of methods: order and decided pairs over the items per model, by method.
+"""Two charts of what was measured, drawn from docs/evidence/measured.
 
-Drawn from ``measured/quality.json`` in docs/evidence by ``measured.py``, which writes
-``methods.svg`` there.
+The chart of methods, order and decided pairs over the items per model, which ``measured.py`` writes
+as docs/evidence/methods.svg; and items needed over the gap of two models, which ``front.py`` writes
+as docs/gap.svg.
 """
 
 from __future__ import annotations
@@ -98,3 +99,68 @@ def _panel(
         )
         parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
     return parts
+
+
+#: A way to compare two models, its name in the chart, colour and dashes of its line.
+_WAYS = (
+    ("limit", "--limit, by the printed errors", "#ad4e0b", ""),
+    ("weaker", "with a bank of weaker models", "#1f5fbf", "6 4"),
+    ("none", "without a bank", "#1b7f5c", ""),
+    ("bank", "with a bank", "#1f5fbf", ""),
+    ("test", "t-test at the end, N guessed right", "#8a6d00", "2 3"),
+)
+_LEAST = 10
+
+
+def items_over_gap(measured: dict[str, Any]) -> str:
+    """An SVG drawing: items after which most pairs are decided, by how far apart they are."""
+    width, height, left, top, wide, high = 720, 370, 60, 36, 400, 270
+    gaps, most = measured["gaps"], measured["items"]
+
+    def y(items: float) -> float:
+        return top + high * (1 - math.log(items / _LEAST) / math.log(most / _LEAST))
+
+    xs = [left + wide * (n + 0.5) / len(gaps) for n in range(len(gaps))]
+    title = f"Items per model until {measured['shares'][-1]:.0%} of the pairs are decided rightly"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
+        f'font-size="12" role="img" aria-label="{title}, over the gap between two models">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="{left}" y="18" font-weight="bold" fill="#1a1f27">{title}</text>',
+    ]
+    for items in (10, 20, 50, 100, 200, 400, most):
+        parts.append(
+            f'<line x1="{left}" x2="{left + wide}" y1="{y(items):.1f}" y2="{y(items):.1f}" '
+            f'stroke="#e2e6ec"/><text x="{left - 6}" y="{y(items) + 4:.1f}" text-anchor="end" '
+            f'fill="#5a6472">{items}</text>'
+        )
+    for n, (x, of_gap) in enumerate(zip(xs, gaps)):
+        end = f"\u2013{gaps[n + 1]['from']:g}" if n + 1 < len(gaps) else "+"
+        parts.append(
+            f'<text x="{x:.1f}" y="{top + high + 18}" text-anchor="middle" fill="#5a6472">'
+            f"{of_gap['from']:g}{end}</text>"
+        )
+    parts.append(
+        f'<text x="{left + wide / 2:g}" y="{top + high + 38}" text-anchor="middle" '
+        'fill="#5a6472">gap between the two models, in points of 100</text>'
+    )
+    for n, (way, name, colour, dashes) in enumerate(_WAYS):
+        points = [(x, y(of_gap[way][-1])) for x, of_gap in zip(xs, gaps) if of_gap[way]]
+        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+        stroke = f'stroke="{colour}" stroke-width="2.2"{dashed}'
+        parts.append(f'<polyline points="{line}" fill="none" {stroke}/>')
+        parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
+        x, row = left + wide + 16, top + 14 + 24 * n
+        parts.append(
+            f'<line x1="{x}" x2="{x + 24}" y1="{row}" y2="{row}" {stroke}/>'
+            f'<text x="{x + 30}" y="{row + 4}" fill="#1a1f27">{name}</text>'
+        )
+    pairs = sum(of_gap["pairs"] for of_gap in gaps)
+    parts.append(
+        f'<text x="{left}" y="{height - 8}" fill="#5a6472" font-size="11">{pairs} pairs of real '
+        f"models on {measured['tables']} published tables, {most} items each; {most} is a full "
+        "run.</text>"
+    )
+    return "\n".join([*parts, "</svg>\n"])

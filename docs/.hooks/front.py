@@ -26,7 +26,9 @@ KEPT = ROOT / "docs" / "evidence" / "measured" / "front.json"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 README = ROOT / "README.md"
 RECORDING = ROOT / "docs" / "demo.svg"
+PICTURE = ROOT / "docs" / "gap.svg"
 _PRINTED = re.compile(r"<!-- printed: (.+?) \.\. (.+?) -->\n.*?<!-- end of printed -->", re.S)
+_GAP = re.compile(r"<!-- gap -->\n.*?<!-- end of gap -->", re.S)
 _CLAIM = re.compile(r"<!-- claim -->\n.*?<!-- end of claim -->", re.S)
 #: Seconds, and the hash of a bank, which its date is part of.
 VARYING = re.compile(r" in \d+ s\.$|^It took |^age |^sha256 |^ *task:|, bank [0-9a-f]{12}\.$")
@@ -43,7 +45,45 @@ def pages(found: dict[str, Any]) -> dict[Path, str]:
         TUTORIAL: filled(TUTORIAL.read_text(encoding="utf-8"), found),
         README: filled(README.read_text(encoding="utf-8"), found),
         RECORDING: drawn(found["demo"]),
+        PICTURE: items_over_gap(),
     }
+
+
+def gap() -> dict[str, Any]:
+    """What `python benchmarks/gap.py` measured."""
+    return dict(json.loads((KEPT.parent / "gap.json").read_text(encoding="utf-8")))
+
+
+def items_over_gap() -> str:
+    """The picture of the README."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    import evidence
+
+    return evidence.items_over_gap(gap())
+
+
+def said_of_gap() -> str:
+    """The picture in words: each class of gaps in numbers, without a judgement."""
+    measured = gap()
+    gaps = measured["gaps"]
+    rows = [
+        "| points apart | with a bank | with a bank of weaker models | without | `--limit` "
+        "| t-test at the end |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for n in (1, 3, 4):
+        cells = [f"{gaps[n]['from']:g} to {gaps[n + 1]['from']:g}"]
+        ways = ("bank", "weaker", "none", "limit", "test")
+        cells += [" / ".join(map(str, gaps[n][way])) for way in ways]
+        rows.append("| " + " | ".join(cells) + " |")
+    half, most = (f"{share:.0%}" for share in measured["shares"])
+    return "\n".join(
+        [
+            f"Items of each model until {half} / {most} of the pairs are decided rightly, of "
+            f"{measured['items']}:\n",
+            *rows,
+        ]
+    )
 
 
 def filled(page: str, found: dict[str, Any]) -> str:
@@ -61,6 +101,7 @@ def filled(page: str, found: dict[str, Any]) -> str:
         ),
         page,
     )
+    page = _GAP.sub(lambda _: f"<!-- gap -->\n{said_of_gap()}\n<!-- end of gap -->", page)
     said = claim(lines, found["without_bank"])
     return _CLAIM.sub(lambda _: f"<!-- claim -->\n{said}\n<!-- end of claim -->", page)
 
