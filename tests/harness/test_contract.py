@@ -31,7 +31,7 @@ from lm_eval_ccat.errors import HarnessError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.internals import Listed, names
 from lm_eval_ccat.harness.judge import JudgeSettings
-from lm_eval_ccat.harness.judge.member import Usage
+from lm_eval_ccat.harness.judge.rater import Usage
 from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.harness.transport import ServerCall, ServerError
 from lm_eval_ccat.metrics import Metric, Scale

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import math
 import re
 from dataclasses import replace
@@ -15,7 +14,7 @@ from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement
-from lm_eval_ccat.harness.judge.settings import kin, parse_rating
+from lm_eval_ccat.harness.judge.settings import parse_rating
 from lm_eval_ccat.harness.served import noting
 from lm_eval_ccat.money import Price
 
@@ -102,7 +101,7 @@ def test_an_answer_is_rated_and_its_cost_counted(serve, monkeypatch):
 
 
 def test_one_rating_starts_no_thread_that_would_outlive_an_interrupted_run(serve, monkeypatch):
-    monkeypatch.setattr("lm_eval_ccat.harness.judge.member.ThreadPoolExecutor", None)
+    monkeypatch.setattr("lm_eval_ccat.harness.judge.rater.ThreadPoolExecutor", None)
     assert judge_at(serve("Rating: [[5]]")).rate(**FIELDS).score == 5
 
 
@@ -118,19 +117,19 @@ def test_a_reply_without_a_rating_is_asked_again_with_a_reminder_and_never_kept(
 
 
 @pytest.mark.parametrize("status", [503, 401])
-def test_a_judge_that_does_not_answer_ends_the_panel_and_keeps_what_came_before(
+def test_a_second_judge_that_does_not_answer_ends_it_and_keeps_what_came_before(
     status, serve, read
 ):
-    server = serve(lambda messages, n: "Rating: [[6]]" if n < 8 else status)
+    server = serve(lambda messages, n: "Rating: [[6]]" if n < 5 else status)
     answers = [{**FIELDS, "answer": str(i)} for i in range(5)]
-    panel = {"judges": [{"model": m} for m in "abc"], "retries": 0, "concurrency": 1}
+    judges = {"model": "a", "second": {"model": "b"}, "retries": 0, "concurrency": 1}
     with pytest.raises(HarnessError, match=rf"judge b at .*{status}"):
-        read(server, **panel).rate_all(answers)
+        read(server, **judges).rate_all(answers)
     assert {r["model"] for r in server.requests} == {"a", "b"}
-    panel["judges"].pop()
-    again = read(server, **panel)
+    del judges["second"]
+    again = read(server, **judges)
     ratings = again.rate_all(answers[:3])
-    assert all(r.cached and r.ratings == (6, 6) for r in ratings) and again.usage.calls == 0
+    assert all(r.cached and r.ratings == (6,) for r in ratings) and again.usage.calls == 0
 
 
 @pytest.mark.parametrize(
@@ -177,29 +176,16 @@ def test_many_answers_are_rated_together_and_in_order(serve):
     assert len(server.requests) == 4  # the repeated one was asked once
 
 
-def test_a_judge_does_not_judge_itself_unless_told(caplog):
+def test_a_judge_does_not_judge_itself_unless_told():
     settings = JudgeSettings("gpt-4o", base_url="http://127.0.0.1:9/v1")
     with pytest.raises(UsageError, match=r"judge gpt-4o is one of .*openai/gpt-4o-2024-08-06"):
         Judge(settings).judges(["openai/gpt-4o-2024-08-06"])
     with pytest.raises(UsageError, match="allow_self"):
         Judge(JudgeSettings("a", base_url="http://x/v1", judged=("a",)))
     Judge(replace(settings, allow_self=True)).judges(["gpt-4o"])
-    with caplog.at_level(logging.WARNING, logger="lm_eval.ccat"):
-        Judge(settings).judges(["gpt-3.5-turbo", "meta-llama/Llama-3.1-8B"])
-    assert "same family as gpt-3.5-turbo" in caplog.text and "Llama" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("judge", "judged", "itself", "relatives"),
-    [
-        ("Qwen/Qwen2.5-7B", ["qwen2.5-7b", "qwen2.5-72b"], ["qwen2.5-7b"], ["qwen2.5-72b"]),
-        ("openai/gpt-4o", ["gpt-4", "o1", "GPT-4o", "claude-3"], ["GPT-4o"], ["gpt-4", "o1"]),
-        ("Qwen3", ["DeepSeek-R1-Distill-Qwen-7B", "gemma"], [], ["DeepSeek-R1-Distill-Qwen-7B"]),
-        ("my-model", ["another-model"], [], []),
-    ],
-)
-def test_names_and_families(judge, judged, itself, relatives):
-    assert kin(judge, judged) == (itself, relatives)
+    second = replace(settings, model="b", second=settings)
+    with pytest.raises(UsageError, match="judge gpt-4o is one of"):
+        Judge(second).judges(["gpt-4o"])
 
 
 def test_the_judges_file_is_read(tmp_path):
@@ -224,7 +210,8 @@ def test_the_judges_file_is_read(tmp_path):
     [
         (None, "no judge file"),
         ("model: j\nurl: x", "unknown key `url`"),
-        ("judges: [{model: j, url: x}]", "unknown key `url`"),
+        ("model: j\nlm: hf\nsecond: {url: x}", "unknown key `url`"),
+        ("model: j\nlm: hf\nsecond: [k]", "`second` must hold what differs"),
         ("model: j", r"either `base_url:`.* or `lm:`"),
         ("base_url: http://x/v1", r"needs `model:`"),
         ("model: j\nlm: hf\nattempts: 0", r"`attempts` must be"),
@@ -236,7 +223,7 @@ def test_the_judges_file_is_read(tmp_path):
             "model: j\nlm: hf\ngrade_pattern: (.)\ngrades: {C: 11}",
             "`grades.C` must be a number .* at most 10",
         ),
-        ("model: j\nlm: hf\nreducer: best", "mean, median, majority, mode"),
+        ("model: j\nlm: hf\nreducer: best", "mean, median, mode"),
         ("model: j\nlm: hf\nrepeats: 2", "2 repeats at temperature 0"),
     ],
 )
@@ -308,9 +295,9 @@ def test_content_in_parts_and_a_price_that_the_server_states(serve):
     assert judge.usage.usd == 0.25 and "$0.2500" in judge.usage.describe()
 
 
-def test_what_is_known_of_a_panel_s_cost_counts_beside_a_judge_without_a_price(serve, read):
-    judges = [{"model": "a"}, {"model": "b", "price": {"input": 1.0, "output": 2.0}}]
-    judge = read(serve("Rating: [[8]]"), judges=judges)
+def test_what_is_known_of_a_second_judge_s_cost_counts_beside_one_without_a_price(serve, read):
+    second = {"model": "b", "price": {"input": 1.0, "output": 2.0}}
+    judge = read(serve("Rating: [[8]]"), second=second)
     with noting() as notes:
         judge.rate(**FIELDS)
     assert judge.usage.calls == 2 and judge.usage.usd is None
@@ -334,21 +321,25 @@ def test_a_judge_that_takes_no_max_tokens_or_temperature_is_asked_in_its_way(cap
     assert "takes no max_tokens" in caplog.text and "takes no temperature" in caplog.text
 
 
-def test_several_judges_and_repeats_with_their_agreement(tmp_path, serve, read):
-    server = serve(lambda m, n: f"[[{8 if server.requests[n]['model'] == 'a' else 5}]]")
-    content = {"base_url": server.base_url, "temperature": 0.5, "repeats": 2}
-    content["judges"] = [{"model": "a"}, {"model": "b"}]
+def test_repeats_score_and_a_second_judge_shows_agreement_alone(tmp_path, serve, read):
+    votes = iter([8, 7, 8])
+    server = serve(lambda m, n: f"[[{5 if server.requests[n]['model'] == 'b' else next(votes)}]]")
+    content = {"model": "a", "base_url": server.base_url, "temperature": 0.5, "repeats": 3}
+    content["second"] = {"model": "b"}
     judge = read(**content)
     rating = judge.rate(**FIELDS)
-    assert rating.ratings == (8, 8, 5, 5) and rating.score == 6.5
-    assert len(server.requests) == 4 and judge.usage.calls == 4
-    assert judge.settings.model == "a + b" and "agreement over 1 answers" in judge.describe()
+    assert rating.ratings == (8, 7, 8) and rating.score == pytest.approx(23 / 3)
+    assert [request["model"] for request in server.requests] == ["a", "a", "a", "b"]
+    assert judge.agreement().spread == pytest.approx((1 + 0 + 3 + 1 + 2 + 3) / 6)
+    assert "agreement over 1 answers" in judge.describe()
     # By default there is a cache beside the file.
     assert (tmp_path / "judge.ratings.jsonl").exists()
-    for how, score in (("mean", 6.5), ("median", 6.5), ("majority", math.nan), ("mode", 8)):
+    for how, score in (("mean", 23 / 3), ("median", 8), ("mode", 8)):
         rating = read(**content, reducer=how).rate(**FIELDS)
-        assert rating.cached and rating.score == pytest.approx(score, nan_ok=True)
-    assert read(**content, cache=False).settings.members[1].cache is None
+        assert rating.cached and rating.score == pytest.approx(score)
+    assert read(**content, cache=False).settings.second.cache is None
+    alone = {key: value for key, value in content.items() if key != "second"}
+    assert read(**alone).settings.identity() == judge.settings.identity()
 
 
 def test_agreement_is_krippendorffs_alpha():

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import UsageError
 from .. import internals
 from ..served import unscored
-from .panel import Judge, agreement
+from .rating import Judge, agreement
 from .settings import JudgeSettings
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A judge's settings in its YAML file, the reading of its replies, and its model family."""
+"""A judge's settings in its YAML file, and the reading of its replies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from ...options import (
 
 _SCALE = find_metric("judge_score").scale
 LOWEST, HIGHEST = _SCALE.low, _SCALE.high
-REDUCERS = ("mean", "median", "majority", "mode")
+REDUCERS = ("mean", "median", "mode")
 #: Rubrics that come with the package, with the settings that read their grades.
 SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
     "truthfulness": {},
@@ -113,13 +113,13 @@ class JudgeSettings:
         File of past ratings, which cost nothing again. A judge read from ``judge.yaml`` keeps them
         next to it in ``judge.ratings.jsonl``, unless the file says ``cache: false``.
     repeats : int
-        Number of ratings of each answer by each judge; more than one needs a temperature.
-    judges : tuple of JudgeSettings
-        Several judges; in the file, each entry states what differs from the rest of the file.
+        Number of ratings of each answer; more than one needs a temperature.
+    second : JudgeSettings, optional
+        A second judge, which rates each answer once to show how far the two agree; its ratings
+        score nothing. In the file, its entry states what differs from the rest of the file.
     reducer : str
-        How several ratings become one: ``mean``, ``median``, ``majority`` (the rating given by
-        more than half of them, if any) or ``mode`` (the most frequent; of equally frequent ones
-        that of the judge named first).
+        How several ratings become one: ``mean``, ``median`` or ``mode`` (the most frequent; of
+        equally frequent ones the first).
     grade_pattern : str, optional
         Regular expression with one group that holds the grade; the last match counts. By default
         `parse_rating` reads ratings.
@@ -149,7 +149,7 @@ class JudgeSettings:
     concurrency: int = option(4, whole(1))
     cache: Path | None = option(None, Kind(_cache, {}))
     repeats: int = option(1, whole(1))
-    judges: tuple[JudgeSettings, ...] = ()
+    second: JudgeSettings | None = None
     reducer: str = option("mean", choice(*REDUCERS))
     grade_pattern: str | None = option(None, Kind(_pattern, {}))
     grades: dict[str, float] = option(dict, mapping(_as_written(LOWEST, HIGHEST)))
@@ -159,9 +159,9 @@ class JudgeSettings:
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise UsageError("a judge needs `model:`, its name (or `judges:`, a list of several)")
+            raise UsageError("a judge needs `model:`, its name")
         trouble = ""
-        if not self.judges and (self.base_url is None) == (self.lm is None):
+        if (self.base_url is None) == (self.lm is None):
             trouble = (
                 "state either `base_url:` (an OpenAI-compatible endpoint) or `lm:` (an lm-eval "
                 "model type)"
@@ -187,45 +187,34 @@ class JudgeSettings:
         """
         path = Path(path)
         content = yaml_of(path, "judge", "model:")
-        several = content.pop("judges", None) or ()
-        if isinstance(several, Mapping) or any(not isinstance(e, Mapping) for e in several):
-            raise UsageError(f"{path}: `judges` must be a list of judges, each with its `model:`")
+        differs = content.pop("second", None)
+        if not isinstance(differs, Mapping | None):
+            raise UsageError(f"{path}: `second` must hold what differs, such as `model:`")
         try:
-            members = tuple(cls._of({**content, **entry}, path) for entry in several)
-            content.setdefault("model", " + ".join(member.model for member in members))
-            return cls._of(content, path, members)
+            second = cls._of({**content, "repeats": 1, **differs}, path) if differs else None
+            return cls._of(content, path, second)
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from None
 
     @classmethod
-    def _of(
-        cls, content: Values, path: Path, judges: tuple[JudgeSettings, ...] = ()
-    ) -> JudgeSettings:
+    def _of(cls, content: Values, path: Path, second: JudgeSettings | None = None) -> JudgeSettings:
         rubric = str(content.get("prompt"))
         if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
-        values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "judges": judges}
+        values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "second": second}
         values |= read_values(cls, content, OptionPlace(folder=path.parent))
         to_server = (k for k in ("temperature", "max_tokens") if content.get(k, 0) is None)
         return cls(**values | dict.fromkeys(to_server))
 
-    @property
-    def members(self) -> tuple[JudgeSettings, ...]:
-        """The judges, one by one."""
-        return self.judges or (self,)
-
     def identity(self) -> dict[str, object]:
-        """Return what ratings depend on: judges, rubric, sampling, reading; not where they run."""
-        sampling = []
-        for member in self.members:
-            judge = {k: getattr(member, k) for k in ("model", "temperature", "max_tokens")}
-            sampling.append({**judge, **({"extra": member.extra} if member.extra else {})})
-        rubric = "\n".join(member.prompt.read_text(encoding="utf-8") for member in self.members)
+        """Return what ratings depend on: judge, rubric, sampling, reading; not where it runs."""
+        judge = {name: getattr(self, name) for name in ("model", "temperature", "max_tokens")}
+        rubric = self.prompt.read_text(encoding="utf-8")
         return {
-            "judges": sampling,
+            "judges": [{**judge, **({"extra": self.extra} if self.extra else {})}],
             "rubric_sha": hashlib.sha256(rubric.encode()).hexdigest()[:16],
             "repeats": self.repeats,
-            "reducer": self.reducer if len(self.members) * self.repeats > 1 else None,
+            "reducer": self.reducer if self.repeats > 1 else None,
             "grades": [self.grade_pattern, self.grades] if self.grade_pattern else None,
         }
 
@@ -332,31 +321,6 @@ def _from_json(text: str) -> float | None:
     return None
 
 
-# -- is a judge one of the models it judges, or of their family? -----------------------------------
-
-#: Words of model names by family. Judges tend to prefer texts of their own family.
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "OpenAI": ("gpt", "chatgpt", "davinci", "o1", "o3", "o4"),
-    "Anthropic": ("claude",),
-    "Google": ("gemini", "gemma", "palm", "bard"),
-    "Llama": ("llama", "vicuna", "alpaca", "tulu"),
-    "Qwen": ("qwen", "qwq", "qvq"),
-    "Mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
-    "DeepSeek": ("deepseek",),
-    "Phi": ("phi",),
-    "Cohere": ("command", "aya", "c4ai"),
-    "Grok": ("grok",),
-    "Nova": ("nova",),
-    "Yi": ("yi",),
-    "OLMo": ("olmo",),
-    "Falcon": ("falcon",),
-    "Granite": ("granite",),
-    "GLM": ("glm", "chatglm"),
-    "Kimi": ("kimi", "moonshot"),
-    "Nemotron": ("nemotron",),
-    "EleutherAI": ("pythia", "gptneo", "gptj", "neox"),
-}
-
 _DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
 
 
@@ -370,25 +334,3 @@ def plain_name(name: str) -> str:
     while (cut := _DATE.sub("", short)) != short:
         short = cut
     return short
-
-
-def families(name: str) -> set[str]:
-    """Return a model's families by its name; a distilled model may have two, an unknown one none.
-
-    >>> families("meta-llama/Llama-3.1-8B-Instruct")
-    {'Llama'}
-    """
-    words = re.findall(r"[a-z]+\d?", re.sub(r"gpt-(neo|j)", r"gpt\1", plain_name(name)))
-    stems = {*words, *(word.rstrip("0123456789") for word in words)}
-    return {label for label, members in FAMILIES.items() if stems & set(members)}
-
-
-def kin(judge: str, judged: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the judged models that are the judge itself, and the others of its family."""
-    itself, relatives = [], []
-    for name in judged:
-        if plain_name(name) == plain_name(judge):
-            itself.append(name)
-        elif families(name) & families(judge):
-            relatives.append(name)
-    return itself, relatives

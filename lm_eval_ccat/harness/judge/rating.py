@@ -1,4 +1,4 @@
-"""A judge: one model or several, each asked once or repeatedly, and how far they agree."""
+"""A judge, asked once or repeatedly, and how far its ratings and those of a second one agree."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
 from ...errors import HarnessError, UsageError
-from ..internals.names import log
 from ..served import unscored
-from .member import PanelMember, Rating, Usage
-from .settings import JudgeSettings, kin
+from .rater import Rater, Rating, Usage
+from .settings import JudgeSettings, plain_name
 
 
 class Judge:
@@ -25,7 +25,7 @@ class Judge:
     Parameters
     ----------
     settings : JudgeSettings
-        One judge or several, asked once or repeatedly.
+        With a `second` judge, whose ratings show how far the two agree and score nothing.
     sleep : callable, optional
         Waits between attempts.
 
@@ -40,7 +40,8 @@ class Judge:
     ) -> None:
         self.settings = settings
         self.usage = Usage()
-        self._members = [PanelMember(member, self.usage, sleep) for member in settings.members]
+        self._rater = Rater(settings, self.usage, sleep)
+        self._second = settings.second and Rater(settings.second, self.usage, sleep)
         self._rated: list[tuple[float, ...]] = []
         self._known: set[str] = set()
         self.judges(settings.judged)
@@ -54,19 +55,12 @@ class Judge:
             If the judge is one of them, unless its settings allow that.
         """
         new = [name for name in dict.fromkeys(models) if name not in self._known]
-        for member in self.settings.members:
-            itself, related = kin(member.model, new)
-            if itself and not member.allow_self:
+        for judge in filter(None, (self.settings, self.settings.second)):
+            itself = [name for name in new if plain_name(name) == plain_name(judge.model)]
+            if itself and not judge.allow_self:
                 raise UsageError(
-                    f"judge {member.model} is one of the judged models ({itself[0]}): a model that "
+                    f"judge {judge.model} is one of the judged models ({itself[0]}): a model that "
                     "rates itself is no judge; take another, or set `allow_self: true` in its file"
-                )
-            if related:
-                log.warning(
-                    "judge %s is of the same family as %s, and judges tend to prefer their own "
-                    "family",
-                    member.model,
-                    ", ".join(related),
                 )
         self._known.update(new)
 
@@ -93,13 +87,16 @@ class Judge:
         if rating.error:
             unscored(HarnessError(rating.error))
         elif all(map(math.isnan, rating.ratings)):
-            names = " and ".join(member.model for member in self.settings.members)
             with suppress(HarnessError):  # raised outside a session
-                unscored(HarnessError(f"no rating in what {names} replied: {rating.reply[:80]!r}"))
+                unscored(
+                    HarnessError(
+                        f"no rating in what {self.settings.model} replied: {rating.reply[:80]!r}"
+                    )
+                )
         return rating
 
     def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
-        """Rate several answers, as many at a time as the judges take.
+        """Rate several answers, as many at a time as the judge takes.
 
         A refused answer gets a NaN rating with the reason; the others keep their ratings.
 
@@ -111,19 +108,19 @@ class Judge:
             If a judge does not answer; ratings received before are in the cache and cost nothing
             if they are asked for again.
         """
-        repeats = range(self.settings.repeats)
-        columns = [member.rate(answers, n) for member in self._members for n in repeats]
+        columns = [self._rater.rate(answers, n) for n in range(self.settings.repeats)]
+        seconds = self._second.rate(answers, 0) if self._second else ()
         ratings = []
-        for votes in zip(*columns):
+        for votes, second in zip_longest(zip(*columns), seconds):
             scores = tuple(vote.score for vote in votes)
-            self._rated.append(scores)
+            self._rated.append(scores if second is None else (*scores, second.score))
             score, cached = reduced(scores, self.settings.reducer), all(v.cached for v in votes)
             error = votes[0].error if all(vote.error for vote in votes) else ""
             ratings.append(Rating(score, votes[0].reply, cached, scores, error))
         return ratings
 
     def agreement(self) -> Agreement | None:
-        """Return the agreement of judges and repeats so far; None with one rating per answer."""
+        """Return the agreement of all ratings so far; None with one rating per answer."""
         return agreement(self._rated)
 
     def describe(self) -> str:
@@ -135,19 +132,14 @@ class Judge:
 def reduced(scores: Sequence[float], how: str) -> float:
     """Reduce several ratings to one; NaN if there is none.
 
-    A missing rating counts against a majority, and is ignored by the other reducers.
-
-    >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
-    (8, 8.0)
-    >>> reduced([8, float("nan"), 3], "majority")
-    nan
+    >>> reduced([8, 8, 3], "mode"), reduced([8, 8, 3], "median"), reduced([8, 4], "mean")
+    (8, 8.0, 6.0)
     """
     rated = [score for score in scores if not math.isnan(score)]
     if not rated:
         return math.nan
-    if how in ("majority", "mode"):
-        score, votes = Counter(rated).most_common(1)[0]  # of equally frequent ones the first
-        return score if how == "mode" or 2 * votes > len(scores) else math.nan
+    if how == "mode":
+        return Counter(rated).most_common(1)[0][0]  # of equally frequent ones the first
     return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
 
 

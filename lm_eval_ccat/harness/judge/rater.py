@@ -1,4 +1,4 @@
-"""One judge of a panel: its prompt, its requests, the cache of its replies, and what it costs."""
+"""A rater: the prompt, requests, cache of replies and cost of one judging model."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class _Refusal(HarnessError):
     """The judge's server refused one question (too long, filtered); others may succeed."""
 
 
-class PanelMember:
-    """One judge of a panel: fills in its prompt, asks its model, reads and caches its replies."""
+class Rater:
+    """One judging model: fills in its prompt, asks its model, reads and caches its replies."""
 
     def __init__(
         self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
