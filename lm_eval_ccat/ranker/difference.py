@@ -141,7 +141,7 @@ class Difference:
         --------
         >>> lower = Scale(0, 10, higher_is_better=False)
         >>> about = {"documents": 50, "margin": 1.0}
-        >>> Difference.stated((4.0, 4.5), (0.2, 0.8), 0.01, "decided", lower, **about).verdict
+        >>> Difference.stated((4.0, 3.4), (-2.0, 0.8), 0.8, "open", lower, **about).verdict
         'not worse'
         """
         difference = means[1] - means[0]
