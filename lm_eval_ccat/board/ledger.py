@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import RunError
 from ..files import sync_file, writing
+from ..shown import short
 
 FULL, ESTIMATE = "full", "estimate"
 
@@ -135,13 +137,72 @@ class BoardRow:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BoardRow:
-        """Make a row from `to_dict`'s values; ignore unknown keys, which later versions may add."""
-        fields = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
-        tasks = {str(t): TaskScore(**figures) for t, figures in fields.pop("tasks").items()}
-        row = cls(tasks=tasks, **fields)
-        if row.kind not in (FULL, ESTIMATE) or not isinstance(row.model, str) or not tasks:
+        """Make a row from `to_dict`'s values; ignore unknown keys, which later versions may add.
+
+        Raises
+        ------
+        ValueError
+            A value is not of its field's kind; a stranger may have written the line.
+        """
+        row_values = _sound(cls, values)
+        tasks = {
+            str(task): TaskScore(**_sound(TaskScore, of_task))
+            for task, of_task in row_values.pop("tasks").items()
+        }
+        row = cls(tasks=tasks, **row_values)
+        if row.kind not in (FULL, ESTIMATE) or not tasks:
             raise ValueError(f"a row of kind {row.kind!r} for model {row.model!r}")
         return row
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _or_none(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or is_sound(value)
+
+
+def _list_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda values: isinstance(values, list) and all(map(is_sound, values))
+
+
+def _by_task(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda values: isinstance(values, dict) and all(map(is_sound, values.values()))
+
+
+#: What the fields of rows and of their task scores may hold.
+_SOUND: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys("score low high".split(), _is_number),
+    **dict.fromkeys("items documents".split(), _is_count),
+    **dict.fromkeys(
+        "model kind date signature made_by in_journal metric evidence sha256".split(), _is_text
+    ),
+    **dict.fromkeys("version bank".split(), _or_none(_is_text)),
+    "tasks": _by_task(lambda value: isinstance(value, dict)),
+    "confidence": _or_none(_is_number),
+    "shares": _by_task(_is_number),
+    "asked": _by_task(_list_of(lambda doc_id: _is_count(doc_id) or _is_text(doc_id))),
+    "reserve": _or_none(lambda value: _list_of(_is_count)(value) and len(value) == 2),
+    "sample": _or_none(lambda value: _list_of(_is_number)(value) and len(value) == 3),
+}
+
+
+def _sound(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields of a row or a task score; refuse odd ones by name."""
+    known = {name: v for name, v in values.items() if name in kind.__dataclass_fields__}
+    for name, value in known.items():
+        if not _SOUND[name](value):
+            raise ValueError(f"{name} is {short(repr(value), 40)}")
+    return known
 
 
 @dataclass(frozen=True)

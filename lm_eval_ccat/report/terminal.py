@@ -458,6 +458,7 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     ways = {"random": "random items", "bank": "with the bank", "full": "full runs"}
     heads = [ways.get(way, way) for way in next(iter(smallest.values()))]
     chance, level = f"{content['chance']:.0%}", f"{100.0 * content['confidence']:g}%"
+    level += " for all pairs together" if content["familywise"] else ""
     yield f"Smallest difference in {metric} that is decided in {chance} of rankings, at {level}:"
     yield f"  {'items of each':>14} " + "".join(f"{head:>16}" for head in heads)
     for n, gaps in smallest.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -11,19 +12,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report.synthetic import make_run
 from scores.test_harness_logs import rows_of, sample_row, write_old_run, write_run
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import add, check, init, place, publish
 from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.live.result import state
+from lm_eval_ccat.live.verify import verify
 from lm_eval_ccat.scores.table import reader_of
 from lm_eval_ccat.testing.methods import example_table
 
 DATA = Path(__file__).parent / "readers" / "data"
 #: Values that a stranger's file may hold where something else is expected.
 ODD = (None, True, -1, 0, 1e308, "", "x" * 300, "\u202e", [], [[]], {}, {"a": {"b": 1}}, "NaN")
-MUTATIONS, SAMPLE = 220, 15  # of each kind: more than 2,000 in all, and those tried always
+MUTATIONS, SAMPLE = 200, 15  # of each kind: more than 2,000 in all, and those tried always
 
 
 def harness(folder):
@@ -91,7 +95,18 @@ def read_board(folder):
     add(folder / "board", folder / "t.csv")
 
 
+def run_directory(folder):
+    make_run(folder / "run", n_models=2, n_items=40, n_calibration=6, budget=40)
+
+
+def read_run(folder):
+    ScoreTable.read(folder / "run" / "journal.jsonl", partial=True)
+    state(folder / "run")
+    verify(folder / "run")
+
+
 KINDS = {
+    "run directory": (run_directory, read_run),
     "harness": (harness, read_scores),
     "harness before 0.4.3": (old_harness, read_scores),
     "inspect": (inspect, read_scores),
@@ -122,6 +137,29 @@ def changed(value, chance):
     return chance.choice(ODD)
 
 
+def resealed(lines: list[bytes]) -> bytes:
+    """Lines of a journal or a ledger whose seals and links fit again, as a stranger can write."""
+    out, link, hashed = [], "", hashlib.sha256()
+    for line in filter(None, lines):
+        values = json.loads(line) if line.startswith(b"{") and line.endswith(b"}") else None
+        if not isinstance(values, dict) or not {"sha256", "chain"} & values.keys():
+            return b"\n".join(lines)
+        if "sha256" in values:
+            del values["sha256"]
+            text = json.dumps(values, ensure_ascii=False)
+            body = text.encode("utf-8", "surrogatepass")[:-1]
+            hashed.update(body)
+            body += b', "sha256": "%s"}' % hashed.hexdigest().encode()
+            hashed.update(body[body.rindex(b', "sha256"') :] + b"\n")
+        else:
+            values.pop("chain")
+            body = json.dumps(values).encode()
+            link = hashlib.sha256(f"{link}\n{body.decode()}".encode()).hexdigest()
+            body = body[:-1] + f', "chain": "{link}"}}'.encode()
+        out.append(body)
+    return b"\n".join([*out, b""])
+
+
 def damaged(content: bytes, name: str, chance) -> bytes:
     """A file's content with one thing changed: a value of its JSON, some bytes, or its end."""
     kind = chance.random()
@@ -134,7 +172,10 @@ def damaged(content: bytes, name: str, chance) -> bytes:
         except ValueError:
             value = None
         text = json.dumps(value).encode("utf-8", "surrogatepass")
-        return text if at is None else b"\n".join([*lines[:at], text, *lines[at + 1 :]])
+        if at is None:
+            return text
+        lines[at] = text
+        return resealed(lines) if chance.random() < 0.7 else b"\n".join(lines)
     if kind < 0.8:
         at = chance.randrange(len(content) + 1)
         junk = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 9)))
