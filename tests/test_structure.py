@@ -140,7 +140,7 @@ VAGUE = frozenset(
     "room".split()
 )
 #: Such bindings per hundred functions. The figure may only fall.
-VAGUE_PER_HUNDRED = 8
+VAGUE_PER_HUNDRED = 6
 
 
 def bindings(tree: ast.AST):

@@ -91,8 +91,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an earlier state of a run takes scores from its end",
         "lm_eval_ccat/live",
-        'kept.get("further", {}) if kept.get("last_line") == last_line else {}',
-        'kept.get("further", {})',
+        'stored.get("further", {}) if stored.get("last_line") == last_line else {}',
+        'stored.get("further", {})',
         ("tests/live/test_several_metrics.py",),
     ),
     Bug(

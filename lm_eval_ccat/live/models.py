@@ -128,16 +128,16 @@ class Calls:
     >>> calls.close()
     """
 
-    def __init__(self, name: str, most: float = math.inf) -> None:
+    def __init__(self, name: str, max_threads: float = math.inf) -> None:
         self.name = name
-        self.most = most
+        self.max_threads = max_threads
         self._threads = 0
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)  # counts the threads that wait for work
 
     def start(self, come: Callable[[Any], object], call: Callable[..., Any], *args: Any) -> None:
         """Start a call; pass its result, or the error that it raised, to `come`."""
-        if self._threads < self.most and not self._idle.acquire(blocking=False):
+        if self._threads < self.max_threads and not self._idle.acquire(blocking=False):
             self._threads += 1
             serving = (self._work, self._idle)
             threading.Thread(target=_serve, args=serving, name=self.name, daemon=True).start()
@@ -217,7 +217,9 @@ class Recorded:
 
     def __init__(self, responses: Sequence[Sequence[Any]]) -> None:
         self._responses = [
-            tuple(one) if isinstance(one, list) else one for group in responses for one in group
+            tuple(response) if isinstance(response, list) else response
+            for group in responses
+            for response in group
         ]
 
     def _play(self, requests: Sequence[Any]) -> list[Any]:
@@ -254,7 +256,7 @@ class HarnessModel(Model):
         self.entry = entry
         self.memory = memory_of(entry)
         self.slots = entry.concurrency or 1
-        self.measured = {task: dict(of) for task, of in measured.items()}
+        self.measured = {task: dict(outcomes) for task, outcomes in measured.items()}
         self.administered: dict[Item, Administered] = {}
         #: Earlier answers, which are used instead of asking again.
         self.at_hand: dict[Item, EarlierAnswer] = {}
@@ -263,7 +265,9 @@ class HarnessModel(Model):
         self._loaded = dict(sessions or {})
         self.sessions = self._loaded if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()
-        self._scoring = {task: Calls(f"{self.name}, scoring {task}", most=1) for task in measured}
+        self._scoring = {
+            task: Calls(f"{self.name}, scoring {task}", max_threads=1) for task in measured
+        }
         self._lm: Any = None  # set while open; the client's own number of attempts
         self._tries: int | None = None
         self._transport: Transport | None = None
@@ -281,10 +285,10 @@ class HarnessModel(Model):
             lm = next(iter(self.sessions.values())).lm
         else:
             internals.register_models()
-            stated = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
-            stated["batch_size"] = entry.batch_size or stated["batch_size"]
-            stated["device"] = entry.device or stated["device"]
-            lm = internals.make_lm(entry.model, entry.model_args, stated)
+            settings = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
+            settings["batch_size"] = entry.batch_size or settings["batch_size"]
+            settings["device"] = entry.device or settings["device"]
+            lm = internals.make_lm(entry.model, entry.model_args, settings)
             if cache := harness.get("use_cache"):
                 lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
         self._lm = lm
@@ -388,8 +392,8 @@ class HarnessModel(Model):
         for item in items:
             fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
             if fits and earlier is not None:
-                one = self._replay(item, earlier.responses)
-                answers.append(self._answer(item, one, earlier.source))
+                administered = self._replay(item, earlier.responses)
+                answers.append(self._answer(item, administered, earlier.source))
             else:
                 left.append(item)
         if left:
@@ -401,9 +405,9 @@ class HarnessModel(Model):
         self, items: Sequence[Item], read: Callable[[], Sequence[Administered]]
     ) -> list[Answer]:
         answers = []
-        for item, one in zip(items, read()):
-            answers.append(self._answer(item, one))
-            self.administered[item] = one
+        for item, administered in zip(items, read()):
+            answers.append(self._answer(item, administered))
+            self.administered[item] = administered
         self._require_scores(items[0][0])
         return answers
 
@@ -412,9 +416,9 @@ class HarnessModel(Model):
         (task, doc), earlier = item, self.at_hand.get(item)
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
-    def _answer(self, item: Item, one: Administered, prior: str | None = None) -> Answer:
+    def _answer(self, item: Item, administered: Administered, prior: str | None = None) -> Answer:
         outcomes = self.measured[item[0]]
-        scored = scores_of(outcomes, one)
+        scored = scores_of(outcomes, administered)
         self._scored.update((item[0], name) for name in scored)
         raw: Any = {name: raw for name, (raw, _) in scored.items()} or None
         score: Any = {name: score for name, (_, score) in scored.items()}
@@ -422,23 +426,24 @@ class HarnessModel(Model):
             score = None
         if len(outcomes) == 1 and scored:
             [(raw, score)] = scored.values()
-        sample = one.samples[leading(outcomes).filter]
-        prior = "the response cache" if one.cached else prior
+        sample = administered.samples[leading(outcomes).filter]
+        prior = "the response cache" if administered.cached else prior
         return Answer(
             item=item,
             score=score,
             raw=raw,
-            seconds=one.seconds if prior is None else 0.0,
-            tokens=one.tokens if prior is None else None,
-            judge_usd=one.judge_usd,
+            seconds=administered.seconds if prior is None else 0.0,
+            tokens=administered.tokens if prior is None else None,
+            judge_usd=administered.judge_usd,
             prompt_hash=sample["prompt_hash"],
             responses=[
                 [list(r) if isinstance(r, tuple) else r for r in g] for g in sample["resps"]
             ],
-            served=[facts for served in one.served if (facts := served.to_dict())],
-            empty=bool(one.responses) and all(not r.strip() for r in one.responses),
+            served=[facts for served in administered.served if (facts := served.to_dict())],
+            empty=bool(administered.responses)
+            and all(not r.strip() for r in administered.responses),
             prior=prior,
-            unscored=one.unscored,
+            unscored=administered.unscored,
         )
 
     def _require_scores(self, task: str) -> None:
@@ -484,9 +489,9 @@ class HarnessModel(Model):
 
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an earlier answer again."""
-        [one] = self.sessions[item[0]].administer([item[1]], Recorded(responses))
-        self.administered[item] = one
-        return one
+        [administered] = self.sessions[item[0]].administer([item[1]], Recorded(responses))
+        self.administered[item] = administered
+        return administered
 
 
 class StoredModel(HarnessModel):
@@ -596,16 +601,18 @@ def check_session(
     return warnings
 
 
-def scores_of(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:
+def scores_of(
+    outcomes: Mapping[str, Outcome], administered: Administered
+) -> dict[str, tuple[float, float]]:
     """Return (raw, score) of an answer by outcome, without the outcomes that failed to score it."""
     scored: dict[str, tuple[float, float]] = {}
     refused: MetricError | None = None
     for name, outcome in outcomes.items():
         try:
-            if (pair := score_of(outcome, one)) is not None:
+            if (pair := score_of(outcome, administered)) is not None:
                 scored[name] = pair
         except MetricError as error:
             refused = error
-    if refused is not None and not scored and not one.unscored:
+    if refused is not None and not scored and not administered.unscored:
         raise refused
     return scored

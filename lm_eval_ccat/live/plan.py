@@ -122,7 +122,7 @@ class Plan:
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """The outcome that counts most, by task."""
-        return {task: leading(of) for task, of in self.measured.items()}
+        return {task: leading(outcomes) for task, outcomes in self.measured.items()}
 
     @property
     def outcome(self) -> Outcome:
@@ -132,7 +132,7 @@ class Plan:
     @property
     def every(self) -> list[Outcome]:
         """All outcomes of all tasks."""
-        return [outcome for of in self.measured.values() for outcome in of.values()]
+        return [outcome for outcomes in self.measured.values() for outcome in outcomes.values()]
 
     @property
     def alone(self) -> Outcome | None:
@@ -144,7 +144,9 @@ class Plan:
         """The banks that the Ranker ranks on."""
         if only := self.alone:
             return only.bank
-        return {t: {k: o.bank for k, o in of.items()} for t, of in self.measured.items()}
+        return {
+            t: {k: o.bank for k, o in outcomes.items()} for t, outcomes in self.measured.items()
+        }
 
     @property
     def scale(self) -> Scale:
@@ -244,9 +246,9 @@ class Plan:
         """Return the weight of each outcome: the task's weight, divided by the outcomes' own."""
         sizes = {task: float(o.bank.n_items) for task, o in self.outcomes.items()}
         weights = {}
-        for task, of in self.measured.items():
-            share = (self.weights or sizes)[task] / sum(o.weight for o in of.values())
-            weights[task] = {name: share * o.weight for name, o in of.items()}
+        for task, outcomes in self.measured.items():
+            share = (self.weights or sizes)[task] / sum(o.weight for o in outcomes.values())
+            weights[task] = {name: share * o.weight for name, o in outcomes.items()}
         return weights
 
     def items(self) -> list[Item]:
@@ -260,11 +262,11 @@ class Plan:
     @property
     def offered(self) -> list[Item]:
         """Items that the Ranker may ask: those that the bank of a weighted outcome keeps."""
-        kept = [
-            np.logical_or.reduce([o.bank.kept for o in of.values() if o.weight > 0.0])
-            for of in self.measured.values()
+        offered = [
+            np.logical_or.reduce([o.bank.kept for o in outcomes.values() if o.weight > 0.0])
+            for outcomes in self.measured.values()
         ]
-        return [item for item, k in zip(self.items(), np.concatenate(kept)) if k]
+        return [item for item, k in zip(self.items(), np.concatenate(offered)) if k]
 
     def new_ranker(self, header: Header | None = None) -> Ranker:
         """Return a Ranker in its initial state, of a run with this `header` if there is one."""
@@ -276,7 +278,8 @@ class Plan:
     def facts(self) -> Header:
         """Return what a reader of the run needs to know about it."""
         of_each = {
-            t: {k: facts_of_outcome(o) for k, o in of.items()} for t, of in self.measured.items()
+            t: {k: facts_of_outcome(o) for k, o in outcomes.items()}
+            for t, outcomes in self.measured.items()
         }
         return Header(
             bank_sha256="+".join(o.bank.sha256 for o in self.every),
@@ -389,10 +392,14 @@ def make_plan(spec: Spec) -> Plan:
     weights: dict[str, float] = {}
     reported: dict[str, dict[str, float]] = {}
     if len(sessions) > 1:
-        sizes = {task: float(leading(of).bank.n_items) for task, of in measured.items()}
+        sizes = {task: float(leading(outcomes).bank.n_items) for task, outcomes in measured.items()}
         inner = {name: _own_weights(group, measured) for name, group in groups.items()}
         weights = task_weights(spec.weights, sizes, inner)
-        reported = {name: of for name, of in inner.items() if 1 < len(of) < len(measured)}
+        reported = {
+            name: task_weights_of
+            for name, task_weights_of in inner.items()
+            if 1 < len(task_weights_of) < len(measured)
+        }
     sampled = is_sampled(spec, sessions.values())
     known = known_means(spec, measured, names, weights, sampled=sampled)
     return plan_of(
@@ -409,9 +416,9 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
             "`lm-eval-ccat calibrate --borrow`"
         )
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
-    wanted = Query(name or None, tasks[0], filtered or None)
-    full = donors.full and ScoreTable.read(donors.full, wanted.metric, wanted.task, wanted.filter)
-    _, bank = borrow_from(donors.paths, full or None, wanted)
+    query = Query(name or None, tasks[0], filtered or None)
+    full = donors.full and ScoreTable.read(donors.full, query.metric, query.task, query.filter)
+    _, bank = borrow_from(donors.paths, full or None, query)
     # Drop the date: a run is identified by its bank, so equal scores must give equal banks.
     return replace(bank, made=None)
 
@@ -422,9 +429,9 @@ def plan_of(
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
     weights: Mapping[str, float] | None = None,
-    **more: Any,
+    **attributes: Any,
 ) -> Plan:
-    """Make the plan of a ranking whose tasks are loaded; `more`: further attributes of `Plan`.
+    """Make the plan of a ranking whose tasks are loaded, with further attributes of `Plan`.
 
     Raises
     ------
@@ -434,8 +441,10 @@ def plan_of(
     currency = currency_of(spec)
     expected: dict[Item, tuple[Tokens, Tokens]] = {}
     if any(m.price.known for m in spec.models):  # this needs the prompt of every document
-        for task, of in measured.items():
-            for doc, lengths in expected_tokens(sessions[task], leading(of).bank.doc_ids).items():
+        for task, outcomes in measured.items():
+            for doc, lengths in expected_tokens(
+                sessions[task], leading(outcomes).bank.doc_ids
+            ).items():
                 expected[task, doc] = lengths
     forecasts = {}
     for model in spec.models:
@@ -449,12 +458,12 @@ def plan_of(
         forecasts[model.name] = Forecast(mean, largest, model.price.known)
     prices, units = dict.fromkeys(forecasts, 1.0), None
     if currency == "usd":
-        prices = {name: one.mean for name, one in forecasts.items()}
+        prices = {name: forecast.mean for name, forecast in forecasts.items()}
         if all(m.price.by_tokens for m in spec.models):
             units = _sizes(spec, expected)
     return Plan(
         spec, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
-        dict(weights or {}), **more,
+        dict(weights or {}), **attributes,
     )  # fmt: skip
 
 
@@ -584,8 +593,8 @@ def measure(
     if not bank:
         for name, weight in (metrics or {"": 1.0}).items():
             metric, _, filter = name.partition(",")
-            one = blank_outcome(session, metric or None, filter or None)
-            outcomes[name or one.metric.name] = replace(one, weight=weight)
+            outcome = blank_outcome(session, metric or None, filter or None)
+            outcomes[name or outcome.metric.name] = replace(outcome, weight=weight)
         return outcomes, []
     banks = banks_of(bank, session.name, only)
     if not banks:
@@ -603,9 +612,9 @@ def measure(
                 f"there is no bank of metric {name} for task {session.name}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        one = outcome_of(known, session)
-        others, warning = of_others(known, models)
-        outcomes[name] = replace(one, bank=others, weight=weight)
+        outcome = outcome_of(known, session)
+        bank_of_others, warning = of_others(known, models)
+        outcomes[name] = replace(outcome, bank=bank_of_others, weight=weight)
         warnings |= {warning: None} if warning else {}
     return outcomes, list(warnings)
 
@@ -673,11 +682,11 @@ def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
         bank = ItemBank.load(place)
     by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
     loaded = {
-        name: one if isinstance(one, ItemBank) else ItemBank.load(one)
-        for name, one in by_metric.items()
-        if isinstance(one, ItemBank) or only
+        name: bank if isinstance(bank, ItemBank) else ItemBank.load(bank)
+        for name, bank in by_metric.items()
+        if isinstance(bank, ItemBank) or only
     }
-    return {name: one for name, one in loaded.items() if only or one.task == task}
+    return {name: bank for name, bank in loaded.items() if only or bank.task == task}
 
 
 def task_weights(
@@ -700,24 +709,28 @@ def task_weights(
     UsageError
         A name is neither task nor group, or a task has no weight, or two.
     """
-    whole = [name for name, of in inner.items() if set(of) == set(sizes)]
+    covering = [name for name, members in inner.items() if set(members) == set(sizes)]
     if not weighting:
-        return dict(inner[whole[0]] if whole else sizes)
+        return dict(inner[covering[0]] if covering else sizes)
     if weighting == "documents":
         return dict(sizes)
-    if weighting == "equal" and whole:  # a single group: equal tasks, whatever its subgroups
+    if weighting == "equal" and covering:  # a single group: equal tasks, whatever its subgroups
         weighting = dict.fromkeys(sizes, 1.0)
     elif weighting == "equal":
-        held = [set(of) for of in inner.values()]
-        outer = [n for n, of in inner.items() if of and not any(set(of) < other for other in held)]
+        member_sets = [set(members) for members in inner.values()]
+        outer = [
+            n
+            for n, members in inner.items()
+            if members and not any(set(members) < larger for larger in member_sets)
+        ]
         inside = set().union(*(inner[name] for name in outer))
         weighting = dict.fromkeys([*outer, *(task for task in sizes if task not in inside)], 1.0)
     assert not isinstance(weighting, str)
     shares: dict[str, float] = {}
     for name, weight in weighting.items():
         if name not in sizes and name not in inner:
-            near = did_you_mean(name, [*sizes, *inner])
-            raise UsageError(f"`weights.{name}`: no such task or group{near}")
+            hint = did_you_mean(name, [*sizes, *inner])
+            raise UsageError(f"`weights.{name}`: no such task or group{hint}")
         parts = {name: 1.0} if name in sizes else inner[name]
         for task, part in parts.items():
             if task in shares:
@@ -751,5 +764,5 @@ def _own_weights(group: Any, measured: Measured) -> dict[str, float]:
     """Return a group's own weights of its tasks: by documents, unless it weighs all alike."""
     names = dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks())
     leaders = {name: leading(measured[name]) for name in names if name in measured}
-    sizes = {name: float(one.bank.n_items) for name, one in leaders.items()}
+    sizes = {name: float(outcome.bank.n_items) for name, outcome in leaders.items()}
     return weights_in(group, {o.metric.name for o in leaders.values()}, sizes) or sizes

@@ -361,8 +361,8 @@ def is_latest(result: RankingContent, records: Sequence[Record]) -> bool:
 def _further(folder: Path, last_line: int) -> Mapping[str, RankingContent]:
     """Read the further scores of ``result.json``, if it is up to date; the journal lacks them."""
     with suppress(RunError):
-        kept = read_result(folder / RESULT)
-        return kept.get("further", {}) if kept.get("last_line") == last_line else {}
+        stored = read_result(folder / RESULT)
+        return stored.get("further", {}) if stored.get("last_line") == last_line else {}
     return {}
 
 
@@ -374,7 +374,7 @@ def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
     ranking, tasks = replace(ranking, scale=Scale.from_dict(report["scale"])), {}
     for task, of_task in ranking.tasks.items():
         of_outcomes = report["outcomes"][task]
-        scales = {k: Scale.from_dict(one["scale"]) for k, one in of_outcomes.items()}
+        scales = {k: Scale.from_dict(facts["scale"]) for k, facts in of_outcomes.items()}
         parts = {k: replace(part, scale=scales[k]) for k, part in of_task.outcomes.items()}
         scale = of_task.scale if parts else next(iter(scales.values()))
         tasks[task] = replace(of_task, outcomes=parts, scale=scale)
@@ -386,17 +386,17 @@ def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
 
 def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingContent:
     """Return the JSON of one outcome, with its description, from its ranking's JSON."""
-    about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
+    keys = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     models = {
-        m: {k: v for k in about if (v := one.get(k, about)) is not about}
-        for m, one in block["models"].items()
+        m: {k: v for k in keys if (v := row.get(k, keys)) is not keys}
+        for m, row in block["models"].items()
     }
     content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
-    kept = (
+    shared_keys = (
         "order", "ranking", "question", "sampled", "pairwise", "scale", "confidence", "familywise",
         "looks", "items_of_benchmark", "ties", "signature",
     )  # fmt: skip
-    content |= {key: block.get(key) for key in kept} | {"models": models}
+    content |= {key: block.get(key) for key in shared_keys} | {"models": models}
     return cast(RankingContent, content)
 
 
@@ -466,9 +466,9 @@ def board_of(ranking: Ranking) -> list[ColumnContent]:
         models: dict[str, CellContent] = {}
         for model, estimate in part.estimates.items():
             n, known = len(part.items.get(model, ())), part is ranking and model in part.known
-            few = n < min(FEWEST_ITEMS, part.n_items) and not known
-            models[model] = {"items": n, "too_few": few}
-            if not few:
+            too_few = n < min(FEWEST_ITEMS, part.n_items) and not known
+            models[model] = {"items": n, "too_few": too_few}
+            if not too_few:
                 error = float(part.scale.restore_error(part.standard_errors[model]))
                 models[model]["estimate"] = float(part.scale.restore(estimate))
                 models[model]["standard_error"] = error
@@ -530,9 +530,9 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
         if n
     ]
     return sentences + [
-        f"the server of {name} reports impossible token counts ({stated}); they are estimated from "
+        f"the server of {name} reports impossible token counts ({counts}); they are estimated from "
         "the texts"
-        for name, stated in tally.refused_usage.items()
+        for name, counts in tally.refused_usage.items()
     ]
 
 
@@ -540,11 +540,14 @@ def _unlike(sent: Mapping[str, Any], calibrated: Mapping[str, Any]) -> list[str]
     """Return how the requests sent to a model differ from those of the calibration."""
     differences = []
     for what, keys in {"temperature": ("temperature",), "token limit": TOKEN_LIMITS}.items():
-        was, now = (next((of[key] for key in keys if key in of), None) for of in (calibrated, sent))
+        of_bank, of_run = (
+            next((settings[key] for key in keys if key in settings), None)
+            for settings in (calibrated, sent)
+        )
         if what == "temperature":  # the harness sends 0 if a task sets none
-            was, now = was or 0, now or 0
-        if None not in (was, now) and was != now:
-            differences.append(f"with {what} {now} in place of {was}")
+            of_bank, of_run = of_bank or 0, of_run or 0
+        if None not in (of_bank, of_run) and of_bank != of_run:
+            differences.append(f"with {what} {of_run} in place of {of_bank}")
     if calibrated.get("until") and not sent.get("stop"):
         differences.append("without its stop sequences")
     return differences

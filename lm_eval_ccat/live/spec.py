@@ -164,14 +164,14 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
     """Read entries; name each by the last part of its path or, if ambiguous, by its arguments."""
     if not isinstance(value, list | tuple):
         raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
-    models = [MODEL.read(one, place.at(f"[{n}]")) for n, one in enumerate(value)]
+    models = [MODEL.read(entry, place.at(f"[{n}]")) for n, entry in enumerate(value)]
     short = []
     for n, model in enumerate(models):
         if not (model.name or model.model):
             raise UsageError(f"`{place.path}[{n}]` has neither a name: nor a model:")
         kind = str(model.model)
-        stated = model_name_of(kind, model.model_args)
-        last = "" if stated.startswith(f"{kind}:") else Path(stated).name
+        full_name = model_name_of(kind, model.model_args)
+        last = "" if full_name.startswith(f"{kind}:") else Path(full_name).name
         short.append(model.name or last or kind)
     names = []
     for name, model in zip(short, models):
@@ -370,8 +370,8 @@ class Spec:
         elif isinstance(source, str | Path):
             file = Path(source)
             try:
-                stated = without_aliases(content_of(file))
-                values = read_values(cls, stated, OptionPlace("", file.parent))
+                content = without_aliases(content_of(file))
+                values = read_values(cls, content, OptionPlace("", file.parent))
             except UsageError as error:
                 raise UsageError(f"{file}: {error}") from None
         else:
@@ -425,7 +425,7 @@ class Spec:
 
     def for_the_ranker(self) -> Values:
         """Return the options that the Ranker takes under the same names."""
-        return {n: getattr(self, n) for n, one in options_of(Spec).items() if one.ranker}
+        return {n: getattr(self, n) for n, option in options_of(Spec).items() if option.ranker}
 
     def template_for(self, entry: ModelSpec) -> bool | str:
         """Return the harness's ``apply_chat_template`` for a model.
@@ -435,8 +435,8 @@ class Spec:
         """
         beside = [entry] if entry.model else self.models
         implied = any(takes_messages(str(model.model)) for model in beside)
-        stated: bool | str = self.harness.get("apply_chat_template") or implied
-        return stated
+        template: bool | str = self.harness.get("apply_chat_template") or implied
+        return template
 
     @property
     def rule(self) -> StoppingRule:
@@ -524,6 +524,6 @@ def without_unset(value: Any) -> Any:
     {'task': 't'}
     """
     if isinstance(value, Mapping):
-        kept = {k: without_unset(v) for k, v in value.items()}
-        return {k: v for k, v in kept.items() if v is not None and v != {}}
+        values = {k: without_unset(v) for k, v in value.items()}
+        return {k: v for k, v in values.items() if v is not None and v != {}}
     return [without_unset(v) for v in value] if isinstance(value, list) else value

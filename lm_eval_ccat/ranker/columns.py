@@ -169,7 +169,7 @@ class Column:
         the confidence of intervals.
     places : str
         Where it stands: ``terminal``, ``page``, ``grid`` (Markdown and data frames).
-    shown : callable, optional
+    applies : callable, optional
         Whether the terminal and the page show it for a result with these models.
     leaves : int
         When a narrow terminal leaves it out: the largest number first, 0 never.
@@ -186,7 +186,7 @@ class Column:
     text: Callable[[ModelCells], str] | None = None
     title: str = ""
     places: str = f"{TERMINAL} {PAGE} {GRID}"
-    shown: Callable[[RankingContent, Sequence[ModelCells]], bool] = lambda content, models: True
+    applies: Callable[[RankingContent, Sequence[ModelCells]], bool] = lambda content, models: True
     leaves: int = 1
     left: bool = False
     beside: Callable[[ModelCells], str] = lambda model: ""
@@ -250,7 +250,7 @@ COLUMNS = (
         value=lambda model: model.lead and model.lead.difference,
         text=lambda model: "" if model.lead is None else model.lead.in_words(),
         title="leads next by",
-        shown=lambda content, models: any(model.lead for model in models),
+        applies=lambda content, models: any(model.lead for model in models),
         left=True,
         strong=lambda model: model.decided,
     ),
@@ -260,7 +260,7 @@ COLUMNS = (
         name="ranks",
         text=lambda model: model.ranks,
         places=TERMINAL,
-        shown=lambda content, models: any(model.best < model.worst for model in models),
+        applies=lambda content, models: any(model.best < model.worst for model in models),
         leaves=2,
     ),
     Column(name="best_rank", value=lambda model: model.best or None, places=GRID),
@@ -271,7 +271,7 @@ COLUMNS = (
         text=lambda model: model.chance,
         title="best",
         places=f"{TERMINAL} {GRID}",
-        shown=lambda content, models: any(model.best < model.worst for model in models),
+        applies=lambda content, models: any(model.best < model.worst for model in models),
         leaves=4,
     ),
     Column(
@@ -284,7 +284,7 @@ COLUMNS = (
         name="asked",
         text=lambda model: str(model.waiting or ""),
         places=TERMINAL,
-        shown=lambda content, models: any(model.waiting is not None for model in models),
+        applies=lambda content, models: any(model.waiting is not None for model in models),
         leaves=3,
     ),
     Column(
@@ -292,7 +292,7 @@ COLUMNS = (
         value=lambda model: model.row["cost"],
         text=lambda model: dollars(paid(model.row)) + "~" * model.guessed,
         places=f"{TERMINAL} {GRID}",
-        shown=lambda content, models: content.get("cost_unit") == "usd",
+        applies=lambda content, models: content.get("cost_unit") == "usd",
         leaves=5,
     ),
     Column(name="note", value=lambda model: model.note, places=GRID),
@@ -301,7 +301,7 @@ COLUMNS = (
 
 def columns_of(place: str, content: RankingContent, models: Sequence[ModelCells]) -> list[Column]:
     """Return the columns that stand in a place for a result."""
-    return [c for c in COLUMNS if place in c.places.split() and c.shown(content, models)]
+    return [c for c in COLUMNS if place in c.places.split() and c.applies(content, models)]
 
 
 def ranking_grid(content: RankingContent, title: str) -> ShownTable:

@@ -94,11 +94,11 @@ def headline(content: RankingContent) -> str:
         return "nothing is ranked: no model has answered"
     level = f"{100 * content['confidence']:g}%" + " for all pairs" * content["familywise"]
     level += {"every": " at every look", "one": " for one look"}[content["looks"]]
-    about, metric = question(content), content.get("metric")
+    question_words, metric = question(content), content.get("metric")
     finding = _finding(content)
     if metric and metric not in finding:
-        about += f" by {metric}"
-    return f"{finding}; {level}, {about}; {_effort(content)}"
+        question_words += f" by {metric}"
+    return f"{finding}; {level}, {question_words}; {_effort(content)}"
 
 
 def _effort(content: RankingContent) -> str:
@@ -158,12 +158,12 @@ def _finding(content: RankingContent) -> str:
     if not order:
         return "no model was ranked"
     if placed:
-        (first, place), more = placed[0], len(placed) - 1
+        (first, place), n_below = placed[0], len(placed) - 1
         best, worst = place["rank_interval"]
         ranks = f" ({best} to {worst})" if best < worst else ""
         return (
             f"{visible_name(first)} has rank {place['rank']:,} of {place['models']:,}{ranks}"
-            + f"; {more} more below" * bool(more)
+            + f"; {n_below} more below" * bool(n_below)
         )
     if len(order) == 1:
         low, high = models[order[0]]["interval"]
@@ -197,12 +197,12 @@ def _of_a_leader(content: RankingContent, lead: str) -> str:
     order, line = content["order"], content.get("ranking", "")
     ties, apart = content["ties"], content.get("separated_within_ties", ())
     first, second = map(visible_name, order[:2])
-    _, place, *rest = order_parts(order, ties, apart)
+    _, place, *further = order_parts(order, ties, apart)
     if place.models == (order[1],) and not place.chained:
         below = order_in_words(order[2:], ties, [(a, b) for a, b in apart])
         if len(below) > LINE:
             below = f"the {len(order) - 2:,} others"
-        return f"{first} leads {second} by {lead}" + (f", both lead {below}" if rest else "")
+        return f"{first} leads {second} by {lead}" + (f", both lead {below}" if further else "")
     if len(line) <= LINE:
         return f"{line}, {first} leads {second} by {lead}"
     return f"{first} is the best of {len(order):,} models, and leads {second} by {lead}"
