@@ -30,8 +30,8 @@ from suite import drive, tables_of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default import method as policy
-from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.upkeep.forms import make_form
 
 

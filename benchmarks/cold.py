@@ -32,8 +32,8 @@ from rivals import Estimates, figures, paired
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import CcatError
-from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.selfcheck import advance
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.metrics.scale import Floats

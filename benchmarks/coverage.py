@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.check import TaskCheck, check_config
+from lm_eval_ccat.harness.task_check import TaskCheck, check_config
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "docs" / "evidence"
 MEASURED = EVIDENCE / "measured" / "coverage.json"

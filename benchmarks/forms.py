@@ -36,7 +36,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.simulation.methods import discriminating_order
+from lm_eval_ccat.simulation.strategies import discriminating_order
 from lm_eval_ccat.upkeep.forms import make_form
 
 DIMENSIONS = 5

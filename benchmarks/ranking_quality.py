@@ -34,7 +34,7 @@ from lm_eval_ccat import simulate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.method import names as registered_names
 from lm_eval_ccat.simulation.folds import KINDS as FOLD_KINDS
-from lm_eval_ccat.simulation.methods import Strategy
+from lm_eval_ccat.simulation.strategies import Strategy
 
 METHODS = "default,sample,paper,paired,paired_difference,static"
 LOOKS = (10.0, 20.0, 50.0, 100.0, 200.0)

@@ -53,8 +53,8 @@ from scipy.stats import kendalltau, t
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.selfcheck import advance
 from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.simulation.folds import KINDS, hold_outs

@@ -40,8 +40,8 @@ from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import Verdicts
 from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, spending_levels
 from lm_eval_ccat.simulation.judging import Figures, summarise
-from lm_eval_ccat.simulation.methods import Strategy, chosen_methods
 from lm_eval_ccat.simulation.stage import Fold, Protocol, replay_fold
+from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods
 
 BY = (50, 100, 200)
 NEVER = 10**9

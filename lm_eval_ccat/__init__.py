@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from .live.adaptive import AdaptiveTask, adaptive_evaluate, simple_evaluate
     from .live.comparison import Comparison, compare
-    from .live.ranking import rank
+    from .live.ranking_run import rank
     from .live.result import Result
     from .methods import calibrate
     from .ranker import Ranker, Ranking
@@ -70,7 +70,7 @@ _HOME = {
     "Result": "live.result",
     "adaptive_evaluate": "live.adaptive",
     "compare": "live.comparison",
-    "rank": "live.ranking",
+    "rank": "live.ranking_run",
     "simple_evaluate": "live.adaptive",
     "ScoreTable": "scores",
     "ItemBank": "bank",

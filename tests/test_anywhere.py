@@ -90,7 +90,7 @@ assert os.path.expanduser("~") == "~"
 SCORING = """
 from lm_eval_ccat.errors import MetricError
 from lm_eval_ccat.harness.comet import default_python
-from lm_eval_ccat.metrics.pairs import rouge
+from lm_eval_ccat.metrics.text_pairs import rouge
 
 assert rouge("a small cat", "a small cat")["rougeL"] == 1.0
 try:

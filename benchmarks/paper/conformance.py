@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.method import method
 from lm_eval_ccat.methods.paper.test import CLIP, expected_score
 from lm_eval_ccat.metrics.scale import Floats

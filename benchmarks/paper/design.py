@@ -15,8 +15,8 @@ from lm_eval_ccat.ranker.arguments import item_units
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, prices_by_seed
 from lm_eval_ccat.simulation.judging import Replay
-from lm_eval_ccat.simulation.methods import Strategy, chosen_methods, named
 from lm_eval_ccat.simulation.stage import Fold, Protocol, Stage
+from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods, named
 
 RESCALE = ("range", "none", "holdout")
 BASELINES = ("random", "common", "limit", "static")

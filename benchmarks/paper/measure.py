@@ -18,7 +18,7 @@ from lm_eval_ccat.errors import CcatError, ScoreTableError, UsageError
 from lm_eval_ccat.files import replace_text, safe_name
 from lm_eval_ccat.ranker.arguments import item_units
 from lm_eval_ccat.scores.readers.long_form import outcomes
-from lm_eval_ccat.simulation.methods import chosen_methods
+from lm_eval_ccat.simulation.strategies import chosen_methods
 
 from . import page, studies
 from .conformance import conformance_study

@@ -18,7 +18,7 @@ from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.ranker.arguments import item_units
 from lm_eval_ccat.simulation.folds import drawn_prices
 from lm_eval_ccat.simulation.judging import Replay
-from lm_eval_ccat.simulation.methods import Strategy
+from lm_eval_ccat.simulation.strategies import Strategy
 
 from .conformance import discrimination
 from .design import BASELINES, Design

@@ -23,7 +23,7 @@ from ..scores.prompts import compare_prompts
 from ..scores.table import reader_of
 from ..shown import some
 from ..upkeep.build import build
-from ..upkeep.tables import scores_for
+from ..upkeep.score_tables import scores_for
 from .folder import (
     EXPOSURE,
     FORMAT,

@@ -89,7 +89,7 @@ def _live(
     board: Board, config: Mapping[str, Any] | str | Path, name: str | None, observer: Any
 ) -> Added:
     """Ask the models in a run directory of the board and add the results."""
-    from ..live.ranking import rank
+    from ..live.ranking_run import rank
     from ..live.spec import Spec
 
     spec = Spec.read(config)

@@ -29,7 +29,7 @@ from ..upkeep import update as updating
 from ..upkeep import words
 from ..upkeep.check import Finding, check_documents, check_scores
 from ..upkeep.forms import CONFIDENCE, form_of, load_forms, score_form, write_form
-from ..upkeep.tables import existing
+from ..upkeep.score_tables import existing
 from .parsing import (
     INCLUDE_PATH,
     JSON,

@@ -12,7 +12,7 @@ from ..bank import ItemBank
 from ..content import Facts
 from ..errors import UsageError
 from ..shown import plural, together
-from ..upkeep import tables
+from ..upkeep import score_tables
 from ..upkeep.build import bank_of, build
 from ..upkeep.words import in_lines, in_one_line, report
 from .parsing import (
@@ -50,11 +50,11 @@ OPTIONS: Options = {
     "paper does for BioLaySumm; the bank keeps each item's ends",
     **EXCLUDE,
     "--models N": Opt(
-        f"take so many models, spread over scores and families (of a board {tables.MODELS})",
+        f"take so many models, spread over scores and families (of a board {score_tables.MODELS})",
         None,
         int,
     ),
-    "--max_gb X": Opt("most gigabytes to fetch", tables.MAX_GB),
+    "--max_gb X": Opt("most gigabytes to fetch", score_tables.MAX_GB),
     "--drop_copies": "leave out models whose scores all equal those of another",
     "--keep_scores": "keep the scores in the bank, which enlarges it and reveals them",
     **JSON,
@@ -100,7 +100,7 @@ def calibrate(args: argparse.Namespace) -> int:
         args.scores = None if place is None else str(place)
         several = set(args.metric or "") & set("*?,")
         single_task = place is None or (
-            not several and tables.names_one_task(args.scores, args.task)
+            not several and score_tables.names_one_task(args.scores, args.task)
         )
         return _one_bank(args) if single_task else _suite_of_banks(args)
 

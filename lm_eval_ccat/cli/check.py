@@ -9,8 +9,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ..harness.check import TaskCheck, check_tasks, write_variants
 from ..harness.opening import with_shipped_tasks
+from ..harness.task_check import TaskCheck, check_tasks, write_variants
 from ..shown import first_of, plural
 from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
 

@@ -29,7 +29,7 @@ from ..plugins import did_you_mean
 from ..scores import ScoreTable
 from ..scores.reading import Query
 from ..shown import plural, to_draw, visible_json
-from ..upkeep import tables
+from ..upkeep import score_tables
 
 WIDTH = 80
 #: Where ``--json`` without a file writes.
@@ -382,9 +382,9 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
     """Read scores of a bank's metric, task and filter, on its scale."""
-    tables.existing(path)
+    score_tables.existing(path)
     with progress("reading logs") as show:
-        return tables.scores_for(bank, path, partial=partial, on_progress=show)
+        return score_tables.scores_for(bank, path, partial=partial, on_progress=show)
 
 
 @contextmanager

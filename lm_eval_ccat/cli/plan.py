@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..live import ranking
+from ..live import ranking_run
 from ..live.surfaces import add_flags, given_by_flags
 from ..options import ABOVE_0, OptionPlace
 from ..report.plots import plot_power
@@ -52,7 +52,7 @@ def plan(args: argparse.Namespace) -> int:
         models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models)]
         flags["models"] = models
     config = flags if args.config is None else Path(args.config)
-    content = ranking.dry_run(config, Display(json=args.json), args.gap)
+    content = ranking_run.dry_run(config, Display(json=args.json), args.gap)
     if args.output:
         path = Path(args.output)
         plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..files import replace_text, safe_name
 from ..journal import JOURNAL
-from ..live import ranking
+from ..live import ranking_run
 from ..live.result import state
 from ..live.spec import Spec
 from ..live.surfaces import add_flags, given_by_flags, starter
@@ -119,7 +119,7 @@ def rank(args: argparse.Namespace) -> int:
     if args.watch:
         display.note(f"Live page: {folder / PAGE}")
     with LivePage(folder, args.watch) if args.watch else nullcontext():
-        result = ranking.rank(
+        result = ranking_run.rank(
             config,
             run_dir=folder,
             resume=args.resume,

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..options import ABOVE_0, OptionPlace
 from ..scores import ScoreTable
-from ..simulation.run import DEFAULT_METHODS
-from ..upkeep import tables
+from ..simulation.simulation import DEFAULT_METHODS
+from ..upkeep import score_tables
 from .parsing import (
     EXCLUDE,
     EXECUTOR,
@@ -85,12 +85,12 @@ def simulate(args: argparse.Namespace) -> int:
 
 def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
     """Return the scores of each task without the models of ``--exclude``."""
-    if tables.names_one_task(args.scores, args.task):
+    if score_tables.names_one_task(args.scores, args.task):
         table = read_scores(args.scores, args)
         of_task = {table.task or "": table}
     else:
         tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
-        of_task = tables.tables_of(args.scores, tasks, metrics, reading_of(args))
+        of_task = score_tables.tables_of(args.scores, tasks, metrics, reading_of(args))
         for table in of_task.values():
             warn_of_range(args, table.metric, table.scale.higher_is_better)
     out = set(names_of(args.exclude))

@@ -1,6 +1,6 @@
 """The demonstration: real documents and real systems that need no network and no weights."""
 
-from ..harness.internals.models import DEMO_TYPE, register_models
+from ..harness.internals.lms import DEMO_TYPE, register_models
 
 #: Documents of the demo. Below the least its calibration has too few to tell its systems apart.
 DOCUMENTS, LEAST, MOST = 800, 100, 5000

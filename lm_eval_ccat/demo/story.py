@@ -15,7 +15,7 @@ from ..files import replace_text
 from ..harness import internals
 from ..harness.evaluation import save_results
 from ..live.quiet import quiet_harness
-from ..live.ranking import rank
+from ..live.ranking_run import rank
 from ..live.result import Observer
 from ..methods import calibrate
 from ..scores import ScoreTable

@@ -26,7 +26,7 @@ from typing import Any
 from ..errors import HarnessError, RunError
 from ..files import replace_text, writing
 from ..harness.internals.bases import LM
-from ..metrics.pairs import rouge
+from ..metrics.text_pairs import rouge
 from . import DEMO_TYPE, DOCUMENTS
 
 #: Folders of the standard library that are no part of its documentation.

@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import Any
 
 from ..metrics.bertscore import BertScoreSettings
-from ..metrics.pairs import PAIR_METRICS, SENTENCE, parts_of, sacrebleu_signature
 from ..metrics.scale import ITEM_SCALED
+from ..metrics.text_pairs import PAIR_METRICS, SENTENCE, parts_of, sacrebleu_signature
 from ..records import Header
 from ..scores.readers.lm_eval import SCORER
 from . import internals

@@ -11,7 +11,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import BankMismatchError, MetricError, UsageError
 from ..metrics import Metric, find_metric
-from ..metrics.pairs import parts_of, script_warning
+from ..metrics.text_pairs import parts_of, script_warning
 from ..plugins import did_you_mean
 from . import internals
 from .session import Administered, TaskSession

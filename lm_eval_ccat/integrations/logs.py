@@ -37,7 +37,7 @@ from ..errors import BankError, UsageError
 from ..fetching import data_set, library
 from ..scores.readers.lm_eval import sample_name
 from ..shown import plural
-from ..upkeep.tables import MAX_GB, MODELS, family_of, spread
+from ..upkeep.score_tables import MAX_GB, MODELS, family_of, spread
 
 _PER_CHOICE = 3  # results files that are looked at for each model taken
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")

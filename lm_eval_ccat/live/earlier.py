@@ -26,7 +26,7 @@ from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import LoggedRun, every_run
 from ..shown import some
-from ..upkeep.tables import scores_for
+from ..upkeep.score_tables import scores_for
 from .fields import ANY
 from .spec import Spec
 

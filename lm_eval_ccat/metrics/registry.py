@@ -31,7 +31,8 @@ from numpy.typing import ArrayLike
 from ..errors import MetricError, ScaleError
 from ..plugins import did_you_mean
 from ..shown import short
-from .pairs import (
+from .scale import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, Scale, lookup, refusal
+from .text_pairs import (
     OWN_ROUGE,
     PAIR_METRICS,
     ROUGE_METRICS,
@@ -42,7 +43,6 @@ from .pairs import (
     reports_word_f1,
     sentence_scorer,
 )
-from .scale import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, Scale, lookup, refusal
 
 _DECLARE = (
     "state its range: where a command reads logs by --range WORST,BEST, else in "

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .page import LivePage, write_report
-from .run import StoredRun, read_run
+from .stored_run import StoredRun, read_run
 
 __all__ = ["LivePage", "StoredRun", "read_run", "write_report"]

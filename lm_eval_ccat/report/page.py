@@ -35,7 +35,7 @@ from . import tables
 from .chart import asset, axis
 from .following import to_decide
 from .plots import COLOURED, information_chart, plot_ranking, progress
-from .run import History, StoredAnswer, StoredRun, course, read_run
+from .stored_run import History, StoredAnswer, StoredRun, course, read_run
 from .trust import command, configuration, sentences, warnings
 
 # -- sections -------------------------------------------------------------------------------------

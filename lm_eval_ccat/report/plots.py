@@ -38,7 +38,7 @@ from .chart import (
     between,
     label,
 )  # fmt: skip
-from .run import History, StoredRun, course, history, read_run
+from .stored_run import History, StoredRun, course, history, read_run
 
 if TYPE_CHECKING:
     from ..ranker import Ranking
@@ -462,7 +462,7 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     Parameters
     ----------
     content : mapping
-        What `lm_eval_ccat.live.ranking.dry_run` returns.
+        What `lm_eval_ccat.live.ranking_run.dry_run` returns.
 
     Examples
     --------

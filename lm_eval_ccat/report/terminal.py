@@ -409,7 +409,7 @@ class Progress(Observer):
 
 
 def forecast_lines(content: ForecastContent) -> list[str]:
-    """Format what `lm_eval_ccat.live.ranking.dry_run` returns as lines of text."""
+    """Format what `lm_eval_ccat.live.ranking_run.dry_run` returns as lines of text."""
     models, one_at_a_time = content["models"], content["one_at_a_time"]
     bank = f"bank {content['bank']}." if content["bank"] else "no bank: random documents."
     lines = [

@@ -11,7 +11,7 @@ from ..ranker.columns import numbers
 from ..runs.directory import banks_at
 from ..shown import first_of, plural
 from ..upkeep.words import facts_of, in_one_line
-from .run import StoredRun
+from .stored_run import StoredRun
 from .tables import item_text, pairs_decided
 
 #: Topics of sentences about a model that the page shows as warnings at its head.

@@ -12,7 +12,7 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from ..records import Answered
 from .grid import ScoreGrid
-from .readers import journal
+from .readers import run_journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
 from .readers.samples import File, filter_of, rows_of
 from .reading import Query, one_of
@@ -210,7 +210,7 @@ def earlier_answers(
     place = Path(path)
     if not place.exists():
         raise ScoreTableError(f"{place}: no such file or directory of earlier answers")
-    if any(True for _ in journal.journals(place)):
+    if any(True for _ in run_journal.journals(place)):
         answers = list(_of_journals(place, task))
     else:
         runs, troubles = find_runs(place, task)
@@ -226,8 +226,8 @@ def earlier_answers(
 
 
 def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
-    for file in journal.journals(path):
-        for record in journal.run_of(file)[1]:
+    for file in run_journal.journals(path):
+        for record in run_journal.run_of(file)[1]:
             match record:
                 case Answered(
                     item=(of_task, int(doc_id)),

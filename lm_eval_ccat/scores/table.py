@@ -703,7 +703,7 @@ class Reader:
 
 #: The package's own readers, in the order in which they are tried.
 _BUILTIN = {
-    "journal": "journal:READER",
+    "journal": "run_journal:READER",
     "lm_eval": "lm_eval:READER",
     "lighteval": "frameworks:LIGHTEVAL",
     "long_form": "long_form:READER",

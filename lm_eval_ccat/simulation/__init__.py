@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .methods import METHODS, Strategy
-from .run import Simulation, simulate
+from .simulation import Simulation, simulate
+from .strategies import METHODS, Strategy
 
 __all__ = ["METHODS", "Simulation", "Strategy", "simulate"]

@@ -21,7 +21,7 @@ from ..ranker.accounts import SLACK
 from ..ranker.turns import first_items
 from .folds import Benchmark
 from .judging import Claim, Replay, Truth, replay_of
-from .methods import Strategy, at_random, discriminating_order, for_all, paired, spend
+from .strategies import Strategy, at_random, discriminating_order, for_all, paired, spend
 
 #: Replays of a fold, warnings of its calibrations, and calibration seconds by method.
 FoldResult = tuple[list[Replay], list[str], dict[str, float]]

@@ -34,7 +34,7 @@ from ..metrics.scale import Floats
 from ..scores import ScoreTable
 from ..scores.reading import ANY, Query
 from ..shown import plural
-from .tables import make_bank, table_of, tables_of
+from .score_tables import make_bank, table_of, tables_of
 from .words import trust
 
 #: With fewer donors, their errors say too little about how far a guess goes wrong.

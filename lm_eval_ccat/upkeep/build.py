@@ -17,7 +17,7 @@ from ..scores import ScoreTable
 from ..scores.reading import ANY, Logged, Query
 from ..scores.table import reader_of
 from .borrow import borrow_from
-from .tables import make_bank, outcomes_meant, spread
+from .score_tables import make_bank, outcomes_meant, spread
 from .words import report
 
 

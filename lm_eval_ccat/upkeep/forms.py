@@ -35,13 +35,13 @@ from ..content import Facts
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text, writing
 from ..methods.policy import rounded
-from ..metrics.pairs import PAIR_METRICS, SENTENCE, parts_of
 from ..metrics.registry import Metric
 from ..metrics.scale import Floats, Scale
+from ..metrics.text_pairs import PAIR_METRICS, SENTENCE, parts_of
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from .check import aligned_scores
-from .tables import table_of
+from .score_tables import table_of
 
 FORMAT, VERSION, NAME = "lm-eval-ccat/form", 1, "form.json"
 #: Shares of the common factor that are tried.

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import UsageError
 from ..metrics import known_scale
-from ..metrics.pairs import PAIR_METRICS, ROUGE_METRICS, parts_of, rouge, sentence_scorer
 from ..metrics.scale import Scale
+from ..metrics.text_pairs import PAIR_METRICS, ROUGE_METRICS, parts_of, rouge, sentence_scorer
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
 from ..scores.answers import LoggedAnswer, read_answers

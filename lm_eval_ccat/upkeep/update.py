@@ -32,7 +32,7 @@ from ..scores.prompts import Prompts, compare_prompts
 from ..scores.table import ScoreTable, sorted_ids
 from ..shown import first_of, plural, some
 from .check import aligned_scores
-from .tables import table_of
+from .score_tables import table_of
 
 #: Fewest models from whose observations a response model is made,
 MODELS = 8

@@ -9,8 +9,8 @@ from lm_eval_ccat.bank import ItemBank
 from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.harness.scorers import record_scorers
 from lm_eval_ccat.metrics.bertscore import bertscore_f1
-from lm_eval_ccat.metrics.pairs import rouge
 from lm_eval_ccat.metrics.scale import ITEM_SCALED
+from lm_eval_ccat.metrics.text_pairs import rouge
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 
 record_scorers()

@@ -1,6 +1,6 @@
 """Score of a report's summary."""
 
-from lm_eval_ccat.metrics.pairs import rouge
+from lm_eval_ccat.metrics.text_pairs import rouge
 
 
 def score(doc, results):

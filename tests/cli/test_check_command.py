@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.check import check_tasks
+from lm_eval_ccat.harness.task_check import check_tasks
 from lm_eval_ccat.harness.task_metrics import metric_of_task
 
 ROWS = [

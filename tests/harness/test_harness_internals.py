@@ -13,7 +13,7 @@ import pytest
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.internals import tasks
+from lm_eval_ccat.harness.internals import task_index
 from lm_eval_ccat.harness.internals.names import attribute
 from lm_eval_ccat.harness.opening import shipped_tasks, with_shipped_tasks
 
@@ -53,7 +53,7 @@ def test_the_shipped_folder_named_by_the_user_counts_once(tmp_path):
 def files_read_once():
     """The texts of the harness's 14,000 task files."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "_texts", functools.cache(tasks._texts))
+        patch.setattr(task_index, "_texts", functools.cache(task_index._texts))
         yield
 
 
@@ -81,7 +81,7 @@ def test_what_is_asked_for_is_found_as_in_the_whole_index(name, kinds):
 def test_a_task_of_ones_own_reads_none_of_the_harness_s_files(tmp_path, monkeypatch):
     (tmp_path / "one.yaml").write_text("task: mine\ndataset_path: json\n")
     (tmp_path / "both.yaml").write_text("group: both\ntask: [mine]\n")
-    monkeypatch.setattr(tasks, "_texts", lambda: pytest.fail("the harness's files are read"))
+    monkeypatch.setattr(task_index, "_texts", lambda: pytest.fail("the harness's files are read"))
     assert {"mine", "both"} <= set(index_of("mine", "both", folder=str(tmp_path)))
     for file in ("one.yaml", "both.yaml"):
         index_of(str(tmp_path / file), folder=str(tmp_path))

@@ -12,7 +12,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness.estimates import in_words
 from lm_eval_ccat.report import write_report
-from lm_eval_ccat.report.run import course, read_run
+from lm_eval_ccat.report.stored_run import course, read_run
 
 SIZES = {"short": 12, "long": 36}
 

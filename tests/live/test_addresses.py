@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_ccat.live.failures import Availability
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 
 THREE = ["m01", "m05", "m11"]
 

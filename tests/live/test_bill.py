@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lm_eval_ccat.harness.served import Served
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.money import Price, Tokens
 
 PRICE = {"input": 1000.0, "output": 4000.0}

@@ -12,7 +12,7 @@ from lm_eval_ccat import ItemBank, adaptive_evaluate, rank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankMismatchError, CcatError
 from lm_eval_ccat.journal import read_journal
-from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.records import Accept
 from lm_eval_ccat.scores.prompts import mark_of
 

@@ -22,7 +22,7 @@ from lm_eval_ccat.journal import Journal
 from lm_eval_ccat.live import channel
 from lm_eval_ccat.live.line import GROWTH_IN_TURNS, WINDOW, Line
 from lm_eval_ccat.live.models import Answer, HarnessModel
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.spec import ModelSpec, Spec
 from lm_eval_ccat.records import Lost, Tell
 from lm_eval_ccat.runs.book import OPEN, Ask, Book

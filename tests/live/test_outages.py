@@ -12,7 +12,7 @@ import pytest
 from worlds.bench import PROMPT, content_of
 from worlds.server import trouble
 
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.report import read_run, write_report

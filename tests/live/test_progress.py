@@ -7,7 +7,7 @@ import re
 
 from rich.console import Console
 
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.report.terminal import MOST_IN_LINE, Progress
 
 

@@ -10,7 +10,7 @@ from worlds.bench import TASK
 from worlds.server import trouble
 
 from lm_eval_ccat.live.adaptive import adaptive_evaluate
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import doubts, state
 from lm_eval_ccat.records import Tell
 from lm_eval_ccat.runs.book import Tally

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import CcatError, MetricError, ScaleError
 from lm_eval_ccat.metrics import Scale, check_column, find_metric, known_scale
-from lm_eval_ccat.metrics.pairs import script_warning
+from lm_eval_ccat.metrics.text_pairs import script_warning
 
 REF, PRED = "The cat sat on the mat today .", "The cat sat on a mat ."
 ZH_REF, ZH = "今天天气很好。", "今天天气非常好。"

@@ -4,7 +4,7 @@ import pytest
 
 from lm_eval_ccat.errors import MetricError, UsageError
 from lm_eval_ccat.metrics.bertscore import BertScoreSettings, bertscore_f1
-from lm_eval_ccat.metrics.pairs import rouge
+from lm_eval_ccat.metrics.text_pairs import rouge
 
 
 def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():

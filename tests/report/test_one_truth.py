@@ -22,7 +22,7 @@ from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.chart import INK
 from lm_eval_ccat.report.page import render, view
 from lm_eval_ccat.report.plots import NUMBERS, plot_pairwise, plot_progress, plot_ranking
-from lm_eval_ccat.report.run import course
+from lm_eval_ccat.report.stored_run import course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result

@@ -24,7 +24,7 @@ from lm_eval_ccat.scores.table import READERS, reader_of
 from lm_eval_ccat.shown import first_of
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite
-from lm_eval_ccat.upkeep.tables import scores_for
+from lm_eval_ccat.upkeep.score_tables import scores_for
 from lm_eval_ccat.upkeep.update import update
 
 HEADER = "model,doc_id,metric,score"

@@ -35,7 +35,7 @@ from lm_eval_ccat.simulation.judging import (
     summarise,
     true_ties,
 )
-from lm_eval_ccat.simulation.methods import (
+from lm_eval_ccat.simulation.strategies import (
     at_random,
     discriminating_order,
     for_all,

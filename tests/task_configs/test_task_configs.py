@@ -17,7 +17,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, simple_evaluate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.upkeep.tables import scores_for
+from lm_eval_ccat.upkeep.score_tables import scores_for
 
 LOWER_IS_BETTER = {"fkgl"}
 JUDGED = "ccat_truthfulqa_gen_judge"

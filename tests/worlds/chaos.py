@@ -26,7 +26,7 @@ from typing import Any
 from lm_eval_ccat import journal as journal_module
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import JournalFile
-from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import Observer, state
 from lm_eval_ccat.records import Fail, Lost, Tell
 from lm_eval_ccat.runs.directory import rebuild

@@ -5,7 +5,7 @@ The rest of the package reaches the harness only through here, or through the mo
 this folder changes. `names` looks them up. The harness is not imported until it is needed.
 """
 
-from .models import *  # noqa: F403
+from .lms import *  # noqa: F403
 from .names import *  # noqa: F403
 from .task import *  # noqa: F403
-from .tasks import *  # noqa: F403
+from .task_index import *  # noqa: F403

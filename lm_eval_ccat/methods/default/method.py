@@ -19,9 +19,9 @@ from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
 from ..method import Method
 from ..policy import Choice, Description, Drawn, Items, Levers, Mask, Policy, check_score
-from .calibration import fit, model_of
 from .departures import spread
 from .field import Field
+from .fit import fit, model_of
 from .member import Member
 
 #: Calibration models from which newcomers among reference models get their own items: with 20 both

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from ...errors import MetricError, ScoreTableError
 from ...metrics import Scale, find_metric
-from ...metrics.pairs import SENTENCE, parts_of, script_warning
+from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
 from ...shown import plural, short, some
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, files_at, json_value, one_of

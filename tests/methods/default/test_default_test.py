@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.methods.curves import AbilityBasis
-from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.methods.default.member import ScorePosterior
 from lm_eval_ccat.methods.default.method import DefaultPolicy
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import calibrate
-from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import Field, ItemSequence, Joint
+from lm_eval_ccat.methods.default.fit import model_of
 
 
 @cache

@@ -27,8 +27,8 @@ from .folds import (
     spending_levels,
 )
 from .judging import Figures, Replay, advice, run_record, summarise
-from .methods import Strategy, chosen_methods
 from .stage import Fold, Protocol, replay_fold
+from .strategies import Strategy, chosen_methods
 
 #: The agreement with the true order that the advice aims at.
 WANTED_TAU = 0.9

@@ -21,8 +21,8 @@ import yaml
 from ..errors import CcatError, HarnessError, MetricError, UsageError
 from ..files import writing
 from ..metrics import Scale, find_metric
-from ..metrics.pairs import SENTENCE, parts_of
 from ..metrics.registry import metric_name
+from ..metrics.text_pairs import SENTENCE, parts_of
 from ..plugins import did_you_mean
 from ..shown import short
 from . import internals
