@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import RunError
+from ..harness.served import Served
 from ..harness.transport import ServerError
 from ..money import ASSUMED, BILLED
 from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
@@ -279,60 +280,93 @@ class Channel:
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
         """Handle a failed call: retry now, retry later, or give up."""
-        failure, gate, rule = Failure(error), self.gate, self.rule
+        failure, rule, aside = Failure(error), self.rule, self.book.tally.set_aside
         remedy = failure.remedy
         if remedy is Remedy.CANCELLED:
             return
-        for served in getattr(error, "served", ()):
-            _, usd = self.plan.charge(self.name, served.usage, 0.0, 0.0)
-            if served.usage is not None and usd:
-                self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
-        for ask in sending.asks:
-            self.lose(ask.item, failure.column, failure.kind)
-        sendings = [s for s in (*self.wire, *(s for _, s in self.again)) if s is not sending]
-        twins = [twin for twin in sendings if any(ask in twin.asks for ask in sending.asks)]
-        # Else two requests that take turns would be the first attempt for ever.
-        for twin in twins:
-            twin.attempt = max(twin.attempt, sending.attempt + 1)
-        asks = [a for a in sending.asks if not any(a in twin.asks for twin in twins)]
-        asks = [a for a in asks if a.state in (OPEN, LEFT)]
+        self._lose_attempts(sending, failure, getattr(error, "served", ()))
+        asks = self._asks_without_twins(sending)
+        if failure.address and not self.has_answered:
+            return self._has_wrong_address(asks, failure)
+        # The server answered before, so a 401, 403 or 404 may be a hiccup: try again first.
         hiccup = self.median is not None and failure.status in (401, 403, 404)
         if remedy is Remedy.MODEL and hiccup and sending.attempt < rule.attempts:
-            remedy = Remedy.RETRY  # it has answered before
-        known = self.median is not None or self.book.tally.answered.get(self.name)
-        if failure.address and not known:
-            return self._has_wrong_address(asks, failure)
-        probing = gate.state is not State.OPEN and failure.on_the_way
+            remedy = Remedy.RETRY
+        probing = self.gate.state is not State.OPEN and failure.on_the_way
         # A rate limit that asks for a longer pause, or is what a probe finds, is an outage.
-        paced = (failure.wait or 0.0) <= SILENCE and self.name not in self.book.tally.set_aside
-        last = sending.attempt >= failure.attempts(rule)
+        paced = (failure.wait or 0.0) <= SILENCE and self.name not in aside
         if remedy is Remedy.MODEL:
             self._refuse_beyond(asks, failure)
             self.set_aside(failure.text)
         elif failure.status == 429 and paced:
-            if self.refused is None:
-                self.refused = sending.sent
-            limit = 60.0 * rule.outage_minutes
-            wait = None if failure.wait is None else min(failure.wait, limit)
-            self.pace.refused(moment, sending.sent, wait)
-            gate.succeeded(moment, sending.sent)
-            self.line.back(asks)
+            self._slow_down(asks, sending, failure, moment)
         elif remedy is Remedy.AWAY or (remedy is Remedy.RETRY and probing):
-            # A first failure may be a single dropped connection; a server that says how long to
-            # wait, or a probe that fails, means that the server is away.
-            if sending.away or failure.wait is not None or probing or last:
-                self._is_away(asks, sending.sent, failure, moment)
-            else:
-                self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
+            self._not_reached(asks, sending, failure, probing, moment)
         elif len(asks) > 1:
             self.again += [(moment, Sending([ask])) for ask in asks]  # one may spoil the batch
-        elif asks and (remedy is Remedy.DOCUMENT or last):
+        elif asks and (remedy is Remedy.DOCUMENT or sending.attempt >= failure.attempts(rule)):
             passes = remedy is Remedy.RETRY and failure.on_the_way
             self._give_up(asks[0], failure, sending, passes, moment)
         else:
             if not failure.on_the_way:
-                gate.succeeded(moment, sending.sent)  # the server is there
+                self.gate.succeeded(moment, sending.sent)  # the server is there
             self._again(Sending(asks, sending.attempt + 1, sending.away), failure, moment)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the model has answered, in this session or an earlier one."""
+        return self.median is not None or bool(self.book.tally.answered.get(self.name))
+
+    def _lose_attempts(self, sending: Sending, failure: Failure, parts: Sequence[Served]) -> None:
+        """Record what a failed call cost: its answered `parts`, and an attempt of each ask."""
+        for part in parts:
+            _, usd = self.plan.charge(self.name, part.usage, 0.0, 0.0)
+            if part.usage is not None and usd:
+                self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
+        for ask in sending.asks:
+            self.lose(ask.item, failure.column, failure.kind)
+
+    def _asks_without_twins(self, sending: Sending) -> list[Ask]:
+        """Return the open asks of a failed call that no other call is under way for."""
+        calls = [*self.wire, *(waiting for _, waiting in self.again)]
+        twins = [
+            call
+            for call in calls
+            if call is not sending and any(ask in call.asks for ask in sending.asks)
+        ]
+        for twin in twins:  # else two that take turns would be the first attempt for ever
+            twin.attempt = max(twin.attempt, sending.attempt + 1)
+        return [
+            ask
+            for ask in sending.asks
+            if ask.state in (OPEN, LEFT) and not any(ask in twin.asks for twin in twins)
+        ]
+
+    def _slow_down(
+        self, asks: Sequence[Ask], sending: Sending, failure: Failure, moment: float
+    ) -> None:
+        """Ask a server less often that refuses a request for its rate; it is there."""
+        if self.refused is None:
+            self.refused = sending.sent
+        limit = 60.0 * self.rule.outage_minutes
+        wait = None if failure.wait is None else min(failure.wait, limit)
+        self.pace.refused(moment, sending.sent, wait)
+        self.gate.succeeded(moment, sending.sent)
+        self.line.back(asks)
+
+    def _not_reached(
+        self, asks: list[Ask], sending: Sending, failure: Failure, probing: bool, moment: float
+    ) -> None:
+        """Try once more, or note that the server is away.
+
+        A first failure may be a single dropped connection; a server that says how long to wait, or
+        a probe that fails, means that the server is away.
+        """
+        last = sending.attempt >= failure.attempts(self.rule)
+        if sending.away or failure.wait is not None or probing or last:
+            self._is_away(asks, sending.sent, failure, moment)
+        else:
+            self._again(Sending(asks, sending.attempt + 1, 1), failure, moment)
 
     def _has_wrong_address(self, asks: Sequence[Ask], failure: Failure) -> None:
         """Set a model aside at first contact: waiting will not mend what its entry says."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,88 @@ class Remedy(enum.Enum):
     DOCUMENT = "document"
     MODEL = "model"
     CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What an error shows, by which a failure is classified.
+
+    Attributes
+    ----------
+    status : int or None
+        HTTP status.
+    wait : float or None
+        Seconds that the server asks to wait.
+    kind : str
+        Kind of a `ServerError`; "" of other errors.
+    address : str
+        Its address, if that is wrong.
+    final : bool
+        Whether nothing that is sent to the model again can be answered.
+    sent : bool
+        Whether the request left.
+    lost : bool
+        Whether there was no connection, or it broke.
+    on_the_way : bool
+        Whether the error arose on the way to the model.
+    ours : bool
+        Whether this package raised it, because of the document.
+    """
+
+    status: int | None
+    wait: float | None
+    kind: str
+    address: str
+    final: bool
+    sent: bool
+    lost: bool
+    on_the_way: bool
+    ours: bool
+
+    @classmethod
+    def of(cls, error: BaseException) -> Signs:
+        """Read an error and those that caused it."""
+        links = list(_chain(error))
+        status, wait = _of_http(links)
+        lost = any(
+            isinstance(link, ConnectionError) or "Connect" in type(link).__name__ for link in links
+        )
+        kind, address, final, sent = "", "", isinstance(error, ModelGone), True
+        if isinstance(error, ServerError):
+            status, wait, kind = error.status, error.retry_after, error.kind
+            address, lost = error.address, kind == "connection"
+            final, sent = kind == "request" or error.final, error.sent and kind != "request"
+        on_the_way = status is not None or any(
+            isinstance(link, OSError | TimeoutError | json.JSONDecodeError)
+            or type(link).__module__.partition(".")[0] in _CLIENTS
+            for link in links
+        )
+        ours = isinstance(error, CcatError)
+        return cls(status, wait, kind, address, final, sent, lost, on_the_way, ours)
+
+
+#: What to do, by the first case that applies.
+REMEDIES: tuple[tuple[Callable[[Signs], bool], Remedy], ...] = (
+    (lambda signs: signs.kind == "cancelled", Remedy.CANCELLED),
+    (lambda signs: signs.status in MODEL_STATUSES or signs.final, Remedy.MODEL),
+    (lambda signs: signs.status in DOCUMENT_STATUSES or signs.ours, Remedy.DOCUMENT),
+    (lambda signs: signs.status in AWAY_STATUSES, Remedy.AWAY),
+    (lambda signs: signs.status is None and signs.lost, Remedy.AWAY),
+    (lambda signs: True, Remedy.RETRY),
+)
+#: Whether the attempt is billed, by the first case that applies.
+BILLING: tuple[tuple[Callable[[Signs], bool], str | None], ...] = (
+    (lambda signs: not signs.sent, None),
+    (lambda signs: signs.kind in ("timeout", "connection", "cancelled"), UNKNOWN),
+    # An error on the way that no `ServerError` describes: it may have been answered.
+    (lambda signs: signs.status is None and signs.on_the_way and not signs.kind, UNKNOWN),
+    # An answer that cannot be read or scored.
+    (lambda signs: signs.status is None, ASSUMED),
+    # A gateway gave up, and the server behind it may have gone on.
+    (lambda signs: signs.status in (502, 504) and signs.kind != "answer", UNKNOWN),
+    (lambda signs: signs.status == 500, ASSUMED),
+    (lambda signs: True, None),
+)
 
 
 class Failure:
@@ -78,52 +160,14 @@ class Failure:
     """
 
     def __init__(self, error: BaseException) -> None:
-        server = error if isinstance(error, ServerError) else None
-        links = list(_chain(error))
-        if server is not None:
-            self.status, self.wait = server.status, server.retry_after
-            lost = server.kind == "connection"
-        else:
-            self.status, self.wait = _of_http(links)
-            lost = any(
-                isinstance(link, ConnectionError) or "Connect" in type(link).__name__
-                for link in links
-            )
-        status = self.status
-        self.on_the_way = status is not None or any(
-            isinstance(link, OSError | TimeoutError | json.JSONDecodeError)
-            or type(link).__module__.partition(".")[0] in _CLIENTS
-            for link in links
-        )
-        kind, self.address = ("", "") if server is None else (server.kind, server.address)
-        final = server is not None and (kind == "request" or server.final)
-        if kind == "cancelled":
-            self.remedy = Remedy.CANCELLED
-        elif status in MODEL_STATUSES or final or isinstance(error, ModelGone):
-            self.remedy = Remedy.MODEL
-        elif status in DOCUMENT_STATUSES or isinstance(error, CcatError):
-            self.remedy = Remedy.DOCUMENT
-        elif status in AWAY_STATUSES or (status is None and lost):
-            self.remedy = Remedy.AWAY
-        else:
-            self.remedy = Remedy.RETRY
-        if server is not None and (not server.sent or kind == "request"):
-            self.column = None
-        elif kind in ("timeout", "connection", "cancelled"):
-            self.column = UNKNOWN
-        elif status is None:
-            self.column = UNKNOWN if self.on_the_way and not kind else ASSUMED
-        elif status in (502, 504) and kind != "answer":
-            self.column = UNKNOWN
-        else:
-            self.column = ASSUMED if status == 500 else None
+        signs = Signs.of(error)
+        self.status, self.wait = signs.status, signs.wait
+        self.on_the_way, self.address = signs.on_the_way, signs.address
+        self.remedy = next(remedy for applies, remedy in REMEDIES if applies(signs))
+        self.column = next(column for applies, column in BILLING if applies(signs))
         name = type(error).__name__
-        self.kind = f"HTTP {status}" if status is not None else kind or name
-        text = " ".join(str(error).split())
-        prefix = "" if status is None else f"HTTP {status}, "
-        self.text = (f"{prefix}{name}: {text}" if text else prefix + name)[:300]
-        if server is not None:  # its message has the status already, and the server's words
-            self.text = str(error)[:300]
+        self.kind = f"HTTP {signs.status}" if signs.status is not None else signs.kind or name
+        self.text = _one_line(error, signs.status)
 
     def attempts(self, rule: FailureRule) -> int:
         """Return how often to try a document that fails like this.
@@ -137,6 +181,15 @@ class Failure:
     def pause(self, rule: FailureRule, attempt: int) -> float:
         """Return the seconds to wait after failed attempt number `attempt` (from 1)."""
         return max(doubled(rule.backoff, attempt - 1, rule.max_backoff), self.wait or 0.0)
+
+
+def _one_line(error: BaseException, status: int | None) -> str:
+    """Return at most 300 characters about an error, with the HTTP status if known."""
+    if isinstance(error, ServerError):  # its message has the status already
+        return str(error)[:300]
+    name, text = type(error).__name__, " ".join(str(error).split())
+    prefix = "" if status is None else f"HTTP {status}, "
+    return (f"{prefix}{name}: {text}" if text else prefix + name)[:300]
 
 
 def doubled(pause: float, times: int, longest: float) -> float:
