@@ -902,8 +902,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model is called by the random name of one run",
         "lm_eval_ccat/live/stored",
-        "model, outcomes = model_of(content, file.parent), 0",
-        'model, outcomes = str(content.get("model_name") or file.parent.name), 0',
+        "model, outcomes = name or model_of(content, file.parent), 0",
+        'model, outcomes = name or str(content.get("model_name") or file.parent.name), 0',
         ("tests/cli/test_verify_command.py",),
     ),
     Bug(

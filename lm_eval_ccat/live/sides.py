@@ -18,11 +18,17 @@ from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import can_read, find_runs, results_files
+from ..scores.readers.lm_eval import (
+    can_read,
+    find_runs,
+    model_of,
+    names_by_configuration,
+    results_files,
+)
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged
 from ..scores.table import reader_of
-from ..shown import some
+from ..shown import plural, some
 from .spec import Spec, content_of, without_aliases
 from .stored import StoredRanking, stored_rankings
 
@@ -66,11 +72,20 @@ class Side:
             elif files:
                 self.warning = (
                     f"{path} holds adaptive runs: their estimates of the full benchmark are "
-                    "compared, by their standard errors"
+                    "compared, by their intervals"
                 )
             elif RunDirectory(path).journal.exists():
                 files = [path]  # has no result yet, which its reader says
-        for ranking in (r for file in files for r in stored_rankings(file)):
+        contents = [_content(file) for file in files]
+        names = names_by_configuration(
+            [(model_of(c, file.parent), c) for file, c in zip(files, contents)]
+        )
+        if earlier := len(names) - len(set(names)):
+            self.warning += (
+                f"; {plural(earlier, 'earlier run')} left out, as a later one is of the same model "
+                "and settings"
+            )
+        for ranking in (r for file, n in zip(files, names) for r in stored_rankings(file, n)):
             before = self.rankings.get(ranking.outcome, ranking)
             require_one_scale(ranking.outcome.metric, before, ranking)
             models = {**before.content["models"], **ranking.content["models"]}  # the latest counts

@@ -77,7 +77,7 @@ class StoredRanking:
         return next((p for p in self.content["pairwise"] if (p["a"], p["b"]) == (a, b)), None)
 
 
-def stored_rankings(path: str | Path) -> list[StoredRanking]:
+def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRanking]:
     """Read every ranking in a run directory, a ``result.json`` or an adaptive results file.
 
     What ranks the run comes first, then its parts. A result that is older than its journal is made
@@ -88,6 +88,8 @@ def stored_rankings(path: str | Path) -> list[StoredRanking]:
     path : path-like
         A run directory with ``result.json``, that file, or a ``results_*.json`` with an
         ``adaptive`` block.
+    model : str, optional
+        Name of the model of a results file, if not the one that the file states.
 
     Raises
     ------
@@ -105,7 +107,7 @@ def stored_rankings(path: str | Path) -> list[StoredRanking]:
     content = read_object(file)
     try:
         if isinstance(content.get("adaptive"), dict):
-            rankings = list(_of_results(file, content))
+            rankings = list(_of_results(file, content, model))
         elif "models" in content and "pairwise" in content:
             if file.name == RESULT and RunDirectory(file.parent).journal.exists():
                 content = dict(latest_content(file.parent))
@@ -177,9 +179,11 @@ def _blocks(content: RankingContent) -> Iterator[RankingContent]:
             yield from _blocks(block)
 
 
-def _of_results(file: Path, content: Mapping[str, Any]) -> Iterator[StoredRanking]:
+def _of_results(
+    file: Path, content: Mapping[str, Any], name: str | None
+) -> Iterator[StoredRanking]:
     """Yield the estimates of an adaptive `run`: of one model, by each metric of each task."""
-    model, outcomes = model_of(content, file.parent), 0
+    model, outcomes = name or model_of(content, file.parent), 0
     for task, block in content["adaptive"].items():
         if not isinstance(block, dict) or "estimate" not in block:
             continue

@@ -412,6 +412,16 @@ def test_a_run_is_compared_on_the_scale_that_it_states_or_not_at_all(tmp_path):
         compare(a, b)
 
 
+def test_adaptive_runs_of_one_model_are_told_apart_by_their_configurations(tmp_path):
+    for day, (revision, estimate) in enumerate([("step1", 0.9), ("step2", 0.7), ("step1", 0.2)], 1):
+        config = {"model_args": f"pretrained=m,revision={revision}"}
+        file = tmp_path / f"results_2026-01-{day:02d}T00-00-00.000000.json"
+        write_adaptive(file, "m", estimate, 0.02, config=config)
+    found = compare(tmp_path, tmp_path, models=("m@step1", "m@step2"))
+    assert found.outcomes[0].overall.baseline == 0.2 and found.verdict == "better"
+    assert "1 earlier run left out, as a later one is of the same model" in found.warnings[0]
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_two_models_of_a_run_are_judged_by_the_interval_that_the_run_states(tmp_path, lower):
     """By margins on both sides of each end, whichever of the two is the candidate."""

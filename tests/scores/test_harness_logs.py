@@ -438,11 +438,42 @@ def test_runs_of_the_harness_before_it_dated_them_are_read(tmp_path):
     table = ScoreTable.read(tmp_path)
     assert (table.task, table.metric, table.filter) == ("arc_easy", "acc", "none")
     assert dict(zip(table.row_model, table.raw.tolist())) == {"org/a": [1, 0, 1], "b": [1, 1, 0]}
-    assert table.settings["num_fewshot"] == 3 and not table.warnings
+    assert table.settings["num_fewshot"] == 3
+    [warning] = table.warnings
+    assert warning.startswith("1 earlier run left out where a later run of the same model")
     for alone in (folder / "results.json", next(folder.glob("*.jsonl"))):
         assert ScoreTable.read(alone).models == ("b",)
     limited = write_old_run(tmp_path / "limited", "c", [1.0], limit=1)
     assert "run with --limit" in ScoreTable.read(limited).warnings[0]
+
+
+def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path):
+    """The harness files all of them under the model's path."""
+    same = {"pretrained": "org/m", "dtype": "auto"}
+    for day, (arguments, score) in enumerate([
+        (same, 0), ({**same, "revision": "step2000"}, 1), ({**same, "revision": "main"}, 0.1),
+        ("pretrained=org/m,load_in_4bit=True", 0.2), ("pretrained=org/m,dtype=float16", 0.3),
+        ({**same, "peft": "lora/a", "max_length": 2048}, 0.4), (same, 0.5),
+    ], 1):  # fmt: skip
+        about = {"model_name": "org/m", "config": {"model_args": arguments, "limit": None}}
+        write_run(tmp_path, "m", rows_of([score, score]), day=day, **about)
+    write_run(tmp_path, "m", rows_of([0.6, 0.6]), task="another", day=9, model_name="org/m",
+              config={"model_args": {**same, "revision": "step2000"}, "limit": None})  # fmt: skip
+    table = ScoreTable.read(tmp_path, task="demo")
+    assert dict(zip(table.models, table.raw[:, 0])) == {
+        "org/m": 0.5, "org/m@step2000": 1, "org/m+4bit": 0.2, "org/m+float16": 0.3,
+        "org/m+a+max_length=2048": 0.4,
+    }  # fmt: skip
+    assert set(table.row_config) == {""}  # generation alone makes configs
+    [earlier] = [text for text in table.warnings if "earlier" in text]
+    assert earlier == (
+        "2 earlier runs left out where a later run of the same model and settings has the "
+        "document: org/m (2)"
+    )
+    # In every task a configuration has the same name, and alone none is needed.
+    assert ScoreTable.read(tmp_path, task="another").models == ("org/m@step2000",)
+    [alone] = tmp_path.glob("m/results_2026-01-02*")
+    assert ScoreTable.read(alone, task="demo").models == ("org/m",)
 
 
 def test_numbers_of_documents_written_as_texts_are_the_same_documents(tmp_path):

@@ -10,7 +10,10 @@ Before 0.4.3 it wrote one ``results.json`` (or the file that ``output_path`` nam
 ``<model_args>_<task>.jsonl``, which holds one JSON list; a task there has neither a date of its own
 nor hashes of its documents.
 
-Of the same (model, config, document) the latest run counts. Generation settings tell the configs of
+One model is one configuration: the harness names a model by its path alone, so runs that differ in
+revision, dtype, quantization, peft or token limits get names that say what differs
+(``Qwen3-4B@step2000``, ``Qwen3-4B+4bit``). Of the same (model, config, document) the latest run
+counts, and a warning says how many earlier ones there are. Generation settings tell the configs of
 a model apart. Runs with other few-shot examples or another version of a task measure something
 else: they are left out of a table, and so are runs that are not of every document (see
 `LoggedRun.why_not_full`). Chat templates and system instructions belong to how a model is run and
@@ -48,6 +51,17 @@ SCORER = "ccat_scorer"
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # The name that it makes up without them; one that has no digit is rare, and looks like a word.
 _MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
+#: Arguments of which another value is another configuration of a model: how its name says so, and
+#: the value that stands for none.
+_CONFIGURING = {
+    "revision": ("@{}", "main"), "subfolder": ("/{}", ""), "dtype": ("+{}", "auto"),
+    "load_in_4bit": ("+4bit", "false"), "load_in_8bit": ("+8bit", "false"),
+    "quantization": ("+{}", "none"), "gguf_file": ("+{}", ""), "autogptq": ("+gptq", "false"),
+    "gptqmodel": ("+gptq", "false"), "peft": ("+{}", ""), "delta": ("+{}", ""),
+    **dict.fromkeys(
+        ("max_length", "max_model_len", "max_gen_toks", "max_tokens"), ("", ""),
+    ),
+}  # fmt: skip
 # Two values of these make two benchmarks.
 _DEFINING = ("task_version", "num_fewshot")
 # Two values of these are worth saying.
@@ -373,12 +387,75 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
     names = {task, _in_file_names(task or "")}
     if not names & {file.task for file in files}:
         names = {one_of(path, "task", task, (file.task for file in files))}
-    return _runs_of([file for file in files if file.task in names], task)
+    runs, warnings = _runs_of([file for file in files if file.task in names], task)
+    # A model has one name in all tasks, whichever of them its other configurations were run on.
+    everything = runs if len(runs) == len(files) else _runs_of(files)[0]
+    return _by_configuration(runs, everything), warnings
 
 
 def every_run(path: Path) -> list[LoggedRun]:
     """Return the runs of every task at or below a path, by task; none where there is no log."""
-    return sorted(_runs_of(_sample_files(path))[0], key=lambda run: run.task)
+    runs = _runs_of(_sample_files(path))[0]
+    return sorted(_by_configuration(runs, runs), key=lambda run: run.task)
+
+
+def _by_configuration(
+    runs: Sequence[LoggedRun], everything: Sequence[LoggedRun]
+) -> list[LoggedRun]:
+    """Return runs whose models are named by what differs between configurations in `everything`."""
+    known = [(run.model, run.results) for run in (*everything, *runs)]
+    names = names_by_configuration(known)[len(everything) :]
+    return [replace(run, model=name) for run, name in zip(runs, names)]
+
+
+def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Name the model of each run, by what differs between the configurations of one model.
+
+    Parameters
+    ----------
+    runs : sequence of (str, dict)
+        The harness's name of the model, and the results file.
+
+    Examples
+    --------
+    >>> arguments = ["", ",revision=step2000", ",load_in_4bit=True,dtype=auto"]
+    >>> results = [{"config": {"model_args": f"pretrained=org/m{text}"}} for text in arguments]
+    >>> names_by_configuration([("org/m", content) for content in results])
+    ['org/m', 'org/m@step2000', 'org/m+4bit']
+    """
+    configurations = [_configuration(results) for _, results in runs]
+    values: dict[tuple[str, str], set[str]] = {}
+    for (model, results), configuration in zip(runs, configurations):
+        for key in _CONFIGURING if results else ():
+            values.setdefault((model, key), set()).add(configuration.get(key, ""))
+    return [
+        model
+        + "".join(
+            (_CONFIGURING[key][0] or f"+{key}={{}}").format(value.rpartition("/")[2])
+            for key, value in configuration.items()
+            if len(values[model, key]) > 1
+        )
+        for (model, _), configuration in zip(runs, configurations)
+    ]
+
+
+def _configuration(results: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments that make a model's configuration, without those that say nothing."""
+    config = results.get("config")
+    arguments = _arguments(config.get("model_args") if isinstance(config, dict) else None)
+    return {
+        key: arguments[key]
+        for key, (_, usual) in _CONFIGURING.items()
+        if arguments.get(key, "").lower() not in ("", "none", usual)
+    }
+
+
+def _arguments(arguments: Any) -> dict[str, str]:
+    """Return the arguments of a model, which results files hold as a text or an object."""
+    if isinstance(arguments, Mapping):
+        return {str(key): str(value) for key, value in arguments.items()}
+    parts = arguments.split(",") if isinstance(arguments, str) else ()
+    return dict(part.partition("=")[::2] for part in parts)
 
 
 def _runs_of(
@@ -427,8 +504,7 @@ def model_name_of(model: str, arguments: Any) -> str:
     """
     if isinstance(arguments, Mapping):
         arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
-    text = arguments if isinstance(arguments, str) else ""
-    values = dict(part.partition("=")[::2] for part in text.split(","))
+    text, values = arguments if isinstance(arguments, str) else "", _arguments(arguments)
     named = next((values[key] for key in _NAMING if values.get(key)), None)
     return named or (f"{model}:{text}" if text else model)
 
@@ -624,7 +700,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     if unusable and not grid.placed:
         raise MetricError(unusable)
-    warnings += [*partial, *differing, *troubles]
+    warnings += [*partial, *differing, *_earlier_runs(labels), *troubles]
     if filters:
         filter = one_of(path, "filter", None, filters)
     first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
@@ -651,6 +727,18 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     return replace(
         scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
     )
+
+
+def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
+    """Say in one line how many runs are of a configuration that was run again later."""
+    again = {label: n - 1 for label, n in Counter(labels).items() if n > 1}
+    if not again:
+        return []
+    names = [f"{' '.join(filter(None, label))} ({n})" for label, n in again.items()]
+    return [
+        f"{plural(sum(again.values()), 'earlier run')} left out where a later run of the same "
+        f"model and settings has the document: {some(names, 4)}"
+    ]
 
 
 def _source(samples: Path) -> Path:
