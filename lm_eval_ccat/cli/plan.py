@@ -17,7 +17,7 @@ from .parsing import JSON, Opt, Options, emit
 
 OPTIONS: Options = {
     "config=CONFIG?": "a YAML file of `rank`",
-    "--models N": Opt("number of models, without a file", 2),
+    "--models N": Opt("number of models, without a file (default: 2)", None, int),
     "--gap D": Opt(
         "difference of two models that is to be decided, on the metric's own scale (default: "
         "several)",
@@ -47,9 +47,12 @@ def plan(args: argparse.Namespace) -> int:
     flags: dict[str, Any] = given_by_flags(args, "plan")
     if (args.config is None) == ("tasks" not in flags):
         raise UsageError("give a configuration file, or --task")
+    if args.config is not None and (args.models is not None or flags):
+        flag = "models" if args.models is not None else next(iter(flags))
+        raise UsageError(f"--{flag} cannot be combined with {args.config}; write it there")
     if args.config is None:
         # Nothing is asked of them: the harness's type `dummy` has no weights and no server.
-        models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models)]
+        models = [{"name": f"model {n + 1}", "model": "dummy"} for n in range(args.models or 2)]
         flags["models"] = models
     config = flags if args.config is None else Path(args.config)
     content = ranking_run.dry_run(config, Display(json=args.json), args.gap)
