@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -243,6 +244,7 @@ def init(
     *,
     task: str | None = None,
     metric: str | None = None,
+    say: Callable[[str], object] = lambda line: None,
     **rules: Any,
 ) -> Board:
     """Create a board, or give an existing one new banks.
@@ -261,6 +263,8 @@ def init(
         that names no task, the name of its task.
     metric : str, optional
         Metric; needed if the results hold several.
+    say : callable, optional
+        Called with a line on each model whose results are left out.
     **rules
         Fields of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
         ``rotate_after``.
@@ -307,7 +311,8 @@ def init(
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
             if not known:
-                add(target, source)
+                for model, reason in add(target, source).left_out.items():
+                    say(f"{model}: left out: {reason}")
             if not exists:
                 unlocked = shutil.ignore_patterns(LOCK)
                 shutil.copytree(target, path, dirs_exist_ok=True, ignore=unlocked)

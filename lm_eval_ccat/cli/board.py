@@ -37,7 +37,8 @@ def init(args: argparse.Namespace) -> int:
     separately.
     """
 
-    board = boards.init(args.board, getattr(args, "from"), task=args.task, metric=args.metric)
+    source = getattr(args, "from")
+    board = boards.init(args.board, source, task=args.task, metric=args.metric, say=warn)
     print(f"{args.board}: a board of {', '.join(board.banks)}. {boards.standing(board).headline}")
     return 0
 

@@ -328,6 +328,16 @@ def test_a_folder_of_banks_begins_a_board_whatever_their_names(tmp_path):
     assert list(init(tmp_path / "board", source).banks) == ["t"]
 
 
+def test_a_board_begins_by_saying_who_lacks_documents(tmp_path, ccat):
+    scores = draw(np.linspace(-1, 1, 8), 40, seed=1)
+    scores[3, :5] = np.nan
+    table = ScoreTable.from_arrays(scores, list("abcdefgh"), metric="share", task="t")
+    table.write(tmp_path / "full.parquet")
+    said = ccat("board", "init", tmp_path / "board", "--from", tmp_path / "full.parquet")
+    assert "warning: d: left out: it has 35 of 40 documents of t; `board place`" in said.err
+    assert "of 7" in said.out
+
+
 def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     bank = board.banks[TASK]
     more = ScoreTable.read(world.scores(tmp_path / "more.parquet", ["m09", "m11"]))
