@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from .folds import (
     HIGHEST_PRICE,
     LOWEST_PRICE,
     Benchmark,
+    HoldOut,
     Prices,
     hold_outs,
     prices_by_seed,
@@ -224,49 +225,17 @@ def simulate(
     min_calibrating = MIN_MODELS if any(m.calibrates for m in strategies) else 0
     means = benchmark.mean(benchmark.scores, np.isfinite(benchmark.scores))
     sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, min_calibrating)
-    by_seed = prices_by_seed(prices, benchmark.models, seeds)
-    pieces = [
-        Fold(
-            number, names, calibrating, tuple({m: of_seed[m] for m in names} for of_seed in by_seed)
-        )
-        for number, (names, calibrating) in enumerate(sets)
-    ]
-    outcomes: list[Replay] = []
-    fold_warnings: Counter[str] = Counter()
-    calibration: dict[str, list[float]] = {}
-    replayed = in_processes(replay_fold, pieces, (protocol, benchmark), processes)
-    for done, (of_fold, messages, seconds) in enumerate(replayed, start=1):
-        outcomes += of_fold
-        fold_warnings.update(dict.fromkeys(messages, 1))
-        for method, taken in seconds.items():
-            calibration.setdefault(method, []).append(taken)
-        if on_progress is not None:
-            on_progress(done, len(pieces))
-    warnings += [
-        f"{text} ({count} of {len(pieces)} folds)" if count < len(pieces) else text
-        for text, count in fold_warnings.items()
-    ]
-    base = [o for o in outcomes if o.items_per_model == items_per_model]
-    sweep: dict[str, list[Figures]] = {}  # each method's summaries at the levels of spending
-    for level in all_levels:
-        at_level = [o for o in outcomes if o.items_per_model == level]
-        for method, pooled in summarise(at_level, n_items, confidence).items():
-            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
-    several = {"tasks": tasks, "weights": dict(benchmark.share)} if len(tasks) > 1 else {}
-    tables = benchmark.tables.values()
+    pieces = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
+    replayed = _replay(pieces, protocol, benchmark, processes, on_progress)
+    base = [o for o in replayed.outcomes if o.items_per_model == items_per_model]
+    sweep = _sweep(replayed.outcomes, all_levels, n_items, confidence)
     return Simulation(
         runs=[run_record(outcome, n_items, confidence) for outcome in base],
         summary=summarise(base, n_items, confidence),
         sweep=sweep,
         advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_levels) > 1 else [],
         settings={
-            "task": "+".join(tasks) or None,
-            **several,
-            "metric": _together(t.metric for t in tables),
-            "filter": _together(t.filter for t in tables),
-            "scale": _together(t.scale.describe() for t in tables),
-            "models": len(benchmark.models),
-            "items_of_benchmark": n_items,
+            **_settings_of(benchmark),
             "holdout": len(pieces[0].holdout),
             "calibration_models": len(pieces[0].calibration),
             "folds": len(pieces),
@@ -279,12 +248,84 @@ def simulate(
             "prices": "equal" if spend == "fixed" else "given" if prices else DRAWN,
             "units": "1 each" if units is None or spend == "fixed" else "given",
             "seed": seed,
-            "calibration_seconds": {m: float(np.mean(s)) for m, s in calibration.items()},
-            "sources": [source for t in tables for source in t.sources],
+            "calibration_seconds": replayed.calibration_seconds,
         },
-        warnings=warnings,
-        outcomes=outcomes,
+        warnings=[*warnings, *replayed.warnings],
+        outcomes=replayed.outcomes,
     )
+
+
+def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) -> list[Fold]:
+    """Return a fold for each hold-out set and its calibrating models, with prices by seed."""
+    return [
+        Fold(
+            number, names, calibrating, tuple({m: of_seed[m] for m in names} for of_seed in prices)
+        )
+        for number, (names, calibrating) in enumerate(sets)
+    ]
+
+
+class _Replayed(NamedTuple):
+    """What the folds came to: outcomes, warnings, and mean seconds of calibration by method."""
+
+    outcomes: list[Replay]
+    warnings: list[str]
+    calibration_seconds: dict[str, float]
+
+
+def _replay(
+    folds: Sequence[Fold],
+    protocol: Protocol,
+    benchmark: Benchmark,
+    processes: int | None,
+    on_progress: Callable[[int, int], None] | None,
+) -> _Replayed:
+    """Replay all folds, in several processes; a warning of some folds says of how many."""
+    outcomes: list[Replay] = []
+    counts: Counter[str] = Counter()
+    seconds_of: dict[str, list[float]] = {}
+    replayed = in_processes(replay_fold, folds, (protocol, benchmark), processes)
+    for done, (of_fold, messages, seconds) in enumerate(replayed, start=1):
+        outcomes += of_fold
+        counts.update(dict.fromkeys(messages, 1))
+        for method, taken in seconds.items():
+            seconds_of.setdefault(method, []).append(taken)
+        if on_progress is not None:
+            on_progress(done, len(folds))
+    warnings = [
+        f"{text} ({count} of {len(folds)} folds)" if count < len(folds) else text
+        for text, count in counts.items()
+    ]
+    means = {method: float(np.mean(seconds)) for method, seconds in seconds_of.items()}
+    return _Replayed(outcomes, warnings, means)
+
+
+def _sweep(
+    outcomes: Sequence[Replay], levels: Iterable[float | None], n_items: int, confidence: float
+) -> dict[str, list[Figures]]:
+    """Return each method's summaries at the levels of spending."""
+    sweep: dict[str, list[Figures]] = {}
+    for level in levels:
+        at_level = [outcome for outcome in outcomes if outcome.items_per_model == level]
+        for method, pooled in summarise(at_level, n_items, confidence).items():
+            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
+    return sweep
+
+
+def _settings_of(benchmark: Benchmark) -> dict[str, Any]:
+    """Return what a reader needs to know of the scores that were replayed."""
+    tables, tasks = benchmark.tables.values(), list(benchmark.tables)
+    several = {"tasks": tasks, "weights": dict(benchmark.share)} if len(tasks) > 1 else {}
+    return {
+        "task": "+".join(tasks) or None,
+        **several,
+        "metric": _together(table.metric for table in tables),
+        "filter": _together(table.filter for table in tables),
+        "scale": _together(table.scale.describe() for table in tables),
+        "models": len(benchmark.models),
+        "items_of_benchmark": len(benchmark.items),
+        "sources": [source for table in tables for source in table.sources],
+    }
 
 
 def _together(names: Iterable[str | None]) -> str | None:

@@ -91,7 +91,6 @@ METHODS: dict[str, Strategy] = {
     "paired": Strategy("paired", "paired"),
     "paired_difference": Strategy("paired_difference", "paired_difference", "default"),
     "fixed": Strategy("fixed", "fixed", "paper"),
-    "fixed_default": Strategy("fixed_default", "fixed", "default"),
 }
 
 
