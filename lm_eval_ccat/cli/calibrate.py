@@ -80,7 +80,7 @@ def calibrate(args: argparse.Namespace) -> int:
     a suite: a folder with a bank per task and metric.  Every command that takes a bank takes a
     suite.  Exit code 3: some of them got no bank.
     """
-    from ..integrations.logs import Choice, logs_of
+    from ..integrations.logs import LogRequest, logs_of
 
     if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
@@ -88,7 +88,7 @@ def calibrate(args: argparse.Namespace) -> int:
         raise UsageError("--models: a bank takes at least 2")
     with ExitStack() as stack:
         with progress("fetching logs") as show:
-            choice = Choice(
+            choice = LogRequest(
                 tuple(names_of(args.task)),
                 args.metric,
                 args.models,

@@ -54,7 +54,7 @@ Progress = Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True)
-class Choice:
+class LogRequest:
     """What is taken of logs by name.
 
     Attributes
@@ -81,7 +81,7 @@ class Choice:
 
 
 @contextmanager
-def logs_of(names: Sequence[str], choice: Choice | None = None) -> Iterator[Path | None]:
+def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[Path | None]:
     """Yield one folder with the logs that several names stand for.
 
     Parameters
@@ -90,7 +90,7 @@ def logs_of(names: Sequence[str], choice: Choice | None = None) -> Iterator[Path
         Folders; archives of logs (``.zip``, ``.tar.gz``); ``github:OWNER/NAME[@REF]``;
         ``hub:OWNER/NAME[@REVISION]``; ``hub:OWNER[@DATE]``. A single folder or file of scores is
         used as it is. Without names, yields None.
-    choice : Choice, optional
+    choice : LogRequest, optional
 
     Raises
     ------
@@ -99,7 +99,7 @@ def logs_of(names: Sequence[str], choice: Choice | None = None) -> Iterator[Path
     UsageError
         If one of several folders does not exist, or more would be fetched than `choice` allows.
     """
-    choice = choice or Choice()
+    choice = choice or LogRequest()
     if not names or (len(names) == 1 and not _elsewhere(names[0])):
         yield Path(names[0]) if names else None
         return
@@ -176,7 +176,7 @@ class _Logged:
         return sum(self.samples.values())
 
 
-def _fetch_board(owner: str, run: str, choice: Choice, place: Path) -> None:
+def _fetch_board(owner: str, run: str, choice: LogRequest, place: Path) -> None:
     """Fetch the wanted tasks of some models of a board, and link their files at `place`."""
     if not choice.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
@@ -263,7 +263,7 @@ def _file(hub: Any, how: Mapping[str, Any], logged: _Logged, path: str) -> Path:
         ) from None
 
 
-def _score_of(results: Path, choice: Choice) -> float | None:
+def _score_of(results: Path, choice: LogRequest) -> float | None:
     """Return a model's mean score over the wanted tasks, by its results file; None without one."""
     try:
         tasks = json.loads(results.read_text(encoding="utf-8"))["results"]
@@ -286,7 +286,7 @@ def _score_of(results: Path, choice: Choice) -> float | None:
 # -- archives -------------------------------------------------------------------------------------
 
 
-def _download(url: str, target: Path, choice: Choice, name: str) -> None:
+def _download(url: str, target: Path, choice: LogRequest, name: str) -> None:
     """Fetch a file, at most as many bytes as `choice` allows."""
     limit, done = int(choice.max_gb * 1e9), 0
     request = urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"})
@@ -303,7 +303,7 @@ def _download(url: str, target: Path, choice: Choice, name: str) -> None:
         raise BankError(f"{name}: the archive cannot be fetched ({error})") from None
 
 
-def _unpack(archive: Path, place: Path, choice: Choice, name: str) -> None:
+def _unpack(archive: Path, place: Path, choice: LogRequest, name: str) -> None:
     """Unpack an archive's files into a folder: no links, nothing outside, no more than allowed."""
     left = int(choice.max_gb * 1e9)
     try:

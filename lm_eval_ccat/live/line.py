@@ -221,7 +221,7 @@ class Line:
             open_models = [
                 model for model in active if untold[model] < self._window(model, warming)
             ]
-            pairs = ranker.ask(1, among=open_models, least=WORTH) if open_models else []
+            pairs = ranker.ask(1, among=open_models, least_share=WORTH) if open_models else []
             if not pairs:
                 break
             ask = self.book.place(*pairs[0])

@@ -185,16 +185,24 @@ class Ranker:
             )
         usual = first_items(len(contents.tasks))
         ahead = usual if warmup is None else whole().check(warmup, "warmup")
-        near, n = float(min_difference) / contents.scale.span, len(prices)
+        unit_min_difference, n = float(min_difference) / contents.scale.span, len(prices)
 
         def policy_of(outcome: Outcome, leader: ItemBank) -> Policy:
             if outcome.bank.method != leader.method:
                 return BesidePolicy(outcome.bank, n, self._sampled)
-            chosen = method_of(outcome.bank)
-            more, placing = checked_options(chosen, options), known is not None
+            method = method_of(outcome.bank)
+            method_options, placing = checked_options(method, options), known is not None
             drawn, repeats = self._sampled, contents.repeats[outcome.task]
-            return chosen.rank(
-                outcome.bank, n, self.seed, near, placing, looks, drawn, repeats, **more
+            return method.rank(
+                outcome.bank,
+                n,
+                self.seed,
+                unit_min_difference,
+                placing,
+                looks,
+                drawn,
+                repeats,
+                **method_options,
             )
 
         for task in contents.tasks:
@@ -202,11 +210,11 @@ class Ranker:
         sizes = contents.units(units)
         prior = Across.of(contents.tasks) if SWITCH.check(across, "across") else None
         replays = Replays.of([t.states[0].outcome.bank for t in contents.tasks])
-        every = dict.fromkeys(range(len(contents.tasks)), 1.0)
-        score = WeightedSum(contents, sizes, prior, replays, every)
+        equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
+        score = WeightedSum(contents, sizes, prior, replays, equal_factors)
         if prior and replays and len(score.outcomes) == len(contents.tasks):
             if not replays.gains(score.weights, prior):
-                score = WeightedSum(contents, sizes, None, replays, every)
+                score = WeightedSum(contents, sizes, None, replays, equal_factors)
         references = None
         if known is not None:
             population = question == POPULATION
@@ -214,9 +222,15 @@ class Ranker:
             size = answers if self._sampled else None
             references = references_of(known, score.alone, prices, population, size)
         self._ledger = Ledger(contents, prices, sizes, limit, score.leader.affords_mean)
-        about = BENCHMARK if question == RUN else question
+        belief_question = BENCHMARK if question == RUN else question
         self._standing = Standing(
-            score, self._ledger, references, self.confidence, near, familywise, about
+            score,
+            self._ledger,
+            references,
+            self.confidence,
+            unit_min_difference,
+            familywise,
+            belief_question,
         )
         self._turns = Turns(
             self._standing,
@@ -229,17 +243,20 @@ class Ranker:
         if again:
             self._require_a_pass(prices)
         self._set_looks()
-        more = {"min_difference": min_difference or None, "familywise": familywise or None}
+        stated_options = {
+            "min_difference": min_difference or None,
+            "familywise": familywise or None,
+        }
         self.join = JoinTests(contents, beginning)
         self._builder = RankingBuilder(
-            self._turns, groups or {}, {**more, **options}, self.join, question, sampled
+            self._turns, groups or {}, {**stated_options, **options}, self.join, question, sampled
         )
 
     def __repr__(self) -> str:
         accounts = self._ledger.accounts
-        answers = plural(sum(len(one.scored) for one in accounts), "answer")
+        answers = plural(sum(len(account.scored) for account in accounts), "answer")
         state = "done" if self.done else "not done"
-        return f"<Ranker: {some([one.name for one in accounts])}; {answers}, {state}>"
+        return f"<Ranker: {some([account.name for account in accounts])}; {answers}, {state}>"
 
     def _cap(self) -> int:
         """Return the most items per model: `max_items` if given, else the method's limit."""
@@ -252,11 +269,11 @@ class Ranker:
         """Refuse a budget that does not pay one answer of every model to every item."""
         tasks = self._contents.tasks
         units = sum(self._ledger.units[t.where][: t.bank.n_items][t.bank.kept].sum() for t in tasks)
-        least = float(units) * sum(prices.values())
-        if least > self._ledger.budget * (1.0 + SLACK):
+        one_pass = float(units) * sum(prices.values())
+        if one_pass > self._ledger.budget * (1.0 + SLACK):
             raise UsageError(
                 f"the budget {self._ledger.budget:g} does not pay one pass: repeats begin once "
-                f"every model has answered every item, which takes at least {least:g}"
+                f"every model has answered every item, which takes at least {one_pass:g}"
             )
 
     def _set_looks(self) -> None:
@@ -265,16 +282,18 @@ class Ranker:
         lonely = len(self._ledger.accounts) == 1 and standing.references is None
         once = self._one_look or lonely or not any(r.looks for r in parts)
         # The most items that a pair can get under each limit that the user states.
-        most = [] if self._max_items is None else [self._turns.cap]
+        limits_of_items = [] if self._max_items is None else [self._turns.cap]
         if math.isfinite(self._ledger.budget):
             tested = 2 if standing.references is None else 1
-            most.append(self._ledger.most_items(self._turns.warmup, tested))
+            limits_of_items.append(self._ledger.most_items(self._turns.warmup, tested))
         # Not even all items make a pair of sampled models known in full: they are a limit, too.
         n_kept = int(self._contents.n_kept.sum())
         if self._sampled:
-            most.append(n_kept)
-        horizon = min(most, default=0)
-        standing.horizon = horizon if most and (self._sampled or horizon < n_kept) else None
+            limits_of_items.append(n_kept)
+        horizon = min(limits_of_items, default=0)
+        standing.horizon = (
+            horizon if limits_of_items and (self._sampled or horizon < n_kept) else None
+        )
         # After its first look a ranking keeps its boundary; it cannot become a single look either.
         if standing.looks.seen is None or (standing.looks.once and not once):
             horizons = () if once or not standing.horizon else (standing.horizon,)
@@ -308,7 +327,7 @@ class Ranker:
         n: int = 1,
         model: str | None = None,
         among: Collection[str] | None = None,
-        least: float = 0.0,
+        least_share: float = 0.0,
     ) -> list[tuple[str, Any]]:
         """Return the items to run next; they then count as in flight.
 
@@ -320,7 +339,7 @@ class Ranker:
             Return only items of this model, which then waits for no other.
         among : collection of str, optional
             Models that can take an item now; choose the best item among theirs.
-        least : float, optional
+        least_share : float, optional
             With `among`: return nothing while that choice is worth, for its price, less than this
             share of the best choice among all models.
 
@@ -337,11 +356,11 @@ class Ranker:
         (['a', 'b'], {'b'})
         """
         only = None if model is None else self._ledger.account(model)
-        room = None if among is None else {self._ledger.account(name).number for name in among}
+        models = None if among is None else {self._ledger.account(name).number for name in among}
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             turns = self._turns
-            turn = turns.best(room, least) if only is None else turns.alone(only)
+            turn = turns.best(models, least_share) if only is None else turns.alone(only)
             if turn is None:
                 break
             choice = self._turns.item(turn)
@@ -365,21 +384,21 @@ class Ranker:
         >>> ranker.in_flight
         {('a', 7)}
         """
-        wanted: dict[tuple[int, int], Choice] = {}
+        choices: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
             account = self._ledger.account(model)
             i = next(
                 (
                     position
                     for position in self._contents.repeats_of(item)
-                    if account.available[position] and (account.number, position) not in wanted
+                    if account.available[position] and (account.number, position) not in choices
                 ),
                 None,
             )
             if i is None:
                 raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
-            wanted[account.number, i] = Choice(i, probability)
-        for (j, _), asked in wanted.items():
+            choices[account.number, i] = Choice(i, probability)
+        for (j, _), asked in choices.items():
             self._place(j, asked)
 
     def _place(self, j: int, choice: Choice) -> None:
@@ -438,10 +457,10 @@ class Ranker:
         >>> ranker.spent
         2.0
         """
-        account, at = self._answer(model, item, repeat)
-        task, i = self._contents.at(at)
-        scores = task.read(model, i, self._contents.item(at), score)
-        self._ledger.end(account, at, cost)
+        account, position = self._answer(model, item, repeat)
+        task, i = self._contents.at(position)
+        scores = task.read(model, i, self._contents.item(position), score)
+        self._ledger.end(account, position, cost)
         task.told(account.number, i, scores)
         self._turns.learned()
 
@@ -466,9 +485,9 @@ class Ranker:
         >>> ranker.result().failed[model] == {item: "HTTP 400: the prompt is too long"}
         True
         """
-        account, at = self._answer(model, item, repeat)
-        task, i = self._contents.at(at)
-        self._ledger.end(account, at, cost, str(reason))
+        account, position = self._answer(model, item, repeat)
+        task, i = self._contents.at(position)
+        self._ledger.end(account, position, cost, str(reason))
         task.failed(account.number, i)
         self._turns.learned()
 
@@ -490,11 +509,11 @@ class Ranker:
         answers: Sequence[int] = contents.repeats_of(item)
         if repeat is not None:
             answers = [contents.position(item, repeat)]
-        at = next((i for i in answers if i in account.pending), answers[0])
-        if at not in account.pending:
+        position = next((i for i in answers if i in account.pending), answers[0])
+        if position not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
-        task, i = self._contents.at(at)
-        self._ledger.release(account, at)
+        task, i = self._contents.at(position)
+        self._ledger.release(account, position)
         task.unplaced(account.number, i)
 
     @remembered
@@ -723,8 +742,8 @@ class Ranker:
         >>> ranker.shared_errors("a")  # one task shares nothing
         {}
         """
-        at = self._ledger.account(model).number
-        return self._builder.groups.get(group, self._standing.score).shared_errors(at)
+        number = self._ledger.account(model).number
+        return self._builder.groups.get(group, self._standing.score).shared_errors(number)
 
     def expected(self, model: str) -> Floats:
         """Return one model's expected score on every item, on [0, 1], in bank order.

@@ -27,22 +27,22 @@ T = TypeVar("T")
 class _View(Generic[T]):
     """A value of a ranking that is derived from others, computed once."""
 
-    def __init__(self, of: Callable[[Ranking], T]) -> None:
-        self.of = of
+    def __init__(self, read: Callable[[Ranking], T]) -> None:
+        self.read = read
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, ranking: Ranking, owner: type) -> T:
-        value = ranking.__dict__[self.name] = self.of(ranking)
+        value = ranking.__dict__[self.name] = self.read(ranking)
         return value
 
 
 class _Column(_View[dict[str, T]]):
     """One column of the models' rows, as a dict by model without those that lack a value."""
 
-    def __init__(self, of: Callable[[ModelRow], T | None]) -> None:
-        super().__init__(lambda r: {m.name: v for m in r.models if (v := of(m)) is not None})
+    def __init__(self, read_row: Callable[[ModelRow], T | None]) -> None:
+        super().__init__(lambda r: {m.name: v for m in r.models if (v := read_row(m)) is not None})
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,7 +208,10 @@ class Ranking(Shown):
         """Probability of being among the best k, by k and model."""
         tops = sorted(k for k in {1, *self.tops} if k == 1 or k < len(self.order))
         chances = self.verdicts.p_top(tops).items()
-        return {k: {m: of[m] for m in self.verdicts.names if m in of} for k, of in chances}
+        return {
+            k: {m: chance_of[m] for m in self.verdicts.names if m in chance_of}
+            for k, chance_of in chances
+        }
 
     @cached_property
     def pairs(self) -> tuple[PairRow, ...]:
@@ -343,7 +346,9 @@ class Ranking(Shown):
         """
         name, scale = row.name, self.scale
         ranks = self.rank_ranges.get(name)
-        chances = {str(k): of[name] for k, of in self.p_top.items() if name in of}
+        chances = {
+            str(k): chance_of[name] for k, chance_of in self.p_top.items() if name in chance_of
+        }
         sample: SampleContent | None = None
         if (s := row.sample) is not None:
             sample = {
@@ -435,6 +440,6 @@ class Ranking(Shown):
         if self.weights:
             content["weights"] = self.weights
         for part in ("tasks", "outcomes", "groups"):
-            if of := getattr(self, part):
-                content[part] = {name: r.to_dict() for name, r in of.items()}
+            if parts := getattr(self, part):
+                content[part] = {name: r.to_dict() for name, r in parts.items()}
         return content

@@ -23,7 +23,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
 from lm_eval_ccat.integrations.hub import names
-from lm_eval_ccat.integrations.logs import Choice, logs_of
+from lm_eval_ccat.integrations.logs import LogRequest, logs_of
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.scores.table import reader_of
@@ -351,7 +351,7 @@ def test_a_damaged_answer_of_the_hub_is_refused_in_one_line(board, tmp_path, mon
             if seed % 4 == 3:
                 names()
             else:
-                with logs_of(["hub:lab"], Choice(tasks=(TASK,), models=2)) as folder:
+                with logs_of(["hub:lab"], LogRequest(tasks=(TASK,), models=2)) as folder:
                     for outcome in reader_of(folder).outcomes(folder)[:2]:
                         ScoreTable.read(folder, metric=outcome.metric, task=outcome.task)
         except CcatError as error:

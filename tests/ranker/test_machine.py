@@ -271,7 +271,7 @@ class AnyRanking(RuleBasedStateMachine):
         """A line asks like that; what it is handed is imposed, and journalled as asked."""
         room = data.draw(st.sets(st.sampled_from(self.models)))
         twin = self.fresh().ranker
-        pairs = twin.ask(1, among=room, least=least)
+        pairs = twin.ask(1, among=room, least_share=least)
         assert {m for m, _ in pairs} <= room
         if room == set(self.models):
             assert pairs == self.fresh().ranker.ask(1)

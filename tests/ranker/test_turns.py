@@ -62,8 +62,8 @@ def test_a_choice_that_is_worth_too_little_is_not_made(price, asked):
     ranker = Ranker(bank_of("default"), {"a": 1.0, "b": price}, max_items=70)
     for pair in ranker.ask(20):
         ranker.tell(*pair, of(scores)(*pair), cost={"a": 1.0, "b": price}[pair[0]])
-    assert [m for m, _ in ranker.ask(1, among=["b"], least=0.25)] == asked
-    assert [m for m, _ in ranker.ask(1, among=["a"], least=0.25)] == ["a"] * (price > 0.0)
+    assert [m for m, _ in ranker.ask(1, among=["b"], least_share=0.25)] == asked
+    assert [m for m, _ in ranker.ask(1, among=["a"], least_share=0.25)] == ["a"] * (price > 0.0)
 
 
 @pytest.mark.parametrize("method", ["default", "paper"])
