@@ -216,6 +216,7 @@ class ServedContent(TypedDict, total=False):
     fingerprint: str
     finish: list[str]
     null: bool
+    instead_of: str
     outside: int
     refused_usage: str
     sent: dict[str, Any]

@@ -45,6 +45,8 @@ class Served:
         Whether a choice has no content at all, as after filtering.
     usage : Tokens or None
         Tokens that the server bills for the request; None if it states none, or impossible ones.
+    instead_of : str
+        The model that was asked for, if the name of the one that answered is another; else "".
     outside : int
         Tokens that the server counts in the total alone (reasoning, say); `usage` has them as
         generated tokens.
@@ -68,6 +70,7 @@ class Served:
     finish: tuple[str, ...] = ()
     null: bool = False
     usage: Tokens | None = None
+    instead_of: str = ""
     outside: int = 0
     refused_usage: str = ""
     sent: Mapping[str, Any] = field(default_factory=dict)
@@ -93,6 +96,7 @@ class Served:
             finish=tuple(str(reason) for reason in reasons if reason is not None),
             null=any(_content(choice) is None for choice in choices),
             usage=usage,
+            instead_of=_instead_of((body or {}).get("model"), content.get("model")),
             outside=outside,
             refused_usage=refused,
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
@@ -194,6 +198,17 @@ def _usage(usage: Any) -> tuple[Tokens | None, int, str]:
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     cached = min(cached, read) if _is_count(cached) else 0
     return Tokens(read, written + outside, "usage", cached, usd), outside, ""
+
+
+def _instead_of(asked: Any, served: Any) -> str:
+    """Return the name of a model asked for that is no form of the one that answered, else "".
+
+    >>> _instead_of("gpt-4o", "gpt-4o-2024-08-06"), _instead_of("gpt-4o", "gpt-3.5-turbo")
+    ('', 'gpt-4o')
+    """
+    names = [str(name).lower().rpartition("/")[2] for name in (asked, served) if name]
+    same = len(names) < 2 or names[0] in names[1] or names[1] in names[0]
+    return "" if same else str(asked)[:200]
 
 
 def _is_count(value: Any) -> bool:

@@ -524,6 +524,16 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
                 "decided unless you accept that (accept_change: cut)"
             )
     sentences += [
+        f"{n} of {tally.answered[name]} answers of {name} ({n / tally.answered[name]:.0%}) are "
+        'refusals (such as "I cannot help with that") and were scored as they are'
+        for name, n in tally.refusals.items()
+        if n >= max(1.0, MANY_EMPTY * tally.answered[name])
+    ]
+    sentences += [
+        f"the server of {name} was asked for {asked}, and says that {served} answered"
+        for name, (asked, served) in tally.instead_of.items()
+    ]
+    sentences += [
         f"the server of {name} counts {n:,} tokens in its total alone (reasoning, say); they are "
         "paid as generated tokens"
         for name, n in tally.outside.items()

@@ -18,7 +18,7 @@ import math
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,6 +94,23 @@ CUT = {"length": "cut at the token limit", "content_filter": "withheld by a cont
 UNLIKE, SURE, FEWEST = 0.2, 2.5, 8
 
 
+#: How refusals begin, in English.
+_REFUSAL = re.compile(
+    r"\s*(sorry\b|i('m| am)?( very| really)? (sorry|unable to|not able to)\b|as an ai\b|"
+    r"i (cannot|can't|can not|can’t|won't|will not) (help|assist|answer|comply|provide|do)\b)",
+    re.IGNORECASE,
+)
+
+
+def _texts(responses: Iterable[Any]) -> Iterator[str]:
+    """Yield the texts among the responses of an answer."""
+    for response in responses:
+        if isinstance(response, str):
+            yield response
+        elif isinstance(response, list | tuple):
+            yield from _texts(response)
+
+
 def _by_model(empty: Callable[[], Any]) -> Any:
     return field(default_factory=lambda: defaultdict(empty))
 
@@ -147,6 +164,10 @@ class Tally:
         first appearance.
     finished : dict of model to dict of reason to int
         Answers by the reason why they ended (``"length"``, ``"content_filter"``, ...).
+    refusals : dict of model to int
+        Answers that begin as a refusal does.
+    instead_of : dict of model to (str, str)
+        The model that a server was asked for, and another that answered.
     sent : dict of model to dict
         Generation settings as sent with the first answered request.
     refused_usage : dict of model to str
@@ -184,6 +205,8 @@ class Tally:
     unscored: dict[str, list[str]] = _by_model(list)
     served: dict[str, dict[tuple[str, str], int]] = _by_model(dict)
     finished: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
+    refusals: dict[str, int] = _by_model(int)
+    instead_of: dict[str, tuple[str, str]] = field(default_factory=dict)
     sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refused_usage: dict[str, str] = field(default_factory=dict)
     failures: dict[str, list[tuple[Any, str]]] = _by_model(list)
@@ -289,6 +312,7 @@ class Tally:
             self.tokens[model] = self.tokens[model] + tokens if model in self.tokens else tokens
             self.token_sources[model].add(tokens.source)
         self.empty_outputs[model] += answer.empty
+        self.refusals[model] += any(map(_REFUSAL.match, _texts(answer.responses)))
         if answer.unscored:
             self.unscored[model].append("; ".join(answer.unscored))
         for identity in dict.fromkeys(
@@ -300,6 +324,8 @@ class Tally:
             self.finished[model][reason] += 1
         for request in answer.served:
             self.outside[model] += request.get("outside", 0)
+            if request.get("instead_of"):
+                self.instead_of[model] = request["instead_of"], request.get("model", "")
             if request.get("sent"):
                 self.sent.setdefault(model, request["sent"])
             if request.get("refused_usage"):
