@@ -110,7 +110,7 @@ YAML = {
     "a budget of nothing": (f"task: t\nbudget: 80\n{TWO}", r"{items: n}, {usd: x}, {seconds: s}"),
     "percent": (f"task: t\nconfidence: 95\n{TWO}", "a number above 0.5 and below 1, not 95"),
     "a limit": (f"task: t\nharness: {{limit: 5}}\n{TWO}", "use `budget:` or `max_items:`"),
-    "a stopping rule made up": (f"task: t\nstop: when done\n{TWO}", "decided, top K, se X"),
+    "a stopping rule made up": (f"task: t\nstop: when done\n{TWO}", "decided, se X, top K"),
     "no YAML": ("task: [", "is not valid YAML"),
     "aliases of aliases": (ALIASES, "stand for more than 1,000,000 values"),
     "no keys": ("- task", "must hold keys such as task:"),
