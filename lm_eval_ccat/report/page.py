@@ -225,6 +225,8 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "seconds": any(row.get("seconds") for row in asked.values()),
     }
     among = f" among {known} known ones" if known else ""
+    headline, ranks = result["headline"], tables.rank_rows(result)
+    ranks_open = ranks is not None and any(row.best < row.worst for row in ranks[0])
     models = f"{len(asked)} {'model' if len(asked) == 1 else 'models'}{among}"
     return {
         "run": run,
@@ -232,14 +234,16 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "version": __version__,
         "title": f"{models} on {_task(run) or 'a benchmark'}, {run.facts['metric']}",
         "held": held(result.get("looks"), result["confidence"]),
-        "headline": result["headline"],
+        "headline": headline,
+        # The headline tells a short order; where ranks are open, the line below shows which.
+        "order_told": not ranks_open and all(name in headline for name in result["order"]),
         "question": question(result),
         "beyond": tables.stands_beyond(result),
         "chain": line,
         "not_shown": len(result["order"]) - sum(len(p.names) for p in line),
         "parts": tables.parts(result),
-        "ranks": (ranks := tables.rank_rows(result)),
-        "ranks_open": ranks is not None and any(row.best < row.worst for row in ranks[0]),
+        "ranks": ranks,
+        "ranks_open": ranks_open,
         "next_step": to_decide(result),
         "outlook": tables.outlook(result, run.currency),
         "one_look": tables.one_look(result),

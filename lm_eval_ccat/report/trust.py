@@ -76,7 +76,7 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
             continue
         facts = facts_of(bank)
         yield "Bank", f"{name}: {in_one_line(facts)}."
-        yield "Bank", f"{name}: {facts['trust']}." + (agrees if "range" in bank.self_check else "")
+        yield "Trust", f"{name}: {facts['trust']}." + (agrees if "range" in bank.self_check else "")
     if run.failed:
         yield (
             "Failures",

@@ -198,7 +198,9 @@ def test_the_front_door_runs_as_printed(folder, environment):
 @pytest.mark.slow
 def test_the_script_of_the_action_runs_as_printed(folder, environment):
     action = yaml.safe_load((DOCS.parent / "action.yml").read_text(encoding="utf-8"))
-    [step] = [s for s in action["runs"]["steps"] if s["name"] == "Compare"]
+    first, *_ = action["runs"]["steps"]
+    assert "setup-python" in first["uses"] and first["with"]["python-version"]
+    [step] = [s for s in action["runs"]["steps"] if s.get("name") == "Compare"]
     inputs = {"baseline": "demo/logs/lead-7", "candidate": "demo/logs/lead-15", "margin": "0.01"}
     stated = {
         name: inputs.get(name, of.get("default", "")) for name, of in action["inputs"].items()
