@@ -172,18 +172,13 @@ def test_the_count_of_vague_bindings_sees_each_kind_of_binding():
     assert names == {"at", "near", "one", "_seen", "other"}
 
 
-#: File names that still stand twice. The list may only grow shorter.
-STILL_SHARED = {"member.py", "settings.py"}
-
-
 def test_no_two_files_of_the_package_have_one_name():
     named: dict[str, set[str]] = {}
     for room, path in modules():
         # A command's file has the command's name, a method's the name that finds it.
         if room != "cli" and path.name not in ("__init__.py", "method.py"):
             named.setdefault(path.name, set()).add(str(path.relative_to(ROOT)))
-    shared = {name for name, files in named.items() if len(files) > 1}
-    assert shared <= STILL_SHARED, {name: named[name] for name in shared - STILL_SHARED}
+    assert not {name: files for name, files in named.items() if len(files) > 1}
 
 
 def test_a_class_name_stands_for_one_class():

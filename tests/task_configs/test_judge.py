@@ -14,7 +14,7 @@ from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement
-from lm_eval_ccat.harness.judge.settings import parse_rating
+from lm_eval_ccat.harness.judge.judge_settings import parse_rating
 from lm_eval_ccat.harness.served import noting
 from lm_eval_ccat.money import Price
 

@@ -15,8 +15,8 @@ from typing import Any
 from ...errors import UsageError
 from .. import internals
 from ..served import unscored
+from .judge_settings import JudgeSettings
 from .rating import Judge, agreement
-from .settings import JudgeSettings
 
 __all__ = [
     "Judge", "JudgeSettings", "active_judge", "agreement", "unscored", "watch_judged_models"

@@ -28,7 +28,7 @@ from ..transport import (
     pooled,
     server_calls,
 )
-from .settings import JudgeSettings, grade
+from .judge_settings import JudgeSettings, grade
 
 #: Statuses of a server that may pass: the request is worth retrying.
 _PASSING = {None, 408, 409, 425, 500, *AWAY_STATUSES}

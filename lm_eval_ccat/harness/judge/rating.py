@@ -15,8 +15,8 @@ import numpy as np
 
 from ...errors import HarnessError, UsageError
 from ..served import unscored
+from .judge_settings import JudgeSettings, plain_name
 from .rater import Rater, Rating, Usage
-from .settings import JudgeSettings, plain_name
 
 
 class Judge:
