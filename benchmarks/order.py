@@ -105,9 +105,10 @@ def ranked(
     entries = [{"name": name, "model": "simulated"} for name in NAMES]
     spec = Spec.read({"task": "t", "models": entries, "failures": rule, **options})
     plan: Any = SimpleNamespace(
-        spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None, rule=None,
-        warmup=spec.warmup, usd_of_lost=lambda *_: None,
-        charge=lambda *_: (1.0, None),
+        spec=spec, measured={"t": {}}, known=None, seconds=None, rule=None,
+        warmup=spec.warmup, charges=SimpleNamespace(
+            currency="items", usd_of_lost=lambda *_: None, charge=lambda *_: (1.0, None)
+        ),
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), metric="m")
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())

@@ -34,12 +34,14 @@ from ..options import options_of
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
+from .charges import Charges
 from .earlier import known_means, read_known
 from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
-from .plan import Plan, as_prompted, is_sampled, measure, plan_of, weights_in
+from .outcomes import as_prompted, measure, weights_in
+from .plan import Plan, is_sampled, plan_of
 from .result import Observer, ProgressBar
 from .run import Run
 from .spec import ALIASES, TARGET, ModelSpec, Spec
@@ -205,7 +207,7 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     sampled = is_sampled(spec, [session])
     known = known_means(spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled)
     plan = Plan(
-        spec, {name: measured}, {name: session}, known=known,
+        spec, {name: measured}, {name: session}, Charges(spec), known=known,
         warnings=tuple(warnings), accepted=tuple(accepted),
     )  # fmt: skip
     return options, plan

@@ -225,7 +225,9 @@ class Channel:
             ask, tokens = asks[answer.item], answer.tokens
             # Items that run concurrently share the hourly price.
             seconds, prior = answer.seconds / self.model.slots, answer.prior is not None
-            cost, usd = self.plan.charge(self.name, tokens, seconds, answer.judge_usd, prior)
+            cost, usd = self.plan.charges.charge(
+                self.name, tokens, seconds, answer.judge_usd, prior
+            )
             details: dict[str, Any] = {
                 "model": self.name,
                 "cost": cost,
@@ -273,8 +275,8 @@ class Channel:
         attempt = Lost(model=self.name, item=item, why=why)
         if column is not None:
             if usd is None:
-                usd = self.plan.usd_of_lost(self.name, item, column, self.book.tally)
-            cost = (usd or 0.0) if self.plan.currency == "usd" else 0.0
+                usd = self.plan.charges.usd_of_lost(self.name, item, column, self.book.tally)
+            cost = (usd or 0.0) if self.plan.charges.currency == "usd" else 0.0
             attempt = replace(attempt, column=column, usd=usd, cost=cost)
         self.line.lost(attempt)
 
@@ -320,7 +322,7 @@ class Channel:
     def _lose_attempts(self, sending: Sending, failure: Failure, parts: Sequence[Served]) -> None:
         """Record what a failed call cost: its answered `parts`, and an attempt of each ask."""
         for part in parts:
-            _, usd = self.plan.charge(self.name, part.usage, 0.0, 0.0)
+            _, usd = self.plan.charges.charge(self.name, part.usage, 0.0, 0.0)
             if part.usage is not None and usd:
                 self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
         for ask in sending.asks:

@@ -18,9 +18,10 @@ from ..money import Tokens
 from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
 from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power, spreads_of
+from .charges import expected_tokens
 from .line import WINDOW, turns_for
 from .models import memory_of, taking_turns
-from .plan import Plan, expected_tokens, with_public_bank
+from .plan import Plan, with_public_bank
 from .spec import ModelSpec, Spec
 
 #: Differences between two models, on [0, 1], for which to forecast the number of items.
@@ -78,12 +79,12 @@ def _least_items(plan: Plan) -> int:
 
 
 def _budget_in_money(plan: Plan) -> float | None:
-    return plan.budget if plan.currency == "usd" else None
+    return plan.charges.budget if plan.charges.currency == "usd" else None
 
 
 def _mean_costs(plan: Plan) -> list[float] | None:
     """Return the expected cost of one item of each model; None if a price is unknown."""
-    costs = [plan.forecasts[entry.name] for entry in plan.spec.models]
+    costs = [plan.charges.forecasts[entry.name] for entry in plan.spec.models]
     return [cost.mean for cost in costs] if all(cost.known for cost in costs) else None
 
 
@@ -105,7 +106,7 @@ def _most_items(plan: Plan) -> list[int]:
 
 def _of_model(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastContent:
     """Return what asking one model takes, with `most_items` items at most."""
-    cost, least_items = plan.forecasts[entry.name], _least_items(plan)
+    cost, least_items = plan.charges.forecasts[entry.name], _least_items(plan)
     at_once = 1 if plan.spec.ahead == 1 else _at_once(entry)
     return {
         "price_known": cost.known,
@@ -206,7 +207,7 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     }
     unit = float(scale.restore_error(1.0))
     tokens = _tokens_per_item(plan)
-    costs = [plan.forecasts[entry.name] for entry in spec.models]
+    costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     by_gap: dict[str, dict[str, WayContent]] = {}
     for difference in GAPS if gap is None else [gap / unit]:

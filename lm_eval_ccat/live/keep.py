@@ -32,7 +32,8 @@ from ..records import Answered, Item, Tell
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
 from .models import HarnessModel, scores_of
-from .plan import Plan, banks_of, facts_of_outcome
+from .outcomes import banks_of
+from .plan import Plan, facts_of_outcome
 from .result import Observer, outcome_block
 
 #: Documents drawn at random, with the probability of each draw among those not yet drawn.

@@ -150,7 +150,7 @@ def _before(plan: Plan, observer: Observer) -> None:
     if plan.spec.budget:
         return
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.first)
-    costs = [plan.forecasts[entry.name] for entry in spec.models]
+    costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     usd = cap * sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     limit = f"at most {cap * len(costs)} answers ({cap} of each model)"
     limit += "" if usd is None else f", about {dollars(usd)}"
@@ -177,13 +177,13 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     UsageError
         The budget is too small; the message names the least that is enough.
     """
-    if plan.budget is None:
+    if plan.charges.budget is None:
         return
     first = plan.first
-    cost = first * sum(plan.prices.values())
-    if plan.budget >= cost * (1.0 - SLACK):
+    cost = first * sum(plan.charges.prices.values())
+    if plan.charges.budget >= cost * (1.0 - SLACK):
         return
-    usd = plan.currency == "usd"
+    usd = plan.charges.currency == "usd"
     amount = dollars(cost) if usd else f"{cost:,.0f} items"
     if plan.outcome.bank.method == "paper":
         observer.warn(
@@ -193,7 +193,7 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
         return
     enough = math.ceil(cost * 1e4 - 1e-6) / 1e4  # never less than it takes
     raise UsageError(
-        f"the budget is too small for the first {first} items of each of {len(plan.prices)} "
+        f"the budget is too small for the first {first} items of each of {len(plan.spec.models)} "
         f"models: give at least {{{f'usd: {enough:.12g}' if usd else f'items: {cost:.0f}'}}}, or "
         "a smaller warmup:"
     )

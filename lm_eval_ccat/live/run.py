@@ -329,7 +329,10 @@ class Run:
             wire[ask.model] = wire.get(ask.model, 1) - 1
             if wire[ask.model] >= 0:  # one of the oldest asks, which may have been billed
                 # Leave the budget alone: a killed run must end as one that was not killed.
-                usd, (model, item) = plan.usd_of_lost(*ask.pair, UNKNOWN, book.tally), ask.pair
+                usd, (model, item) = (
+                    plan.charges.usd_of_lost(*ask.pair, UNKNOWN, book.tally),
+                    ask.pair,
+                )
                 book.event(Lost(model=model, item=item, why="killed", column=UNKNOWN, usd=usd))
         book.change(changed, plan.identity())
         for change in changed.changes:
@@ -342,7 +345,7 @@ class Run:
             book.event(Restore(model=name))
         if retried:  # lift the end that their absence caused
             changes = [f"{name}: taken up again" for name in retried]
-            budget = NO_LIMIT if plan.budget is None else plan.budget
+            budget = NO_LIMIT if plan.charges.budget is None else plan.charges.budget
             book.change(Differences([], changes, {"budget": budget}), plan.identity())
         return book
 

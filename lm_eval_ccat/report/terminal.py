@@ -382,16 +382,19 @@ class Progress(Observer):
     def _spending(self) -> list[str]:
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
         parts, left = [], ""
-        if plan.currency == "usd":
+        if plan.charges.currency == "usd":
             money = sum_of(self.book.tally.paid.values()) or no_money()
             spent = money[BILLED] + money[ASSUMED]
-            parts.append(dollars(spent) + (f" of {dollars(plan.budget)}" if plan.budget else ""))
-        elif plan.budget:
-            parts.append(f"budget {spent:g} of {plan.budget:g} items")
+            parts.append(
+                dollars(spent)
+                + (f" of {dollars(plan.charges.budget)}" if plan.charges.budget else "")
+            )
+        elif plan.charges.budget:
+            parts.append(f"budget {spent:g} of {plan.charges.budget:g} items")
         if plan.seconds is not None:
             return [*parts, f"{max(0.0, plan.seconds - elapsed):.0f} s left"]
-        if plan.budget and spent > 0 and elapsed >= 2:
-            left = f", at most {elapsed * max(0.0, plan.budget - spent) / spent:.0f} s left"
+        if plan.charges.budget and spent > 0 and elapsed >= 2:
+            left = f", at most {elapsed * max(0.0, plan.charges.budget - spent) / spent:.0f} s left"
         return [*parts, f"{elapsed:.0f} s{left}"]
 
     def table(self) -> Table:

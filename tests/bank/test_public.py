@@ -10,7 +10,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.bank.file import public_banks
 from lm_eval_ccat.errors import BankError
-from lm_eval_ccat.live.plan import banks_of
+from lm_eval_ccat.live.outcomes import banks_of
 
 TASK = "mmlu_pro_history"
 

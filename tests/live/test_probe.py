@@ -10,6 +10,7 @@ from worlds.boards import draw, drive
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.outcome import Outcome
+from lm_eval_ccat.live.charges import Charges
 from lm_eval_ccat.live.forecast import target_in_words
 from lm_eval_ccat.live.plan import Plan
 from lm_eval_ccat.live.spec import Spec
@@ -69,7 +70,8 @@ def test_the_forecast_of_a_standard_error_is_what_right_or_wrong_answers_take():
     for new in right[10:]:
         ranker = Ranker(bank, {"new": 1.0}, stop="se 0.04", seed=1)
         taken.append(len(drive(ranker, {"new": new}).items["new"]))
-    plan = Plan(Spec(stop="se 0.04"), {"t": {"x": Outcome.of(bank, "t", "x")}}, {}, {"new": 1.0})
+    charges = Charges(Spec(), prices={"new": 1.0})
+    plan = Plan(Spec(stop="se 0.04"), {"t": {"x": Outcome.of(bank, "t", "x")}}, {}, charges)
     words = target_in_words(plan, by_default=False)
     forecast = int(words.split(" about ")[1].split()[0])
     assert 0.7 * min(taken) < forecast < 1.3 * max(taken), (forecast, taken)

@@ -14,6 +14,7 @@ from worlds.bench import TASK, Bench
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.live.charges import Charges
 from lm_eval_ccat.live.plan import Plan, make_plan
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
@@ -184,7 +185,8 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(suite, server,
 
 def test_many_tasks_begin_with_fewer_items_of_each():
     for n, warmup in {1: 10, 6: 10, 8: 7, 40: 2}.items():
-        assert Plan(Spec(), {str(task): {} for task in range(n)}, {}).warmup == warmup
+        tasks = {str(task): {} for task in range(n)}
+        assert Plan(Spec(), tasks, {}, Charges(Spec())).warmup == warmup
         ranker = Ranker({str(task): ItemBank.blank(range(20)) for task in range(n)}, ["a"])
         assert f"|warmup:{warmup}|" in ranker.result().signature
 

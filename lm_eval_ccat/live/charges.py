@@ -1,0 +1,178 @@
+"""`Charges`: what the answers of a run are expected to cost, and what they do cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..bank.outcome import Outcome
+from ..errors import UsageError
+from ..harness import TaskSession, internals
+from ..harness.task_metrics import leading
+from ..money import UNKNOWN, Tokens, estimate_tokens
+from ..records import Item
+from ..runs.book import Tally
+from .spec import Spec
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Expected cost of one model's documents.
+
+    ``mean`` is the cost of a document whose answer is as long as the reference, ``largest`` that of
+    the dearest one with an answer at the token limit, both in the budget's currency; ``known`` is
+    False if the model has no price.
+    """
+
+    mean: float
+    largest: float
+    known: bool
+
+
+@dataclass(frozen=True)
+class Charges:
+    """The money of a run: prices, and what an answer or a lost attempt is counted as.
+
+    Attributes
+    ----------
+    spec : Spec
+    forecasts : dict of model to Forecast
+    prices : dict of model to float
+        Price of one unit, in `currency`.
+    units : dict of item to float, or None
+        Relative size of each item.
+    currency : {"items", "usd"}
+    """
+
+    spec: Spec
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
+    prices: dict[str, float] = field(default_factory=dict)
+    units: dict[Item, float] | None = None
+    currency: str = "items"
+
+    @classmethod
+    def of(
+        cls,
+        spec: Spec,
+        measured: Mapping[str, Mapping[str, Outcome]],
+        sessions: Mapping[str, TaskSession],
+    ) -> Charges:
+        """Estimate what the items of loaded tasks cost.
+
+        Raises
+        ------
+        UsageError
+            A money budget with a model whose price is unknown.
+        """
+        currency = currency_of(spec)
+        expected: dict[Item, tuple[Tokens, Tokens]] = {}
+        if any(m.price.known for m in spec.models):  # this needs the prompt of every document
+            for task, outcomes in measured.items():
+                for doc, lengths in expected_tokens(
+                    sessions[task], leading(outcomes).bank.doc_ids
+                ).items():
+                    expected[task, doc] = lengths
+        forecasts = {}
+        for model in spec.models:
+            mean = largest = 1.0
+            if model.price.known:
+                judged = spec.judge.item or 0.0
+                # Assume one second per document until it is measured; observed costs correct it.
+                costs = [model.price.cost(tokens, 1.0) + judged for tokens, _ in expected.values()]
+                largest = max(model.price.cost(tokens, 1.0) for _, tokens in expected.values())
+                mean, largest = sum(costs) / len(costs), max(largest + judged, *costs)
+            forecasts[model.name] = Forecast(mean, largest, model.price.known)
+        prices, units = dict.fromkeys(forecasts, 1.0), None
+        if currency == "usd":
+            prices = {name: forecast.mean for name, forecast in forecasts.items()}
+            if all(m.price.by_tokens for m in spec.models):
+                units = _sizes(spec, expected)
+        return cls(spec, forecasts, prices, units, currency)
+
+    @property
+    def budget(self) -> float | None:
+        """The Ranker's budget, in `currency`; a budget in seconds is not among its arguments."""
+        return self.spec.budget.get("usd", self.spec.budget.get("items"))
+
+    def usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
+        """Return what to count for an attempt without an answer; None if no price is known.
+
+        The model's answers tell (`Costs.of_lost`); before the first one, its price at the token
+        limit does.
+        """
+        if (usd := tally.costs[model].of_lost(column)) is not None:
+            return usd
+        forecast = self.forecasts[model]
+        if not forecast.known:
+            return None
+        assumed = forecast.mean * (1.0 if self.units is None else self.units[item])
+        return forecast.largest if column == UNKNOWN else assumed
+
+    def charge(
+        self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
+    ) -> tuple[float, float | None]:
+        """Return (cost in `currency`, dollars or None) of one answer, including its judging.
+
+        An answer that was paid for before (`prior`) costs only what judging it costs now.
+        """
+        price, judge = self.spec.model(model).price, self.spec.judge.item
+        usd = None
+        if price.known or (tokens is not None and tokens.usd is not None):
+            usd = judged if judge is None else judge
+            usd += 0.0 if prior else price.cost(tokens, seconds)
+        if self.currency == "usd" and usd is not None:
+            return usd, usd
+        return 0.0 if prior else 1.0, usd
+
+
+def currency_of(spec: Spec) -> str:
+    """Return "usd" if every price is known and the budget is not in items, else "items".
+
+    Raises
+    ------
+    UsageError
+        A budget in money, and a model without a price.
+    """
+    if "items" in spec.budget:
+        return "items"
+    for model in spec.models:
+        if not model.price.known:
+            if "usd" not in spec.budget:
+                return "items"
+            raise UsageError(
+                f"the budget is in money and the price of model {model.name} is unknown; add "
+                "price: {input: .., output: ..} ($ per million tokens), {item: ..} or {hour: ..}"
+            )
+    return "usd"
+
+
+def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, tuple[Tokens, Tokens]]:
+    """Estimate the tokens of each document, from the lengths of its prompt and its reference.
+
+    The second of each pair is for answers at the token limit.
+    """
+    documents = internals.documents(session.task)
+    generates = internals.output_type(session.task) == "generate_until"
+    expected = {}
+    for doc in docs:
+        prompts = session.prompts(doc)
+        repeats = session.n_requests(doc) / len(prompts)
+        written = 0.0
+        if generates:
+            target = internals.target(session.task, documents[doc])
+            text = target[0] if isinstance(target, list) and target else target
+            written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
+        read = sum(map(estimate_tokens, prompts)) * repeats
+        limit = session.token_limit * session.n_requests(doc) if generates else 0.0
+        expected[doc] = Tokens(read, written, "estimate"), Tokens(read, limit, "estimate")
+    return expected
+
+
+def _sizes(spec: Spec, expected: Mapping[Item, tuple[Tokens, Tokens]]) -> dict[Item, float] | None:
+    """Return the relative cost of each document if every model is paid by the token; mean 1."""
+    read = sum(m.price.input or 0.0 for m in spec.models)
+    written = sum(m.price.output or 0.0 for m in spec.models)
+    sizes = {item: read * t.input + written * t.output for item, (t, _) in expected.items()}
+    mean = sum(sizes.values()) / len(sizes)
+    return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None

@@ -1,0 +1,231 @@
+"""The outcomes of a run's tasks: their banks, metrics, prompts and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..bank import ItemBank
+from ..bank.file import located
+from ..bank.outcome import Outcome
+from ..bank.settings import check_prompts
+from ..bank.suite import SuiteBank
+from ..errors import BankError, UsageError
+from ..harness import TaskSession, internals
+from ..harness.task_metrics import blank_outcome, leading, outcome_of
+from ..methods.method import method_of
+from ..plugins import did_you_mean
+from ..runs.book import PROMPTS
+from ..upkeep.update import of_others
+from .fields import Weighting
+from .models import Measured
+
+Bank = ItemBank | str | Path | Mapping[str, Any]
+
+
+def measure(
+    bank: Bank,
+    metrics: Mapping[str, float],
+    session: TaskSession,
+    models: Collection[str],
+    only: bool,
+) -> tuple[dict[str, Outcome], list[str]]:
+    """Return the outcomes to measure on one task, by name, and warnings about their banks.
+
+    Parameters
+    ----------
+    bank, only
+        As `banks_of` takes them; "" means no bank: items are drawn at random.
+    metrics : mapping of str to float
+        Weights by metric (``"exact_match,strict-match"`` with its filter). Empty for the bank's
+        metric, or else the task's first metric with a score per document.
+    session : TaskSession
+    models : collection of str
+        Models to measure. Their scores are left out of a bank that was calibrated on them.
+
+    Raises
+    ------
+    UsageError
+        A bank is missing for one of the metrics, or for the task.
+    CcatError
+        A bank, the task and a metric do not fit together.
+    """
+    outcomes: dict[str, Outcome] = {}
+    if not bank:
+        for name, weight in (metrics or {"": 1.0}).items():
+            metric, _, filter = name.partition(",")
+            outcome = blank_outcome(session, metric or None, filter or None)
+            outcomes[name or outcome.metric.name] = replace(outcome, weight=weight)
+        return outcomes, []
+    banks = banks_of(bank, session.name, only)
+    if not banks:
+        raise UsageError(
+            f"there is no bank of task {session.name}; give one with --bank {session.name}=FILE, "
+            "name a folder that holds one, or remove the task"
+        )
+    warnings: dict[str, None] = {}
+    for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
+        for key, known in banks.items():
+            if name in (key, known.metric, f"{known.metric},{known.filter or 'none'}"):
+                break
+        else:
+            raise UsageError(
+                f"there is no bank of metric {name} for task {session.name}, only of "
+                f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
+            )
+        outcome = outcome_of(known, session)
+        bank_of_others, warning = of_others(known, models)
+        outcomes[name] = replace(outcome, bank=bank_of_others, weight=weight)
+        warnings |= {warning: None} if warning else {}
+    return outcomes, list(warnings)
+
+
+def as_prompted(
+    outcomes: Mapping[str, Outcome], session: TaskSession, accepted: Collection[str]
+) -> tuple[dict[str, Outcome], list[str], list[str]]:
+    """Compare the prompts of a task's banks with those of its session.
+
+    Returns
+    -------
+    outcomes : dict of str to Outcome
+        With a wide prior where other prompts are accepted.
+    accepted, doubts : list of str
+        Differences that the user accepts, and what is not known of the prompts.
+
+    Raises
+    ------
+    BankMismatchError
+        See `check_prompts`.
+    """
+    prompted: dict[str, Outcome] = {}
+    agreed: dict[str, None] = {}
+    doubts: dict[str, None] = {}
+    for name, outcome in outcomes.items():
+        bank, agrees = outcome.bank, PROMPTS in accepted
+        marks = session.marks_like(bank.marks) if bank.prompts else {}
+        difference, doubt = check_prompts(bank, marks, agrees)
+        if agrees and (difference or doubt):
+            outcome = replace(outcome, bank=method_of(bank).doubted(bank))
+            agreed[f"accepted: {difference or doubt}; the bank's prior is wide"] = None
+        elif doubt:
+            doubts[doubt] = None
+        prompted[name] = outcome
+    return prompted, list(agreed), list(doubts)
+
+
+def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
+    """Return one task's banks by metric; none if the banks are for other tasks.
+
+    Parameters
+    ----------
+    bank : ItemBank, path, or mapping of task or metric to either
+        As `Spec` has it.
+    task : str
+    only : bool
+        Whether it is the only task; a single bank then counts as its bank, whatever task it
+        names, and is checked against it later.
+
+    Raises
+    ------
+    BankError
+        A file is missing or damaged, or a folder holds no bank of the only task.
+    """
+    if isinstance(bank, Mapping) and task in bank:
+        bank, only = bank[task], True
+    if isinstance(bank, str | Path):
+        if not bank:
+            return {}
+        if (place := located(bank)).is_dir():
+            tasks = SuiteBank.tasks(place)
+            if task not in tasks and only:
+                raise BankError(f"{bank} has no bank of task {task}; it has: {', '.join(tasks)}")
+            return dict(SuiteBank.load(place, [task])[task]) if task in tasks else {}
+        bank = ItemBank.load(place)
+    by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
+    loaded = {
+        name: bank if isinstance(bank, ItemBank) else ItemBank.load(bank)
+        for name, bank in by_metric.items()
+        if isinstance(bank, ItemBank) or only
+    }
+    return {name: bank for name, bank in loaded.items() if only or bank.task == task}
+
+
+def task_weights(
+    weighting: Weighting, sizes: Mapping[str, float], inner: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """Return the weight of each task.
+
+    Parameters
+    ----------
+    weighting : "", "documents", "equal", or mapping of task or group to float
+        "" takes the harness's weights if all tasks belong to a single group, else weighs by
+        documents. A group divides its weight, or its equal share, by its own weights.
+    sizes : mapping of task to float
+        Numbers of documents.
+    inner : mapping of group to (mapping of task to float)
+        Each group's own weights of those tasks that belong to it.
+
+    Raises
+    ------
+    UsageError
+        A name is neither task nor group, or a task has no weight, or two.
+    """
+    covering = [name for name, members in inner.items() if set(members) == set(sizes)]
+    if not weighting:
+        return dict(inner[covering[0]] if covering else sizes)
+    if weighting == "documents":
+        return dict(sizes)
+    if weighting == "equal" and covering:  # a single group: equal tasks, whatever its subgroups
+        weighting = dict.fromkeys(sizes, 1.0)
+    elif weighting == "equal":
+        member_sets = [set(members) for members in inner.values()]
+        outer = [
+            n
+            for n, members in inner.items()
+            if members and not any(set(members) < larger for larger in member_sets)
+        ]
+        inside = set().union(*(inner[name] for name in outer))
+        weighting = dict.fromkeys([*outer, *(task for task in sizes if task not in inside)], 1.0)
+    assert not isinstance(weighting, str)
+    shares: dict[str, float] = {}
+    for name, weight in weighting.items():
+        if name not in sizes and name not in inner:
+            hint = did_you_mean(name, [*sizes, *inner])
+            raise UsageError(f"`weights.{name}`: no such task or group{hint}")
+        parts = {name: 1.0} if name in sizes else inner[name]
+        for task, part in parts.items():
+            if task in shares:
+                raise UsageError(f"`weights:` gives task {task} a weight twice")
+            shares[task] = weight * part / sum(parts.values())
+    if missing := [task for task in sizes if task not in shares]:
+        raise UsageError(f"`weights:` gives task {missing[0]} no weight")
+    return {task: shares[task] for task in sizes}
+
+
+def weights_in(
+    group: Any, metrics: Collection[str], sizes: Mapping[str, float]
+) -> dict[str, float] | None:
+    """Return a group's weights of its tasks; None if it aggregates none of these metrics.
+
+    Parameters
+    ----------
+    group : Group
+        Group of the harness.
+    metrics : collection of str
+    sizes : mapping of task to float
+        Numbers of documents by task.
+    """
+    for config in group.aggregate_metric_list or ():
+        if config.metric in metrics:
+            return {t: size if config.weight_by_size else 1.0 for t, size in sizes.items()}
+    return None
+
+
+def own_weights(group: Any, measured: Measured) -> dict[str, float]:
+    """Return a group's own weights of its tasks: by documents, unless it weighs all alike."""
+    names = dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks())
+    leaders = {name: leading(measured[name]) for name in names if name in measured}
+    sizes = {name: float(outcome.bank.n_items) for name, outcome in leaders.items()}
+    return weights_in(group, {o.metric.name for o in leaders.values()}, sizes) or sizes
