@@ -102,9 +102,6 @@ def by_looks(looks: Looks, path: Path) -> Floats:
     if not looks.once:
         zero = np.where(path.gap > 0.0, path.zero_a, path.zero_b)
         log = np.maximum(log, log_p_of_zeros(size, zero))
-        if not looks.horizons and np.isfinite(path.evidence_a).all():  # the method's own
-            own = np.where(path.gap > 0.0, path.evidence_a, path.evidence_b)
-            log = np.maximum(-own, log_p_of_zeros(size, zero))
     return np.asarray((log <= np.log(LEVEL)) & (size > 0.0))
 
 
@@ -114,7 +111,7 @@ def ranker(path: Path, horizon: int) -> Floats:
 
 
 def unlimited(path: Path, horizon: int) -> Floats:
-    """The ranker's own rule where no horizon is known: the method's own evidence, if it has one."""
+    """The ranker's own rule where no horizon is known."""
     return by_looks(Looks(), path)
 
 

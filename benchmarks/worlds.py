@@ -198,8 +198,8 @@ WORLDS = {
 
 #: What is recorded of a pair at each look; the first model's before the second's.
 COLUMNS = (
-    "had_a", "had_b", "gap", "variance", "df", "n", "zero_a", "zero_b", "evidence_a", "evidence_b",
-    "mean_a", "mean_b", "variance_a", "variance_b", "df_a", "df_b",
+    "had_a", "had_b", "gap", "variance", "df", "n", "zero_a", "zero_b", "mean_a", "mean_b",
+    "variance_a", "variance_b", "df_a", "df_b",
 )  # fmt: skip
 
 
@@ -259,13 +259,11 @@ def played(banks: Banks, pair: Mapping[str, Floats], seed: int, longest: int = 0
 
 def _look(ranker: Ranker, turn: int) -> tuple[float, ...]:
     belief = ranker.belief()
-    scores, evidence = belief.on_scores, belief.evidence
-    if evidence is None:
-        evidence = np.full((2, 2), np.nan)
+    scores = belief.on_scores
     return (
         turn // 2 + 1, (turn + 1) // 2, belief.location[0] - belief.location[1],
         belief.variance[0, 1], belief.df[0, 1], belief.n[0, 1], belief.zero[0, 1],
-        belief.zero[1, 0], evidence[0, 1], evidence[1, 0], *scores.location,
+        belief.zero[1, 0], *scores.location,
         *scores.variance.diagonal(), *scores.df.diagonal(),
     )  # fmt: skip
 

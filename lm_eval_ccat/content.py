@@ -207,7 +207,6 @@ class RankingContent(TypedDict, total=False):
     confidence: float
     familywise: bool
     looks: str
-    level_spent: float
     items_of_benchmark: int
     answers_of_benchmark: int
     items_administered: int

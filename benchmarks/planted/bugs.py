@@ -298,8 +298,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that are still to come are not allowed for",
         "lm_eval_ccat/ranker/looks",
-        "-log_p_of_zeros(sure, np.array(belief.zeros_at(i, j)))",
-        "np.inf",
+        "out[tells] = np.minimum(out[tells], -log_p_of_zeros(size[tells], zero[tells]))",
+        "pass",
         ("tests/methods/sample/test_sample.py",),
     ),
     Bug(
@@ -326,21 +326,21 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair that only looked decided at an earlier look is forgotten",
         "lm_eval_ccat/ranker/looks",
-        "seen[:, i, j] = np.maximum(now, before)",
-        "seen[:, i, j] = now",
+        "largest = found.at_least(evidence.at(place))",
+        "largest = found",
         ("tests/ranker/test_looks.py", "tests/ranker/test_verdicts.py"),
     ),
     Bug(
         "a raised horizon gets the whole level once more",
-        "lm_eval_ccat/ranker/looks",
-        "first, left = last + 1, left - share",
-        "first, left = last + 1, left",
+        "lm_eval_ccat/ranker/boundary",
+        "left = np.maximum(left - np.exp(np.interp(-c, -scale, spent)), 0.5 * KEPT * left)",
+        "left = left * 1.0",
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
         "a decided difference may include 0",
         "lm_eval_ccat/ranker/verdicts",
-        "low = np.where(self.sign > 0, np.maximum(low, 0.0), low)",
+        "low = np.where(decided > 0, np.maximum(low, ROUNDING), low)",
         "low = low + 0.0",
         ("tests/ranker/test_verdicts.py",),
     ),
@@ -934,7 +934,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "bets are not placed against known models",
         "lm_eval_ccat/methods/sample",
-        "if self._finite and out.exact:",
+        "if self._bets is not None and out.exact:",
         "if False:",
         ("tests/ranker/test_known.py::test_a_finite_guarantee_holds_among_known_models_too",),
     ),

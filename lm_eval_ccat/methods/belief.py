@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,100 @@ Places = NDArray[np.intp]
 #: answers are sampled, the first two are about expected scores; else the first and last are one.
 BENCHMARK, POPULATION, RUN = "benchmark", "population", "run"
 _LEAST_VARIANCE = 1e-18
+#: Difference of locations below which the chord between two models is their tangent.
+_MEET = 1e-9
 #: Items at which the bound of `log_p` is tightest. Between 30 and 100 the share of pairs decided by
 #: 100 items changes by less than a point.
 TIGHT_AT = 60.0
 #: The mixture's variance per item that makes it tightest there, at a level of 0.05.
 _RATE = (-2.0 * np.log(0.05) + np.log(1.0 - 2.0 * np.log(0.05))) / TIGHT_AT
+
+
+class PairEvidence(NamedTuple):
+    """Evidence (``-log p``, p two-sided) on pairs, row against column; arrays of one shape.
+
+    Attributes
+    ----------
+    better, worse : ndarray
+        That the row is better than the column, and that it is worse. Both may have been large, at
+        different looks.
+    close : ndarray
+        That the two differ by at most a ``min_difference``.
+    """
+
+    better: Floats
+    worse: Floats
+    close: Floats
+
+    def at_least(self, other: PairEvidence) -> PairEvidence:
+        """Return the larger of two evidences, kind by kind."""
+        return PairEvidence(*map(np.maximum, self, other))
+
+    def at_most(self, other: PairEvidence) -> PairEvidence:
+        """Return the smaller of two evidences, kind by kind."""
+        return PairEvidence(*map(np.minimum, self, other))
+
+    def where(self, chosen: NDArray[np.bool_], other: PairEvidence) -> PairEvidence:
+        """Return this evidence on the chosen pairs, and another on the rest."""
+        return PairEvidence(*(np.where(chosen, *both) for both in zip(self, other)))
+
+    def at(self, place: Any) -> PairEvidence:
+        """Return the evidence at an index of the arrays."""
+        return PairEvidence(*(kind[place] for kind in self))
+
+
+class OwnEvidence(Protocol):
+    """Evidence of a method whose guarantee is exact at all looks; it replaces the boundary.
+
+    It is about differences of scores, row less column: tested models are rows, and columns before
+    the reference models. Where the method has none, the boundary's counts.
+    """
+
+    def at(self, i: Places, j: Places) -> PairEvidence:
+        """Return the largest evidence so far on some pairs; NaN where there is none."""
+
+    def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+        """Return the outermost differences that it refutes; NaN where there is none.
+
+        Parameters
+        ----------
+        below, above : ndarray of shape (n, n_rows)
+            Two-sided levels at which the lower and the upper end hold.
+        """
+
+    def only(self, models: Sequence[int]) -> OwnEvidence:
+        """Return the evidence on these tested models alone, in this order."""
+
+
+class Gaps(NamedTuple):
+    """What decides some pairs: the row less the column, on the scale of locations.
+
+    Attributes
+    ----------
+    size, variance, df, n : ndarray
+        The difference, its variance with degrees of freedom, and the items behind it.
+    down, up : ndarray
+        How much lower and higher the difference may be because some answers failed.
+    row_zero, column_zero : ndarray
+        `Belief.zero` of the row and of the column.
+    slope : ndarray
+        Factor that turns a difference of locations into one of scores. It is that of the chord
+        between the two models, so a pair is as certain on either scale.
+    """
+
+    size: Floats
+    variance: Floats
+    df: Floats
+    n: Floats
+    down: Floats
+    up: Floats
+    row_zero: Floats
+    column_zero: Floats
+    slope: Floats
+
+    def at(self, place: Any) -> Gaps:
+        """Return the figures at an index of the arrays."""
+        return Gaps(*(figure[place] for figure in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +166,8 @@ class Belief:
         Whether `variance` excludes or includes the sampling error of the benchmark's items.
     score, slope : ndarray of shape (n,), optional
         Estimated mean score and its slope in `location`, if that is another scale (abilities).
-    evidence : ndarray of shape (n, n), optional
-        ``-log p`` for "i is better than j" (two-sided p), if the method has evidence that holds
-        at all looks; it replaces the boundary. Not antisymmetric: both may have been large.
-    closeness : ndarray of shape (n, n), optional
-        The same for "i and j differ by at most `close_by`"; symmetric.
-    close_by : float
-        The difference that `closeness` is about.
-    against : ndarray of shape (3, n, n_references), optional
-        The method's evidence that each model is better than a reference model, worse, or as close
-        as `close_by`.
+    own : OwnEvidence, optional
+        Evidence of the method's own, only if its guarantee is exact at all looks.
     references : References, optional
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
@@ -111,13 +192,10 @@ class Belief:
     question: str = BENCHMARK
     score: Floats | None = None
     slope: Floats | None = None
-    evidence: Floats | None = None
-    closeness: Floats | None = None
-    close_by: float = 0.0
+    own: OwnEvidence | None = None
     references: References | None = None
     lean: Floats | None = None
     counts: Floats | None = None
-    against: Floats | None = None
     per_zero: Floats | None = None
 
     @classmethod
@@ -183,13 +261,15 @@ class Belief:
 
     @cached_property
     def on_scores(self) -> Belief:
-        """This belief on the scale of scores, by the delta method; itself if it already is.
+        """This belief on the scale of scores; itself if it already is.
 
-        A difference uses the mean slope of both models, so it is about as certain on either scale.
+        A difference is as certain on either scale (`Gaps.slope`).
         """
         if self.score is None or self.slope is None:
             return self
-        variance = (0.5 * (self.slope[:, None] + self.slope)) ** 2 * self.variance
+        i, j = map(np.asarray, np.indices(self.variance.shape))
+        chord = self._chord(i, j, self.location[:, None] - self.location)
+        variance = chord**2 * self.variance
         r = self.references
         if r is not None:
             r = replace(r, location=r.estimate, variance=r.error**2)
@@ -203,12 +283,11 @@ class Belief:
             return self
         at = np.asarray(models, dtype=np.intp)
         places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), at)
-        of_pairs = ("variance", "df", "n", "evidence", "closeness", "per_zero")
-        places |= dict.fromkeys(of_pairs, np.ix_(at, at))
+        places |= dict.fromkeys(("variance", "df", "n", "per_zero"), np.ix_(at, at))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
-        against = None if self.against is None else self.against[:, at]
-        return replace(self, **chosen, counts=None, against=against)
+        own = None if self.own is None else self.own.only(models)
+        return replace(self, **chosen, counts=None, own=own)
 
     @classmethod
     def sum(
@@ -286,7 +365,7 @@ class Belief:
             self,
             location=self.location + shift,
             variance=np.maximum(variance, _LEAST_VARIANCE),
-            evidence=None,
+            own=None,
         )
 
     @cached_property
@@ -335,12 +414,6 @@ class Belief:
         row = np.where(equal, 0.0, self.zero[i, column])
         return row, np.where(equal | (j >= m), 0.0, self.zero[column, i])
 
-    @property
-    def zeros(self) -> tuple[Floats, Floats]:
-        """`zeros_at` all places of `pairs`; two arrays of shape (n, n + n_references)."""
-        i, j = np.indices(self.pairs[0].shape)
-        return self.zeros_at(np.asarray(i), np.asarray(j))
-
     def _if_equal(self, r: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
         if self.score is not None:  # locations are not scores
@@ -371,6 +444,34 @@ class Belief:
         variance = np.where(i == j, 0.0, self.variance[i, j])
         return self.location[i] - self.location[j], variance, self.df[i, j], self.n[i, j]
 
+    def gaps_at(self, i: Places, j: Places) -> Gaps:
+        """Return what decides the pairs at some places of `pairs`."""
+        size, variance, df, n = self.pairs_at(i, j)
+        down = up = np.zeros(size.shape)
+        if self.slack is not None:
+            down, up = (lean[i, j] for lean in self.slack)
+        return Gaps(
+            size, variance, df, n, down, up, *self.zeros_at(i, j), self._chord(i, j, size)
+        )  # fmt: skip
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """`gaps_at` all places of `pairs`; arrays of shape (n, n + n_references)."""
+        i, j = np.indices(self.pairs[0].shape)
+        return self.gaps_at(np.asarray(i), np.asarray(j))
+
+    def _chord(self, i: Places, j: Places, size: Floats) -> Floats:
+        """Return the slope of scores in locations between two models; their own if they meet."""
+        if self.score is None or self.slope is None:
+            return np.ones(size.shape)
+        score, slope, r = self.score, self.slope, self.references
+        if r is not None:  # a reference model has no slope: that of the tested one counts
+            score, slope = np.r_[score, r.estimate], np.r_[slope, np.full(len(r.names), np.nan)]
+        tangent = np.where(np.isnan(slope[j]), slope[i], 0.5 * (slope[i] + slope[j]))
+        apart = np.abs(size) > _MEET
+        chord = np.divide(score[i] - score[j], size, out=tangent.copy(), where=apart)
+        return np.asarray(np.where(chord > 0.0, chord, np.maximum(tangent, _MEET)))
+
     @cached_property
     def slack(self) -> tuple[Floats, Floats] | None:
         """How much lower and higher the gaps of `pairs` may be because some answers failed.
@@ -388,14 +489,6 @@ class Belief:
         low[:, :m] += up * others
         high[:, :m] += down * others
         return low, high
-
-    @cached_property
-    def surely(self) -> Floats:
-        """The part of each gap that failures cannot explain; at least 0."""
-        gap = self.pairs[0]
-        if self.slack is None:
-            return np.abs(gap)
-        return np.asarray(np.maximum(np.abs(gap) - np.where(gap > 0.0, *self.slack), 0.0))
 
     @cached_property
     def tails(self) -> Floats:
@@ -471,9 +564,9 @@ def as_of_many(n: Floats, n_items: float) -> Floats:
         return np.asarray(-n_items * np.log(np.maximum(1.0 - n / n_items, 0.0)))
 
 
-def zeros_to_come(level: float) -> float:
+def zeros_to_come(level: Floats | float) -> Floats:
     """Return how many scores of 0 of the better model a gap must outweigh to be decided."""
-    return FIRST_ZERO - math.log(level)
+    return np.asarray(FIRST_ZERO - np.log(level))
 
 
 def log_p_of_zeros(gap: Floats, zero: Floats) -> Floats:
@@ -522,7 +615,7 @@ def log_p(z: Floats, clock: Floats) -> Floats:
     return np.asarray(np.minimum(0.5 * np.log1p(r) - 0.5 * z * z * r / (1.0 + r), 0.0))
 
 
-def boundary(level: float, clock: Floats) -> Floats:
+def boundary(level: Floats | float, clock: Floats) -> Floats:
     """Return the standard errors that decide at a two-sided level: `log_p` inverted.
 
     Examples

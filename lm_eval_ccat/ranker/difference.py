@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.belief import POPULATION, Belief
-from ..methods.sample.pairs import IMAGINED, LEAST
+from ..methods.sample.bets import LEAST
+from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Floats, Scale
 from .looks import ROUNDING, Looks
 from .verdicts import (

@@ -295,7 +295,7 @@ class Ranker:
             horizon if limits_of_items and (self._sampled or horizon < n_kept) else None
         )
         # After its first look a ranking keeps its boundary; it cannot become a single look either.
-        if standing.looks.seen is None or (standing.looks.once and not once):
+        if standing.looks.evidence is None or (standing.looks.once and not once):
             horizons = () if once or not standing.horizon else (standing.horizon,)
             standing.looks = Looks(once, horizons)
 
@@ -656,6 +656,8 @@ class Ranker:
         self._ledger.reprice(prices)
         self._turns.cap = self._cap()
         self._set_looks()
+        if budget is not None or max_items is not None or stop is not None:
+            self._standing.raise_horizon()
 
     # -- what is known ------------------------------------------------------------------------
 

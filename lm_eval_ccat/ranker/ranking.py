@@ -182,15 +182,6 @@ class Ranking(Shown):
         """Whether estimates are of expected scores: full results leave the noise of answers."""
         return self.sampled and self.question != RUN
 
-    @property
-    def level_spent(self) -> float:
-        """Part of the level of error that the looks so far could use up.
-
-        The rest is held back in case the horizon is raised.
-        """
-        looks = self.verdicts.looks
-        return 1.0 if looks.once else looks.spent(self.verdicts.belief.n_items)
-
     @cached_property
     def open_pairs(self) -> list[OpenPairContent]:
         """Open neighbours of the order, and what would decide them, cheapest first."""
@@ -429,7 +420,6 @@ class Ranking(Shown):
             "confidence": self.confidence,
             "familywise": self.verdicts.familywise,
             "looks": self.looks,
-            "level_spent": self.level_spent,
             "items_of_benchmark": self.n_items,
             "items_administered": sum(len(m.items) for m in self.models),
             "cost": sum(m.cost for m in self.models),

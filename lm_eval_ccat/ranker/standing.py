@@ -104,18 +104,22 @@ class Standing:
     def look(self) -> None:
         """Take a look: the current belief decides turns until the next look."""
         belief, looks = self.belief(), self.looks.joined(len(self.ledger.accounts))
-        n = belief.n if belief.references is None else belief.pairs[3]
-        if looks.horizons and n.max(initial=0.0) > looks.horizons[-1]:
-            n = n.copy()
-            n.flat[:: n.shape[1] + 1] = 0.0
-            longest = int(n.max(initial=0.0))
-            if longest > looks.horizons[-1]:
-                looks = looks.raised(max(self.horizon or 10 * longest, longest + 1))
+        if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
+            if (most := _most_items(belief)) > end:
+                looks = looks.raised(max(self.horizon or 10 * most, most + 1), end)
         if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         if looks.counts is not belief.counts:
             belief = replace(belief, counts=looks.counts)
         self.looks, self.looked = looks, belief
+
+    def raise_horizon(self) -> None:
+        """Let the looks to come be those of the horizon of the limits in force, if it is later.
+
+        It gets what the looks so far have left of the level.
+        """
+        if self.horizon is not None and self.looks.last is not None:
+            self.looks = self.looks.raised(self.horizon, _most_items(self.looks.last))
 
     # -- verdicts -----------------------------------------------------------------------------
 
@@ -160,3 +164,10 @@ class Standing:
             min_difference=min_difference,
             bar=bar,
         )
+
+
+def _most_items(belief: Belief) -> int:
+    """Return the items behind the pair that has most."""
+    n = belief.pairs[3].copy()
+    n.flat[:: n.shape[1] + 1] = 0.0
+    return int(n.max(initial=0.0))

@@ -2,7 +2,8 @@
 
 Two rules make verdicts consistent by construction. The order sorts by location, and the evidence
 of a pair counts only in the direction of that order: a pair whose evidence points the other way is
-open. Decisions, equivalence and what is missing all come from one p-value that holds at every look.
+open. Decisions, equivalence, intervals and what is missing all invert one evidence (`looks`): an
+interval excludes 0 if and only if the pair is decided, or equivalent all the same.
 
 Reference models are rows in the order like any other, but only columns of the matrices, which have
 one row per *tested* model. Pairs of reference models are not stored: unequal ones count as decided,
@@ -11,7 +12,6 @@ equal ones as equivalent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..content import OpenPairContent
-from ..methods.belief import POPULATION, Belief, as_of_many, log_p_of_zeros, tail, zeros_to_come
+from ..methods.belief import POPULATION, Belief, Gaps, as_of_many, tail
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
-from .looks import ROUNDING, Looks, family, family_size
+from .families import Family, family, family_size
+from .looks import ROUNDING, Looks
 
 Ints = NDArray[np.int64]
 Signs = NDArray[np.int8]
@@ -107,10 +108,11 @@ class Verdicts:
         """
         belief, level = self.belief, 1.0 - self.confidence
         gap, variance = (x[at] for x in belief.pairs[:2])
-        seen = self.looks.seen
-        up, down, close = (0.0 * gap,) * 3 if seen is None else seen[(slice(None), *at)]
-        p = np.exp(-np.where(gap > 0.0, up, np.where(gap < 0.0, down, 0.0)))
-        near = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
+        p, near = np.ones(gap.shape), np.zeros(gap.shape, dtype=bool)
+        if (evidence := self.looks.evidence) is not None:
+            better, worse, close = evidence.at(at)
+            p = np.exp(-np.where(gap > ROUNDING, better, np.where(gap < -ROUNDING, worse, 0.0)))
+            near = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
         if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
             p, near = np.where(exact, np.abs(gap) <= ROUNDING, p), near | exact
         if near.any():
@@ -122,21 +124,17 @@ class Verdicts:
         return np.where(barred, 1.0, p), near & ~barred
 
     @cached_property
-    def _family(self) -> tuple[Floats, Mask, float]:
-        """`_alone` of all pairs adjusted for their family, and the divisor for open pairs.
-
-        The divisor applies to the level that an open pair has to reach.
-        """
+    def _family(self) -> tuple[Family, Mask]:
+        """`_alone` of all pairs, adjusted for their family, and which are close."""
         p, near = self._alone()
         if not self.familywise:
-            return p, near, 1.0
-        stepped, by = family(p, self.belief, 1.0 - self.confidence)
-        return stepped, near, by
+            return Family(p, np.ones(p.shape), 1.0), near
+        return family(p, self.belief, 1.0 - self.confidence), near
 
     def _decided(self, at: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
         """Return the signs and states of pairs at an index of the matrices."""
         if self.familywise or at is _ALL:
-            p, near = (x[at] for x in self._family[:2])
+            p, near = self._family[0].p[at], self._family[1][at]
         else:  # without a family, a few pairs need no others
             p, near = self._alone(at)
         sign = np.sign(self.belief.pairs[0][at]).astype(np.int8)
@@ -171,46 +169,58 @@ class Verdicts:
     def intervals(self, confidence: float | None = None) -> tuple[Floats, Floats]:
         """Return both ends of every difference of scores, row less column; they hold at all looks.
 
-        The interval of a decided pair stays on its side of 0, even if an earlier look, or the
-        method's own evidence, decided it.
+        At the ranking's confidence, the interval of a decided pair excludes 0, that of an open one
+        holds it, and that of an equivalent one lies within ``min_difference`` of 0. Where an
+        earlier look has shown more than the belief does now, the interval ends there.
+
+        With `familywise`, ends hold for all pairs together. The end of a decided pair towards 0
+        holds at the level of the step that decides it.
         """
-        level, b = 1.0 - (self.confidence if confidence is None else confidence), self.belief
-        scores = b.on_scores
-        gap, variance, df, n = scores.pairs
-        with np.errstate(invalid="ignore"):
-            half = self.looks.reach(level, df, n, b.n_items) * np.sqrt(variance)
-        half[variance == 0.0] = 0.0
-        low, high = gap - half, gap + half
-        if not self.looks.once:
-            row, column = zeros_to_come(level) * np.array(scores.zeros)
-            low, high = np.minimum(low, gap - row), np.maximum(high, gap + column)
-        if (slack := scores.slack) is not None:
-            low, high = low - slack[0], high + slack[1]
-        low = np.where(self.sign > 0, np.maximum(low, 0.0), low)
-        high = np.where(self.sign < 0, np.minimum(high, 0.0), high)
+        chosen = self.confidence if confidence is None else confidence
+        low, high = self._ends(1.0 - chosen)
+        decided, equal = self.sign, self.state == EQUIVALENT
+        if chosen <= self.confidence:
+            low = np.where(decided > 0, np.maximum(low, ROUNDING), low)
+            high = np.where(decided < 0, np.minimum(high, -ROUNDING), high)
+            low = np.where(equal, np.maximum(low, -self.min_difference), low)
+            high = np.where(equal, np.minimum(high, self.min_difference), high)
+        if chosen >= self.confidence:
+            waits = self.state == OPEN  # barred, in the warm-up, or not looked at since
+            low, high = (
+                np.where(waits, np.minimum(low, 0.0), low),
+                np.where(waits, np.maximum(high, 0.0), high),
+            )
         return low, high
+
+    def _ends(self, level: float) -> tuple[Floats, Floats]:
+        """Return both ends of every difference of scores by the belief as it is now."""
+        together = family_size(self.belief) if self.familywise else 1.0
+        divisor = self._family[0].divisor
+        low, high = self.looks.ends(
+            self.belief,
+            level / np.where(self.sign > 0, divisor, together),
+            level / np.where(self.sign < 0, divisor, together),
+        )
+        slope = self.belief.gaps.slope
+        return slope * low, slope * high
 
     def needed(self) -> Floats:
         """Return the P(better) that would decide each pair now; shape (n_tested, n_rows)."""
-        gap, variance, df, n = self.belief.pairs
-        level = (1.0 - self.confidence) / self._family[2]
-        c = self.looks.reach(level, df, n, self.belief.n_items)
-        if not self.looks.once:
-            zeros = zeros_to_come(level) * np.where(gap > 0.0, *self.belief.zeros)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                c = np.fmax(c, zeros / np.sqrt(variance))
-        if self.belief.slack is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                c = c + np.nan_to_num((np.abs(gap) - self.belief.surely) / np.sqrt(variance))
+        gap, variance, df, _ = self.belief.pairs
+        level = (1.0 - self.confidence) / self._family[0].still_open
+        low, high = self.looks.ends(self.belief, level, level)
+        arm = np.where(gap > 0.0, gap - low, high - gap)
+        c = np.divide(arm, np.sqrt(variance), out=np.zeros(gap.shape), where=variance > 0.0)
         return 1.0 - tail(np.minimum(c, 1e6), np.ones(c.shape), df)
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
         """Pairs that were once decided the other way round and are open again."""
-        gap, seen = self.belief.pairs[0], self.looks.seen
-        if seen is None:
+        gap, evidence = self.belief.pairs[0], self.looks.evidence
+        if evidence is None:
             return []
-        against = np.exp(-np.where(gap > 0.0, seen[1], seen[0])) <= 1.0 - self.confidence
+        against = np.where(gap > 0.0, evidence.worse, evidence.better)
+        against = np.exp(-against) <= 1.0 - self.confidence
         at = np.argwhere(against & (self.state == OPEN) & (gap != 0.0))
         return [(self.names[i], self.names[j]) for i, j in at.tolist() if i < j]
 
@@ -383,34 +393,27 @@ class Verdicts:
         """
         b, m = self.belief, len(self.belief.location)
         out: list[OpenPairContent] = []
-        gap, variance, df, n = b.pairs
         # A method's own evidence grows about as fast as that of the mixture.
-        lasting = b.evidence is not None and not self.looks.once
-        looks = Looks() if lasting else self.looks
-        level = math.log((1.0 - self.confidence) / self._family[2])
+        looks = self.looks if b.own is None else Looks()
+        level = (1.0 - self.confidence) / self._family[0].still_open
         for at in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[at : at + 2].tolist())
-            if i >= m or not n[i, j] > 0 or self.barred[i, j]:
+            if i >= m or not b.pairs[3][i, j] > 0 or self.barred[i, j]:
                 continue
+            current = b.gaps.at((i, j))
+            had = float(current.n)
             size = b.n_items if b.question == POPULATION else float(n_items)
-            grid = np.arange(n[i, j] + 1.0, min(size, n[i, j] + _FAR) + 1.0)
-            now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
-            v = variance[i, j] * then / max(now, 1e-300)
-            far = np.full(len(grid), np.inf if lasting else df[i, j])
-            sure = np.full(len(grid), max(b.surely[i, j], 1e-6))
-            log = looks.log_p(tail(sure, v, far), grid, b.n_items)
-            if not looks.once:
-                fewer = as_of_many(n[i, j], b.n_items) / as_of_many(grid, b.n_items)
-                zero = b.zeros[0 if gap[i, j] > 0.0 else 1][i, j] * fewer
-                log = np.maximum(log, log_p_of_zeros(sure, zero))
-            enough = (log <= level) | (v <= 0.0)
+            grid = np.arange(had + 1.0, min(size, had + _FAR) + 1.0)
+            later = _with_items(current, grid, b.n_items)
+            better, worse, _ = looks.of_gaps(later, b.n_items, level)
+            enough = (better > 0.0) | (worse > 0.0) | (later.variance <= 0.0)
             least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
-            had = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
-            more = {name: max(int(least) - n, 0) for name, n in had.items()}
+            asked = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
+            more = {name: max(int(least) - n, 0) for name, n in asked.items()}
             if not any(more.values()):
                 continue  # every item is answered, so nothing more can be asked
             price = sum(cost.get(name, 0.0) * n for name, n in more.items())
-            every = max(had[name] + more[name] for name in had) > 0.9 * n_items
+            every = max(asked[name] + more[name] for name in asked) > 0.9 * n_items
             a, c = self.rows[at : at + 2].tolist()
             p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
             once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
@@ -420,6 +423,17 @@ class Verdicts:
             }  # fmt: skip
             out.append(pair)
         return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))
+
+
+def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:
+    """Return what decides a pair after other numbers of items, if it goes on as it is now."""
+    shorter = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
+    fewer = as_of_many(pair.n, n_items) / as_of_many(n, n_items)
+    grown: dict[str, Floats] = pair._asdict() | {
+        "variance": pair.variance * shorter, "n": n,
+        "row_zero": pair.row_zero * fewer, "column_zero": pair.column_zero * fewer,
+    }  # fmt: skip
+    return Gaps(*(np.broadcast_to(grown[name], n.shape) for name in Gaps._fields))
 
 
 def _ranks(scores: Floats, rng: np.random.Generator) -> Ints:

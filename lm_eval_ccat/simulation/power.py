@@ -23,7 +23,8 @@ from ..bank import ItemBank
 from ..methods.method import method_of
 from ..metrics.scale import Floats
 from ..ranker import Ranker
-from ..ranker.looks import FIRST_LOOK, Looks
+from ..ranker.boundary import FIRST_LOOK
+from ..ranker.looks import Looks
 
 #: Chance with which the smallest difference is decided.
 CHANCE = 0.8

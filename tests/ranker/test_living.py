@@ -77,12 +77,18 @@ def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     assert drive(ranker, TELL).pairs[0].barred is False
 
 
-def test_a_horizon_is_raised_with_the_limit_and_part_of_the_level_was_kept_for_it():
+def test_a_horizon_is_raised_with_the_limit_from_the_next_look_on():
     twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=20, seed=1)
-    found = drive(ranker, of(twins))
-    assert found.verdicts.looks.horizons == (20,) and found.level_spent == pytest.approx(0.9)
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=30, seed=1)
+    for _ in range(32):
+        for pair in ranker.ask():
+            ranker.tell(*pair, of(twins)(*pair))
+    least = min(map(len, ranker.result().items.values()))
     ranker.change(max_items=40)
     found = drive(ranker, of(twins))
-    assert found.verdicts.looks.horizons == (20, 40)
-    assert 0.9 < found.level_spent < 1.0 and {len(i) for i in found.items.values()} == {40}
+    assert found.verdicts.looks.horizons == (30, 40)
+    assert found.verdicts.looks.since == (10, least + 1) and 10 < least < 30
+    ranker.change(max_items=60)
+    found = drive(ranker, of(twins))
+    assert found.verdicts.looks.horizons == (30, 40, 60) and found.verdicts.looks.since[2] == 41
+    assert {len(i) for i in found.items.values()} == {60}

@@ -206,7 +206,19 @@ def intervals_widen_with_confidence(ranking: Ranking) -> None:
             assert lower <= low + NEAR and high <= higher + NEAR, (model, ends)
 
 
+def a_difference_excludes_0_if_and_only_if_its_pair_is_decided(ranking: Ranking) -> None:
+    d = ranking.verdicts.min_difference
+    for (a, b), what in ranking.decisions.items():
+        gap, low, high = ranking.difference(a, b)
+        assert low - NEAR <= gap <= high + NEAR, (a, b)
+        if what == "equivalent":
+            assert -d - NEAR <= low <= high <= d + NEAR, (a, b)
+        else:
+            assert (low > 0.0 or high < 0.0) == (what == "decided"), (a, b)
+
+
 ALWAYS: tuple[Any, ...] = (
+    a_difference_excludes_0_if_and_only_if_its_pair_is_decided,
     probabilities_of_a_pair_add_up,
     the_order_is_that_of_the_models,
     a_rank_lies_in_its_range,

@@ -11,7 +11,9 @@ from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
 
 from lm_eval_ccat.methods.belief import Belief, References
-from lm_eval_ccat.ranker.looks import FIRST_LOOK, Looks, still_true
+from lm_eval_ccat.ranker.boundary import FIRST_LOOK
+from lm_eval_ccat.ranker.families import still_true
+from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 CASES = settings(max_examples=60, deadline=None)
@@ -37,7 +39,12 @@ def some(seed: int, n: int, references: bool = False, spread: float = 0.1) -> Be
     return replace(found, references=board({"r": 0.4, "s": 0.55})) if references else found
 
 
-LOOKS = [Looks(once=True), Looks(), Looks(horizons=(150,)), Looks(horizons=(60, 200))]
+LOOKS = [
+    Looks(once=True),
+    Looks(),
+    Looks(horizons=(150,)),
+    Looks(horizons=(60, 200), since=(10, 40)),
+]
 
 
 # -- order and ranks -----------------------------------------------------------------------------
@@ -128,27 +135,27 @@ def test_order_sign_probability_and_interval_of_a_pair_agree(
         assert (lower <= low + 1e-9).all() and (high <= higher + 1e-9).all()
     low, high = v.intervals()
     off = ~np.eye(n, low.shape[1], dtype=bool)
-    assert ((low <= gap + 1e-9) & (gap - 1e-9 <= high))[off & (v.state == OPEN)].all()
-    assert (low[v.sign > 0] >= 0.0).all() and (high[v.sign < 0] <= 0.0).all()
+    assert ((low <= gap + 1e-9) & (gap - 1e-9 <= high))[off].all()
+    assert (((low > 0.0) | (high < 0.0)) == (v.state == DECIDED))[
+        off & (v.state != EQUIVALENT)
+    ].all()
+    assert ((-d <= low) & (high <= d))[v.state == EQUIVALENT].all()
 
 
 @CASES
-@given(seed=st.integers(0, 10**6), references=st.booleans(), own=st.booleans())
-def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references, own):
+@given(seed=st.integers(0, 10**6), references=st.booleans())
+def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
     rng, n, items = np.random.default_rng(seed), 5, np.full(5, 20.0)
     at, sd = rng.random(n), rng.uniform(0.01, 0.1, n)
     few = every = Looks(horizons=(60,))
     r = board({"low": 0.3, "high": 0.7}) if references else None
-    evidence = np.zeros((n, n))
     for _ in range(12):
         moved = rng.random(n) < 0.3
         at, items = np.where(moved, rng.random(n), at), items + moved * rng.integers(0, 3, n)
         belief = Belief.independent(at, sd / items**0.5, n=items, n_items=100)
-        if own:
-            evidence = np.where(rng.random((n, n)) < 0.1, 9 * rng.random((n, n)), evidence)
-        belief = replace(belief, references=r, evidence=evidence.copy() if own else None)
+        belief = replace(belief, references=r)
         few, every = (x.after(belief, 0.05, 0.05) for x in (few, replace(every, last=None)))
-        assert np.array_equal(few.seen, every.seen)
+        assert np.array_equal(few.evidence, every.evidence)
         assert np.array_equal(few.counts, every.counts)
 
 
@@ -228,7 +235,7 @@ def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
     def strict(n: int, references: References) -> float:
         b = Belief.independent([0.5] * n, [0.02] * n, n=[50] * n, n_items=500)
         b = replace(b, references=references)
-        return Verdicts(b, Looks().after(b, 0.05), "abc"[:n], familywise=True)._family[2]
+        return Verdicts(b, Looks().after(b, 0.05), "abc"[:n], familywise=True)._family[0].still_open
 
     assert strict(1, refs) == 1.0 and strict(2, refs) == 3.0
     assert strict(1, board({"r": 0.49, "s": 0.51}, 0.01)) == 2.0  # they may be equal to each other
@@ -255,14 +262,16 @@ def false_share(looks: Looks, most: int, size: int, paths: int, level: float = 0
     [
         ((), 400, 500),
         ((200,), 200, 500),
+        ((60,), 60, 70),
         ((60, 200), 200, 800),
     ],
 )
 def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons, most, size):
-    found = false_share(Looks(horizons=horizons), most, size, 4000)
-    assert 0.01 < found < 0.055  # the error of 4,000 is 0.0034; the stretch of 1.04 is kept back
-    strict = false_share(Looks(horizons=horizons), most, size, 4000, level=0.2)
-    assert 0.06 < strict < 0.21
+    """The level is used up but for the stretch: the error of a share of 20,000 is 0.0015."""
+    looks = Looks(horizons=horizons, since=(10, 30)[: len(horizons)])
+    found = false_share(looks, most, size, 20000)
+    assert (0.037 if len(horizons) == 1 else 0.03) < found < 0.053
+    assert 0.1 < false_share(looks, most, size, 20000, level=0.2) < 0.205
 
 
 @CASES
@@ -280,24 +289,27 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     assert looks.boundary(level / 2, at, float(size)) > c
 
 
-def test_a_horizon_that_is_raised_spends_what_was_kept_back():
-    looks = Looks(horizons=(100,))
-    assert looks.spent(1000) == pytest.approx(0.9) and looks.raised(80) is looks
-    raised = looks.raised(300)
-    assert raised.horizons == (100, 300) and 0.9 < raised.spent(1000) < 1.0
-    at = np.array([50.0, 100.0])
-    assert (looks.boundary(0.05, at, 1e3) == raised.boundary(0.05, at, 1e3)).all()
-    assert raised.spent(1000) < raised.raised(600).spent(1000) < 1.0
-    assert np.isinf(looks.boundary(0.05, np.array([101.0]), 1e3)[0])
-    assert np.isfinite(raised.boundary(0.05, np.array([101.0]), 1e3)[0])
-    assert Looks(horizons=(999,)).spent(1000) == 1.0  # nothing is left beyond
+def test_a_horizon_that_is_raised_gets_what_is_left_of_the_level():
+    looks, n = Looks(horizons=(100,)), np.array([20.0, 40.0, 41.0, 100.0, 101.0, 300.0])
+    assert looks.raised(80, 40) is looks
+    raised, late = looks.raised(300, 40), looks.raised(300, 100)
+    assert raised.horizons == late.horizons == (100, 300)
+    first, second, third = (x.boundary(0.05, n, 1e3) for x in (looks, raised, late))
+    assert (second[:2] == first[:2]).all() and (third[:4] == first[:4]).all()
+    assert np.isinf(first[4:]).all() and np.isfinite(second).all() and np.isfinite(third).all()
+    assert (second[4:] < third[4:]).all()  # the earlier it is raised, the more is left
+    assert raised.raised(400, 40).horizons == (100, 400)  # nothing was looked at in between
+    assert Looks(horizons=(100,)).raised(300, 6).horizons == (300,)
+    assert (
+        looks.boundary(0.05, n, 1e3)[:4]
+        < Looks(horizons=(100,), since=(10,)).boundary(0.04, n, 1e3)[:4]
+    ).all()
 
 
 def test_a_horizon_at_the_last_item_but_one_needs_no_level_beyond():
     at = np.array([50.0, 99.0, 100.0])
-    looks = Looks(horizons=(99,)).raised(100)
+    looks = Looks(horizons=(99,)).raised(100, 99)
     assert np.isfinite(c := looks.boundary(0.05, at, 100.0)).all() and c[2] == 0.0
-    assert looks.spent(100.0) == 1.0
     known = Belief.independent([0.5, 0.5], [0.0, 0.0], n=[100, 100], n_items=100)
     assert np.isfinite(looks.after(known, 0.05).counts).all()
 
@@ -357,7 +369,7 @@ def test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean():
     few = Belief.independent([0.8, 0.6], [1e-6, 1e-6], n=[10, 10], n_items=40)
     many = Belief.independent([0.7, 0.7], [1e-6, 1e-6], n=[90, 90], n_items=999)
     both = Belief.sum([few, many], [0.5, 0.5])
-    p = np.exp(-Looks().after(both, 0.05).seen[0, 0, 1])
+    p = np.exp(-Looks().after(both, 0.05).evidence.better[0, 1])
     assert 0.03 < hypergeom.pmf(0, 40, 10, 10) < 0.05 < p
     twice = Belief.sum([few, few], [0.5, 0.5], np.ones((2, 2)))  # one answer, scored twice
     assert twice.zero[0, 1] == pytest.approx(few.zero[0, 1])

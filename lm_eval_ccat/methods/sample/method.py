@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,15 +26,16 @@ from ...bank.bank import ItemBank
 from ...errors import UsageError
 from ...metrics.scale import Floats
 from ...options import choice
-from ..belief import BENCHMARK, Belief, References, log_p
+from ..belief import BENCHMARK, Belief, References
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
+from .bets import Betting, betting_interval
 from .effects import Effects, worth_of_next
-from .pairs import IMAGINED, LEAST, Pairs, SharedSequence, betting_interval
+from .pairs import IMAGINED, Pairs, SharedSequence
 from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
-_VARIANCE, _EVIDENCE, _LOSS, _ITEMS = range(4)  # rows of the array of pairs
+_VARIANCE, _LOSS, _ITEMS = range(3)  # rows of the array of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
 _FEWEST = 3  # items from which a slope can be learned
@@ -127,7 +127,7 @@ class SamplePolicy(Policy):
     """Models compared on prefixes of one shared random sequence of items.
 
     Inference uses only the draws, no response model. Least squares on models and items place the
-    models; the error of a pair, and the evidence that one is better, come from its paired
+    models; the error of a pair comes from its paired
     differences on the longest prefix of the sequence that both models are done with. An item on
     which a model failed has no difference: values are assumed to be missing at random.
 
@@ -139,8 +139,8 @@ class SamplePolicy(Policy):
     seed : int, optional
         Seed of the sequence.
     guarantee : {"asymptotic", "finite"}, optional
-        Evidence from the asymptotic confidence sequence of `belief.log_p`, or from betting, which
-        is valid for any number of items and needs more of them.
+        Whether the ranker's boundary decides, as for every method, or betting, which is valid for
+        any number of items and needs more of them.
     min_difference : float, optional
         On [0, 1]: what betting has to refute for two models to be equivalent. The ranker's own.
     sampled : bool, optional
@@ -173,11 +173,11 @@ class SamplePolicy(Policy):
                 "answers; leave it out, or ask about these very answers (question: run)"
             )
         self._sampled = sampled
-        self._finite, self._close_by = guarantee == "finite", min_difference
         items = np.flatnonzero(bank.kept)
         self.sequence = SharedSequence(items, seed)
-        nulls = np.array([0.0, -min_difference]) if self._finite else None
-        self.pairs = Pairs(n_models, self.sequence, bank.n_items, nulls)
+        finite = guarantee == "finite"
+        self._bets = Betting(float(len(items)), min_difference) if finite else None
+        self.pairs = Pairs(n_models, self.sequence, bank.n_items, self._bets)
         self.effects = Effects(n_models, bank.n_items)
         self._ease, self._slope = ease_of(bank), Slope()
         self._lenders = ", ".join((bank.provenance.get("borrowed") or {}).get("donors", ()))
@@ -187,7 +187,7 @@ class SamplePolicy(Policy):
     def _forget(self) -> None:
         n_models = len(self._asked)
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {w: np.zeros((4, n_models, n_models)) for w in (True, False)}
+        self._known = {w: np.zeros((3, n_models, n_models)) for w in (True, False)}
         self._stale = {w: set(range(n_models)) for w in (True, False)}
         self._learned = -1  # scores that the slope has seen
 
@@ -233,27 +233,20 @@ class SamplePolicy(Policy):
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
-        evidence = pairs[_EVIDENCE].copy()
-        belief = Belief(mean, variance, df, n, size, question, evidence=evidence)
-        return self._with_bets(belief) if self._finite and whole else belief
+        own = self._bets.evidence() if self._bets is not None and whole else None
+        return Belief(mean, variance, df, n, size, question, own=own)
 
     def _of_pairs(self, whole: bool) -> Floats:
-        """Return the four figures of all pairs, after updating the stale ones."""
+        """Return the three figures of all pairs, after updating the stale ones."""
         p, known, n_models = self.pairs, self._known[whole], len(self._asked)
         for model in self._stale[whole]:
             at = model * n_models + np.arange(n_models)
-            plain, of_one = p.sums.variances(at, whole=whole)
+            plain, _ = p.sums.variances(at, whole=whole)
             mean, items = p.sums.means(at), p.sums.items(at)  # of the model to the others
             spread = np.sqrt(np.clip(plain, 1e-30, 1.0))
-            usable = np.isfinite(plain) & (plain > 0.0) & (items >= LEAST)
-            size = np.zeros(n_models)
-            clock = of_one[usable] / plain[usable]
-            size[usable] = -log_p(mean[usable] / np.sqrt(plain[usable]), clock)
             loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
-            better_by = np.where(mean > 0.0, size, 0.0)
-            rows = np.array([p.stated(at, whole), better_by, loss, items])
+            rows = np.array([p.stated(at, whole), loss, items])
             known[:, model] = known[:, :, model] = rows
-            known[_EVIDENCE, :, model] = np.where(mean < 0.0, size, 0.0)
             known[:, model, model] = 0.0
         self._stale[whole].clear()
         return known
@@ -262,29 +255,9 @@ class SamplePolicy(Policy):
         self, names: tuple[str, ...], mean: Floats, kept_mean: Floats, error: Floats
     ) -> References:
         out = super().references(names, mean, kept_mean, error)
-        if self._finite and out.exact:
-            at, near = out.location, self._close_by
-            self.pairs.bet_against(np.r_[at, at - near], np.r_[at, at + near])
+        if self._bets is not None and out.exact:
+            self._bets.bet_against(out.location)
         return out
-
-    def _with_bets(self, belief: Belief) -> Belief:
-        """Return the belief with the evidence of bets in place of that of the mixture."""
-        p, shape = self.pairs, (2, *belief.variance.shape)
-        assert p.bets is not None
-        ready = p.sums.items(np.arange(belief.variance.size)) >= LEAST
-        capital = np.maximum(p.bets.log_capital - math.log(2.0), 0.0)
-        evidence, close = np.where(ready, capital, 0.0).reshape(shape)
-        close = np.minimum(close, close.T) if self._close_by > 0.0 else np.zeros_like(close)
-        belief = replace(belief, evidence=evidence, closeness=close, close_by=self._close_by)
-        if not p.against:
-            return belief
-        n_models = len(self._asked)
-        of_one = [np.maximum(b.log_capital - math.log(2.0), 0.0) for b in p.against]
-        above, below = (x.reshape(2, -1, n_models) for x in of_one)
-        near = np.minimum(above[1], below[1]) if self._close_by > 0.0 else np.zeros_like(above[1])
-        enough = p.single.items(np.arange(n_models)) >= LEAST
-        against = np.where(enough, [above[0], below[0], near], 0.0)
-        return replace(belief, against=against.transpose(0, 2, 1))
 
     def _of_models(self, whole: bool) -> tuple[Floats, Floats]:
         """Return least-squares means, and their variances as in two-phase sampling."""
@@ -339,7 +312,7 @@ class SamplePolicy(Policy):
             float(logit(p)),
             math.sqrt(variance) / (p * (1.0 - p)),
             findings if self._lenders and self._borrowed().misleads else (),
-            interval=interval if self._finite else None,
+            interval=interval if self._bets is not None else None,
         )
 
     # -- what next ----------------------------------------------------------------------------

@@ -15,19 +15,13 @@ import numpy as np
 
 from ...metrics.scale import Floats
 from ..belief import Places
+from .bets import Betting
 
-#: Number of items from which pairs are decided: a variance from fewer is unreliable.
-LEAST = 10
 #: Part of an item, with the largest difference seen, that is added to the variance: models that
 #: differ on one item in fifty show no variance before the first of these.
 IMAGINED = 0.5
 #: A mean is near an end of the scale if it is within so many standard deviations of an item.
 NEAR = 4.0
-#: Largest share of the capital to stake.
-MOST = 0.7
-#: Items imagined at the middle of the scale before the first, for the mean and the variance that
-#: stakes are computed from; the validity does not depend on it.
-PRIOR_ITEMS, PRIOR_VARIANCE = 4.0, 0.02
 
 
 class Sums:
@@ -131,58 +125,6 @@ class SharedSequence:
         return 1.0 / (len(self.order) - int(self.position[item]))
 
 
-class Bets:
-    """Capital of bets that series of values in [0, 1] have larger means than some nulls.
-
-    Bets on the next value, at odds that are fair if the null is the mean, are not expected to win.
-    Capital of ``1 / alpha`` refutes the mean at level ``alpha``,
-    however often one looks, for any number of items (Ville's inequality). Without replacement the
-    fair price of the next value is the mean of what would be left (I. Waudby-Smith and A. Ramdas,
-    "Estimating means of bounded random variables by betting", arXiv:2010.09686, section 5).
-
-    Parameters
-    ----------
-    n_series : int
-    size : float
-        Items of the benchmark.
-    nulls : ndarray of shape (n_nulls,)
-        Means to refute, on [0, 1].
-
-    Attributes
-    ----------
-    log_capital : ndarray of shape (n_nulls, n_series)
-        `log(1 / alpha)` or more refutes every mean up to the null at level alpha.
-    """
-
-    def __init__(self, n_series: int, size: float, nulls: Floats) -> None:
-        self.size, self.nulls = float(size), np.asarray(nulls, dtype=np.float64)[:, None]
-        self.count, self.total, self.spread = (np.zeros(n_series) for _ in range(3))
-        self.log_capital = np.zeros((len(self.nulls), n_series))
-
-    def learn(self, series: Places, values: Floats) -> None:
-        """Take in the values of one item for some series, each named once; NaN if missing.
-
-        An item without a value counts as not drawn.
-        """
-        seen = np.isfinite(values)
-        series, values = series[seen], values[seen]
-        k, before = self.count[series], self.total[series]
-        left = self.size - k
-        fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
-        guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
-        spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
-        edge = guess - fair
-        stake = np.clip(edge / (spread + edge**2), 0.0, MOST / np.maximum(fair, 1e-6))
-        stake = np.where(before >= self.nulls * k, stake, 0.0)
-        growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
-        # A negative fair price: no values left can bring the mean down to the null.
-        growth = np.where(fair < -1e-9, np.inf, growth)
-        self.log_capital[:, series] += growth
-        self.spread[series] += (values - guess) ** 2
-        self.count[series] += 1.0
-        self.total[series] += values
-
-
 class Pairs:
     """Sums over the items of every pair, updated item by item.
 
@@ -196,25 +138,20 @@ class Pairs:
     sequence : SharedSequence
     n_items : int
         Items in bank order.
-    nulls : ndarray, optional
-        Differences to bet against, on [-1, 1]; default no bets.
+    bets : Betting, optional
+        Bets on the pairs and against known means, which see the same items.
 
     Attributes
     ----------
     sums, single : Sums
         Sums of the differences of all pairs (series ``a n_models + b``: model `a` minus `b`), and
         of the scores of each model minus its first.
-    bets : Bets or None
-        Bets that the first model of each pair is better.
-    against : tuple of Bets
-        Bets that each model is above the means of `bet_against`, and below them; empty without any.
     """
 
     def __init__(
-        self, n_models: int, sequence: SharedSequence, n_items: int, nulls: Floats | None = None
+        self, n_models: int, sequence: SharedSequence, n_items: int, bets: Betting | None = None
     ) -> None:
-        self.sequence, self._nulls = sequence, nulls
-        self._known: tuple[Floats, ...] = ()
+        self.sequence, self.bets = sequence, bets
         self.scores = np.full((n_models, n_items), np.nan)
         self.done = np.zeros((n_models, n_items), dtype=bool)
         self._start()
@@ -224,21 +161,8 @@ class Pairs:
         self.seen = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
         self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
-        self.bets: Bets | None = None
-        if self._nulls is not None:
-            self.bets = Bets(n_models**2, size, 0.5 + 0.5 * self._nulls)
-        self.against = tuple(Bets(n_models, size, x) for x in self._known)
-
-    def bet_against(self, above: Floats, below: Floats) -> None:
-        """Bet, before the first score, that each model's mean is above or below known means.
-
-        Parameters
-        ----------
-        above, below : ndarray of shape (n_nulls,)
-            Means to refute, on [0, 1].
-        """
-        self._known = above, 1.0 - below
-        self._start()
+        if self.bets is not None:
+            self.bets.start(n_models)
 
     def add_model(self) -> None:
         """Add a model, and compute all sums again."""
@@ -263,8 +187,6 @@ class Pairs:
             if np.isnan(self.shift[model]):
                 self.shift[model] = score
             self.single.learn(one, np.array([score - self.shift[model]]))
-            for bets, value in zip(self.against, (score, 1.0 - score)):
-                bets.learn(one, np.array([value]))
             others = np.flatnonzero(self.seen > at)
             others = others[others != model]
             if len(others):
@@ -272,8 +194,8 @@ class Pairs:
                 away = score - self.scores[others, item]
                 values = np.concatenate([away, -away])
                 self.sums.learn(series, values)
-                if self.bets is not None:
-                    self.bets.learn(series, 0.5 + 0.5 * values)
+            if self.bets is not None:
+                self.bets.learn(model, score, others, self.scores[others, item])
             at += 1
 
     # -- errors that are stated ---------------------------------------------------------------
@@ -316,42 +238,3 @@ class Pairs:
         one, other = np.divmod(pairs, len(models))
         apart = np.minimum(of_one[one] + of_one[other], 1.0)
         return self.sums.variances(pairs, IMAGINED * apart, whole)[0]
-
-
-def betting_interval(
-    values: Floats, size: float, alpha: float, grid: int = 1001
-) -> tuple[float, float]:
-    """Return an interval of the mean of values in [0, 1] that holds at all looks, by betting.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        In the order drawn; NaN if an item has no value.
-    size : float
-        Items of the benchmark.
-    alpha : float
-        Two-sided error.
-    grid : int, optional
-        Number of nulls tried, which limits the resolution.
-
-    Returns
-    -------
-    low, high : float
-
-    Examples
-    --------
-    >>> low, high = betting_interval(np.tile([0.0, 1.0, 1.0], 40), 1000, 0.05)
-    >>> bool(low < 2 / 3 < high)
-    True
-    """
-    nulls = np.linspace(0.0, 1.0, grid)
-    edges = []
-    for x in (values, 1.0 - values):
-        bets = Bets(1, size, nulls)
-        best = np.zeros(grid)
-        for value in x:
-            bets.learn(np.zeros(1, dtype=np.intp), np.array([value]))
-            best = np.maximum(best, bets.log_capital[:, 0])
-        refuted = np.logical_and.accumulate(best >= np.log(2.0 / alpha))
-        edges.append(float(nulls[max(int(refuted.sum()) - 1, 0)]))
-    return edges[0], max(1.0 - edges[1], edges[0])

@@ -1,0 +1,265 @@
+"""Betting: evidence and intervals that hold for any number of items, at every look.
+
+Bets on the next value, at odds that are fair if a null is the mean, are not expected to win.
+Capital of ``1 / alpha`` refutes the null at level ``alpha``, however often one looks (Ville's
+inequality). Without replacement the fair price of the next value is the mean of what would be left
+(I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting",
+arXiv:2010.09686, section 5). Decisions bet against the nulls that they need; an interval replays
+the same bets against a grid of nulls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ...metrics.scale import Floats
+from ..belief import PairEvidence, Places
+
+#: Number of items from which pairs are decided: a variance from fewer is unreliable.
+LEAST = 10
+#: Largest share of the capital to stake.
+MOST = 0.7
+#: Items imagined at the middle of the scale before the first, for the mean and the variance that
+#: stakes are computed from; the validity does not depend on it.
+PRIOR_ITEMS, PRIOR_VARIANCE = 4.0, 0.02
+#: Nulls of the grid of an interval of a difference.
+GRID = 401
+
+
+class Bets:
+    """Capital of bets that series of values in [0, 1] have larger means than some nulls.
+
+    Parameters
+    ----------
+    n_series : int
+    size : float
+        Items of the benchmark.
+    nulls : ndarray of shape (n_nulls,)
+        Means to refute, on [0, 1].
+
+    Attributes
+    ----------
+    log_capital : ndarray of shape (n_nulls, n_series)
+    largest : ndarray of shape (n_nulls, n_series)
+        The largest `log_capital` from item `LEAST` on, at least 0: `log(1 / alpha)` or more refutes
+        every mean up to the null at level alpha.
+    """
+
+    def __init__(self, n_series: int, size: float, nulls: Floats) -> None:
+        self.size, self.nulls = float(size), np.asarray(nulls, dtype=np.float64)[:, None]
+        self.count, self.total, self.spread = (np.zeros(n_series) for _ in range(3))
+        self.log_capital, self.largest = np.zeros((2, len(self.nulls), n_series))
+
+    def learn(self, series: Places, values: Floats) -> None:
+        """Take in the values of one item for some series, each named once; NaN if missing.
+
+        An item without a value counts as not drawn.
+        """
+        seen = np.isfinite(values)
+        series, values = series[seen], values[seen]
+        k, before = self.count[series], self.total[series]
+        left = self.size - k
+        fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
+        guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
+        spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
+        edge = guess - fair
+        stake = np.clip(edge / (spread + edge**2), 0.0, MOST / np.maximum(fair, 1e-6))
+        stake = np.where(before >= self.nulls * k, stake, 0.0)
+        growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
+        # A negative fair price: no values left can bring the mean down to the null.
+        growth = np.where(fair < -1e-9, np.inf, growth)
+        self.log_capital[:, series] += growth
+        self.spread[series] += (values - guess) ** 2
+        self.count[series] += 1.0
+        self.total[series] += values
+        ready = series[self.count[series] >= LEAST]
+        self.largest[:, ready] = np.maximum(self.largest[:, ready], self.log_capital[:, ready])
+
+
+def betting_interval(
+    values: Floats, size: float, alpha: float, grid: int = 1001
+) -> tuple[float, float]:
+    """Return an interval of the mean of values in [0, 1] that holds at all looks, by betting.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        In the order drawn; NaN if an item has no value.
+    size : float
+        Items of the benchmark.
+    alpha : float
+        Two-sided error.
+    grid : int, optional
+        Number of nulls tried, which limits the resolution.
+
+    Returns
+    -------
+    low, high : float
+
+    Examples
+    --------
+    >>> low, high = betting_interval(np.tile([0.0, 1.0, 1.0], 40), 1000, 0.05)
+    >>> bool(low < 2 / 3 < high)
+    True
+    """
+    nulls = np.linspace(0.0, 1.0, grid)
+    edges = []
+    for x in (values, 1.0 - values):
+        bets = Bets(1, size, nulls)
+        for value in x:
+            bets.learn(np.zeros(1, dtype=np.intp), np.array([value]))
+        refuted = np.logical_and.accumulate(bets.largest[:, 0] >= np.log(2.0 / alpha))
+        edges.append(float(nulls[max(int(refuted.sum()) - 1, 0)]))
+    return edges[0], max(1.0 - edges[1], edges[0])
+
+
+class Betting:
+    """Bets that models are better than one another, and above or below known means.
+
+    Parameters
+    ----------
+    size : float
+        Items of the benchmark.
+    close_by : float
+        Difference by which two models may differ and be equivalent; 0 for none.
+    """
+
+    def __init__(self, size: float, close_by: float) -> None:
+        self.size, self.close_by = size, close_by
+        self.known = np.zeros(0)
+
+    def bet_against(self, known: Floats) -> None:
+        """Bet, before the first score, that each model's mean differs from known means."""
+        self.known = known
+        self.start(self.n_models)
+
+    def start(self, n_models: int) -> None:
+        """Forget all values."""
+        self.n_models = n_models
+        self.values: list[tuple[int, float, Places, Floats]] = []
+        self._bets = _AllBets(n_models, self.size, *self._nulls(()))
+
+    def learn(self, model: int, score: float, others: Places, theirs: Floats) -> None:
+        """Take in a model's score on an item, and those of the others that have had it."""
+        self.values.append((model, score, others, theirs))
+        self._bets.learn(model, score, others, theirs)
+
+    def _nulls(self, grid: Sequence[float] | Floats) -> tuple[Floats, Floats]:
+        """Return the differences and the means to refute: those that verdicts need, and a grid."""
+        d = np.array([-self.close_by, 0.0, self.close_by])
+        means = [*(self.known[:, None] + d).ravel(), *(0.5 + 0.5 * np.asarray(grid))]
+        return np.union1d(d, grid), np.unique(means)
+
+    def evidence(self) -> BettingEvidence:
+        """Return the evidence so far, on models and known means."""
+        bets, known, d = self._bets, self.known, self.close_by
+        better, close = bets.against(0.0), bets.against(-d)
+        kinds = [better, better.T, np.minimum(close, close.T)]
+        if len(known):
+            above, below = bets.beyond(known)
+            near = np.minimum(bets.beyond(known - d)[0], bets.beyond(known + d)[1])
+            kinds = [np.concatenate(both, axis=1) for both in zip(kinds, (above, below, near))]
+        found = PairEvidence(*(np.maximum(kind - math.log(2.0), 0.0) for kind in kinds))
+        return BettingEvidence(self, found, tuple(range(self.n_models)), len(self.values))
+
+    def refuted(self, n_values: int) -> _AllBets:
+        """Return the first values' bets against a grid of nulls."""
+        bets = _AllBets(self.n_models, self.size, *self._nulls(np.linspace(-1.0, 1.0, GRID)))
+        for value in self.values[:n_values]:
+            bets.learn(*value)
+        return bets
+
+
+class _AllBets:
+    """Bets of one set of nulls on all pairs, and on all single models from either side."""
+
+    def __init__(self, n_models: int, size: float, gaps: Floats, means: Floats) -> None:
+        self.n_models, self.gaps, self.means = n_models, gaps, means
+        self.pairs = Bets(n_models**2, size, 0.5 + 0.5 * gaps)
+        # What exceeds a null from below is bet on as its complement.
+        self.above, self.below = (
+            Bets(n_models, size, means),
+            Bets(n_models, size, 1.0 - means[::-1]),
+        )
+
+    def learn(self, model: int, score: float, others: Places, theirs: Floats) -> None:
+        alone, m = np.array([model]), self.n_models
+        self.above.learn(alone, np.array([score]))
+        self.below.learn(alone, np.array([1.0 - score]))
+        if len(others):
+            series = np.concatenate([model * m + others, others * m + model])
+            self.pairs.learn(series, 0.5 + 0.5 * np.concatenate([score - theirs, theirs - score]))
+
+    def against(self, gap: float) -> Floats:
+        """Return the evidence that each model exceeds each other by more than a gap."""
+        at = int(np.searchsorted(self.gaps, gap))
+        return np.asarray(self.pairs.largest[at].reshape(self.n_models, self.n_models))
+
+    def beyond(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return the evidence that each model is above, and below, each of some means."""
+        above = self.above.largest[np.searchsorted(self.means, means)].T
+        below = self.below.largest[::-1][np.searchsorted(self.means, means)].T
+        return above, below
+
+
+@dataclass(frozen=True, eq=False)
+class BettingEvidence:
+    """Evidence of bets (`OwnEvidence`), on some of the models and all known means."""
+
+    betting: Betting
+    evidence: PairEvidence
+    models: tuple[int, ...]
+    n_values: int
+
+    @property
+    def _columns(self) -> Places:
+        """The columns of `evidence` that belong to these models, and to known means."""
+        rows, columns = self.evidence.better.shape
+        return np.array([*self.models, *range(rows, columns)])
+
+    def at(self, i: Places, j: Places) -> PairEvidence:
+        """Return the evidence on some pairs; NaN on known models that no bets are against."""
+        columns = self._columns
+        without = j >= len(columns)
+        rows = np.array(self.models)[i]
+        found = self.evidence.at((rows, columns[np.where(without, 0, j)]))
+        return PairEvidence(*(np.where(without, np.nan, kind) for kind in found))
+
+    @cached_property
+    def _refuted(self) -> _AllBets:
+        return self.betting.refuted(self.n_values)
+
+    def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+        """Return the outermost differences that the bets refute; NaN without bets.
+
+        Parameters
+        ----------
+        below, above : ndarray of shape (n_models, n_columns)
+            Two-sided levels at which the lower and the upper end hold.
+        """
+        bets, known, rows = self._refuted, self.betting.known, np.array(self.models)
+        m, low, high = len(rows), np.full(below.shape, np.nan), np.full(below.shape, np.nan)
+        every = bets.pairs.largest.reshape(-1, bets.n_models, bets.n_models)
+        pairs = every[:, rows[:, None], rows]
+        low[:, :m] = _last(pairs, bets.gaps, below[:, :m])
+        high[:, :m] = -_last(pairs.transpose(0, 2, 1), bets.gaps, above[:, :m])
+        if len(known) and below.shape[1] > m:
+            own, other = (side.largest[:, rows, None] for side in (bets.above, bets.below))
+            low[:, m:] = _last(own, bets.means, below[:, m:]) - known
+            high[:, m:] = _last(other, bets.means[::-1], above[:, m:]) - known
+        return low, high
+
+    def only(self, models: Sequence[int]) -> BettingEvidence:
+        """Return the evidence on these models alone, in this order."""
+        return replace(self, models=tuple(self.models[model] for model in models))
+
+
+def _last(log_capital: Floats, nulls: Floats, level: Floats) -> Floats:
+    """Return the last null that is refuted with all before it; the first if none is."""
+    refuted = np.logical_and.accumulate(log_capital >= np.log(2.0 / level), axis=0)
+    return np.asarray(nulls[np.maximum(refuted.sum(axis=0) - 1, 0)])

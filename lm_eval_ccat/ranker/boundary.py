@@ -1,0 +1,192 @@
+"""How many standard errors decide, however often the ranker looks, and how improbable that is.
+
+After `n` of `N` items (n = 10, 11, .., at most `horizon`) a pair is decided if
+
+    |z| >= STRETCH C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,
+
+with z the difference in standard errors. For models that are equal, z is Brownian motion on the
+clock ``I = n / (1 - n/N)``, divided by the root of I. `chances` computes how often that leaves the
+boundary by a look: from look to look it carries the density of z inside the boundary on, by
+
+    density(z) <- integral over |y| < c of density(y) phi((z - r y) / s) / s,
+    r = sqrt(I_k / I_(k+1)),  s = sqrt(1 - r^2),
+
+and what is lost outside is the chance of a decision. C is the constant that uses up the level;
+`STRETCH` makes up for scores that few models and items know too little of: with 1 in its place, of
+equal models 0.1 to 0.5 per cent more are called different (`benchmarks/paths.py`), and more than
+one in twenty where scores are right or wrong and few (enumerated in the tests).
+
+References
+----------
+P. Armitage, C. K. McPherson and B. C. Rowe, Journal of the Royal Statistical Society A 132 (1969),
+the recursion; S. K. Wang and A. A. Tsiatis, Biometrics 43 (1987), the family of boundaries;
+D. Siegmund, Sequential Analysis (1985), 0.583.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import ndtr
+
+from ..metrics.scale import Floats
+
+#: Items of both models before which no pair is decided; exponent of the boundary: 0.5 gives
+#: Pocock's constant boundary, 0 O'Brien and Fleming's.
+FIRST_LOOK, DELTA = 10, 0.25
+#: Factor on the boundary for standard errors and tails of real scores.
+STRETCH = 1.03
+#: Part of the level that a horizon leaves to further ones, so that one that is used to its end can
+#: be raised at all.
+KEPT = 0.02
+#: Constants for which the chance is computed; between them it is a cubic spline.
+_KNOTS = np.linspace(0.75, 5.75, 11)
+#: Steps of log I shorter than this are joined. Whoever looks less often leaves a boundary as often
+#: if it lies 0.583 (sqrt(long step) - sqrt(short step)) nearer.
+_STEP, _SIEGMUND = 0.03, 0.583
+#: Nodes of the quadrature per standard deviation of the shortest step.
+_NODES = 1.15
+
+
+def clock(n: Floats, n_items: float) -> Floats:
+    """Return one over the variance of a mean over `n` of `n_items` drawn without replacement."""
+    return np.asarray(n / np.maximum(1.0 - n / n_items, 0.5 / n_items))
+
+
+def chances(boundary: Floats, time: Floats) -> Floats:
+    """Return the chance that |z| has reached a boundary by each look.
+
+    Parameters
+    ----------
+    boundary : ndarray of shape (n_boundaries, n_looks)
+        Several boundaries at once; each falls from look to look.
+    time : ndarray of shape (n_looks,)
+        The clock I at the looks.
+
+    Returns
+    -------
+    ndarray of shape (n_boundaries, n_looks)
+
+    Examples
+    --------
+    >>> c = np.array([[1.96, 1.96], [2.178, 2.178]])  # Pocock's constant for two looks is 2.178
+    >>> chances(c, np.array([1.0, 2.0])).round(3).tolist()
+    [[0.05, 0.083], [0.029, 0.05]]
+    """
+    r = np.sqrt(time[:-1] / time[1:])
+    s = np.sqrt(np.maximum(1.0 - r * r, 1e-12))
+    least = float(s.min(initial=1.0))
+    unit, weight = np.polynomial.legendre.leggauss(
+        max(16, math.ceil(_NODES * boundary.max() / least))
+    )
+    unit, weight = 0.5 * (unit + 1.0), 0.5 * weight
+    out = np.empty(boundary.shape)
+    out[:, 0] = 2.0 * ndtr(-boundary[:, 0])
+    # The density is even, so nodes between 0 and the boundary suffice.
+    z = boundary[:, :1] * unit
+    mass = np.exp(-0.5 * z * z) * boundary[:, :1] * weight
+    for k in range(1, len(time)):
+        c, y, z = boundary[:, k], r[k - 1] * z, boundary[:, k, None] * unit
+        leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
+        out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
+        near, far = ((z[:, :, None] + sign * y[:, None]) / s[k - 1] for sign in (-1.0, 1.0))
+        kernel = np.exp(-0.5 * near * near) + np.exp(-0.5 * far * far)
+        density = (kernel @ mass[:, :, None])[:, :, 0] / (s[k - 1] * math.sqrt(2.0 * math.pi))
+        mass = density * c[:, None] * weight
+    return np.cumsum(out, axis=1)
+
+
+def _looks(first: int, last: int, n_items: float) -> tuple[Floats, Floats]:
+    """Return looks to compute with, and how much nearer the boundary lies for those left out."""
+    n = np.arange(first, last + 1.0)
+    log = np.log(clock(n, n_items))
+    short = np.diff(log, prepend=log[0])
+    # From the last look backwards, one is left out if it is less than _STEP before the next.
+    stays, after = np.zeros(len(n), dtype=bool), np.inf
+    for k in range(len(n) - 1, -1, -1):
+        if log[k] <= after - _STEP:
+            stays[k], after = True, log[k]
+    long = np.diff(log[stays], prepend=log[0])
+    nearer = _SIEGMUND * np.maximum(np.sqrt(long) - np.sqrt(short[stays]), 0.0)
+    return n[stays], nearer
+
+
+@lru_cache(maxsize=64)
+def _table(first: int, horizon: int, n_items: float) -> tuple[Floats, Floats, Floats]:
+    """Return looks, stretched constants (descending), and log chances of a decision by then.
+
+    The chances have shape (n_constants, n_looks).
+    """
+    n, nearer = _looks(first, horizon, n_items)
+    c = np.multiply.outer(_KNOTS, (n / horizon) ** (DELTA - 0.5)) - nearer
+    log = np.log(chances(np.maximum(c, 1e-3), clock(n, n_items)))
+    scale = np.linspace(9.0, 0.5, 400)
+    # A chance never falls as the constant falls, and never exceeds 1.
+    between = np.minimum(CubicSpline(_KNOTS, log)(scale), 0.0)
+    return n, STRETCH * scale, np.maximum.accumulate(between, axis=0)
+
+
+class Horizon(NamedTuple):
+    """The looks under one horizon, up to the number of items at which a further one takes over.
+
+    Attributes
+    ----------
+    first, last, horizon : int
+    log_level, scale : ndarray
+        Log of levels of the whole, ascending, and the stretched constant C at each.
+    """
+
+    first: int
+    last: int
+    horizon: int
+    log_level: Floats
+    scale: Floats
+
+    def shape(self, n: Floats) -> Floats:
+        """Return the boundary in units of C."""
+        return np.asarray(np.minimum(n / self.horizon, 1.0) ** (DELTA - 0.5))
+
+
+@lru_cache(maxsize=64)
+def stretches(
+    horizons: tuple[int, ...], since: tuple[int, ...], n_items: float
+) -> tuple[Horizon, ...]:
+    """Return the horizons of a ranking, each with what the earlier ones left of the level.
+
+    Parameters
+    ----------
+    horizons, since : tuple of int
+        The horizons, and the first number of items at which each applies.
+    n_items : float
+
+    Examples
+    --------
+    >>> early, late = (stretches((100, 200), (10, n), 1000.0)[1] for n in (40, 101))
+    >>> at = np.log(0.05)
+    >>> [round(float(np.interp(at, x.log_level, x.scale)), 2) for x in (early, late)]
+    [2.51, 3.68]
+    """
+    out: list[Horizon] = []
+    for k, (horizon, first) in enumerate(zip(horizons, since)):
+        last = int(max(min(horizon, n_items - 1), 1))
+        first = min(first, last) if k == 0 else first
+        if last < first:  # after the last item everything is known: no level is needed
+            break
+        looks, scale, log = _table(first, last, n_items)
+        if k == 0:
+            level = np.exp(log[:, -1])
+            left = level = level / (1.0 if horizon >= n_items - 1 else 1.0 - KEPT)
+        part = left if horizon >= n_items - 1 else left * (1.0 - KEPT)
+        c = np.interp(np.log(part), log[:, -1], scale)
+        # Each is the exact inverse of the other as far as one rises and the other falls.
+        end = int(np.argmin(c)) + 1
+        strict = np.r_[(np.diff(level[:end]) > 0.0) & (np.diff(c[:end]) < 0.0), True]
+        last_look = min(since[k + 1] - 1, last) if k + 1 < len(since) else last
+        out.append(Horizon(first, last_look, last, np.log(level[:end][strict]), c[:end][strict]))
+        spent = log[:, np.searchsorted(looks, last_look)]
+        left = np.maximum(left - np.exp(np.interp(-c, -scale, spent)), 0.5 * KEPT * left)
+    return tuple(out)

@@ -1,0 +1,107 @@
+"""Families of pairs: a confidence that holds for all of them together.
+
+References
+----------
+J. P. Shaffer, Journal of the American Statistical Association 81 (1986), the step-down rule.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..methods.belief import Belief
+from ..metrics.scale import Floats
+
+
+@lru_cache(maxsize=16)
+def still_true(n_models: int, with_references: bool) -> Floats:
+    """Return the most hypotheses that can be true together once 0, 1, .. others are rejected.
+
+    These are the factors of Shaffer's step-down rule. A model can equal at most one of several
+    known values, so a board of thousands costs a family no more than one further model would.
+
+    Examples
+    --------
+    >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
+    ([3.0, 1.0, 1.0], 1.0)
+    """
+    sets = [1]  # bit s: s hypotheses can be the true ones
+    for k in range(1, n_models + 1):
+        sets.append(0)
+        for j in range(1, k + 1):
+            sets[k] |= sets[k - j] << (j * (j - 1) // 2)
+            if with_references:
+                sets[k] |= sets[k - j] << (j * (j + 1) // 2)
+    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
+    left = np.arange(int(can[-1]), 0, -1)
+    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
+
+
+def _left(belief: Belief, n: int) -> Floats:
+    """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
+    r, m = belief.references, len(belief.location)
+    left = np.arange(n, 0, -1.0)
+    if r is None or r.exact:
+        most = still_true(m, r is not None)
+        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
+    return left
+
+
+def family_size(belief: Belief) -> float:
+    """Return how many hypotheses can be true together when none is rejected."""
+    m, r = len(belief.location), belief.references
+    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
+    n = m * (m - 1) // 2 + m * distinct
+    return float(_left(belief, n)[0]) if n else 1.0
+
+
+class Family(NamedTuple):
+    """Pairs judged together by a step-down rule.
+
+    Attributes
+    ----------
+    p : ndarray of shape (n_tested, n_rows)
+        Adjusted p.
+    divisor : ndarray of shape (n_tested, n_rows)
+        What the level is divided by in the step that decides each pair.
+    still_open : float
+        What it is divided by for the pairs that are still open.
+    """
+
+    p: Floats
+    divisor: Floats
+    still_open: float
+
+
+def family(p: Floats, belief: Belief, level: float) -> Family:
+    """Judge all pairs together, from two-sided p of each alone.
+
+    Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact
+    reference models the rule is Holm's, because these may be equal to each other.
+    """
+    m, r = len(p), belief.references
+    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
+    exact = r is not None and r.exact
+    if exact and r is not None:
+        index = m + np.unique(r.location, return_index=True)[1]
+    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
+    if not len(flat):
+        return Family(p, np.ones(p.shape), 1.0)
+    left = _left(belief, len(flat))
+    ascending = np.argsort(flat, kind="stable")
+    stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
+    decided = int((stepped <= level).sum())
+    matrices = []
+    for sorted_values in (stepped, left):
+        values, matrix = np.empty(len(flat)), np.ones(p.shape)
+        values[ascending] = sorted_values
+        matrix[:, :m][upper] = matrix[:, :m].T[upper] = values[: len(upper[0])]
+        if r is not None:
+            block = values[len(upper[0]) :].reshape(m, len(index))
+            alike = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
+            matrix[:, m:] = block[:, alike]
+        matrices.append(matrix)
+    return Family(matrices[0], matrices[1], float(left[min(decided, len(left) - 1)]))

@@ -1,0 +1,98 @@
+"""One evidence: an interval ends at the difference at which a look would just fail to decide."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from worlds.boards import bank_of, draw
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.methods.belief import Belief
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
+
+RULES = [Looks(once=True), Looks(), Looks(horizons=(150,))]
+RULES.append(Looks(horizons=(60, 200), since=(10, 40)))
+
+
+def two(gap: float, slope: float, zero: float, lean: float, df: float) -> Belief:
+    """Two models this far apart, on scores or on abilities of some slope."""
+    belief = Belief.independent([0.5 + gap, 0.5], [0.02, 0.03], n=[52, 50], n_items=400)
+    per_zero = np.full((2, 2), zero)
+    belief = replace(belief, df=np.full((2, 2), df), per_zero=per_zero, lean=np.array([lean, 0.0]))
+    if slope == 1.0:
+        return belief
+    return replace(belief, score=slope * belief.location, slope=np.full(2, slope))
+
+
+CASES = list(product(RULES, (1.0, 0.3), (0.0, 0.03), (0.0, 0.02), (9.0, np.inf)))
+
+
+@pytest.mark.parametrize(("looks", "slope", "zero", "lean", "df"), CASES)
+def test_an_interval_ends_where_a_look_stops_deciding(looks, slope, zero, lean, df):
+    """The decision itself, at differences shifted by what an end says, is the reference."""
+
+    def judged(gap: float, d: float = 0.0) -> Verdicts:
+        belief = two(gap, slope, zero, lean, df)
+        return Verdicts(belief, looks.after(belief, 0.05, d), "ab", min_difference=d)
+
+    gap = 0.04
+    low, high = (float(end[0, 1]) / slope for end in judged(gap).intervals())
+    assert low < 0.0 < high and judged(gap).state[0, 1] == OPEN
+    for side, arm in ((1.0, gap - low), (-1.0, high - gap)):
+        for nearer, state in ((1e-6, OPEN), (-1e-6, DECIDED)):
+            found = judged(side * (arm - nearer))
+            assert found.state[0, 1] == state and found.sign[0, 1] == (side if state else 0)
+            p, needed = float(found.better[0, 1]), float(found.needed()[0, 1])
+            assert ((p if side > 0 else 1.0 - p) >= needed) == (state == DECIDED)
+    farthest = max(-low, high) * slope
+    for d, state in ((farthest - 1e-6, OPEN), (farthest + 1e-6, EQUIVALENT)):
+        assert judged(gap, d).state[0, 1] == state
+
+
+METHODS = (("default", {}), ("sample", {}), ("sample", {"guarantee": "finite"}), ("paper", {}))
+SHAPES = {
+    "one": {},
+    "capped": {"max_items": 40},
+    "budget": {"budget": 90.0},
+    "once": {"looks": "one", "max_items": 40},
+    "known": {"known": {"r": 0.45, "s": 0.5, "t": (0.62, 0.01, 0.62)}, "max_items": 40},
+    "exact": {"known": {"r": 0.45, "s": 0.5, "t": 0.62}, "max_items": 40},
+    "family": {"familywise": True, "max_items": 60},
+    "close": {"min_difference": 0.05, "max_items": 60},
+    "close family": {"min_difference": 0.08, "familywise": True, "known": {"r": 0.5}},
+    "tasks": {"max_items": 90},
+    "population": {"question": "population", "max_items": 60},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("method", "options"), METHODS, ids=lambda x: "-".join(x) if x else "")
+def test_a_difference_excludes_0_if_and_only_if_its_pair_is_decided(method, options, shape):
+    """After every answer of a ranking, with failures and zeros; equivalent pairs lie within d."""
+    tasks = ("x", "y") if shape == "tasks" else ("x",)
+    banks = {task: bank_of(method, 60, k) for k, task in enumerate(tasks)}
+    scores = {task: draw([-0.9, -0.1, 0.0, 0.6], 60, 3, k) for k, task in enumerate(tasks)}
+    bank = banks if shape == "tasks" else banks["x"]
+    ranker = Ranker(bank, list("abcd"), seed=1, **SHAPES[shape], **options)
+    rng, states, n = np.random.default_rng(5), set(), 0
+    while not ranker.done and n < 240:
+        for model, item in ranker.ask():
+            task, doc = item if shape == "tasks" else ("x", item)
+            score = float(scores[task]["abcd".index(model), doc])
+            if rng.random() < 0.05:
+                ranker.fail(model, item, "no answer")
+            else:
+                ranker.tell(model, item, 0.0 if rng.random() < 0.03 else score)
+        n += 1
+        verdicts = ranker.verdicts
+        low, high = verdicts.intervals()
+        d, state = verdicts.min_difference, verdicts.state
+        off = ~np.eye(*state.shape, dtype=bool)
+        excludes = (low > 0.0) | (high < 0.0)
+        assert (excludes == (state == DECIDED))[off & (state != EQUIVALENT)].all()
+        assert ((-d <= low) & (high <= d))[state == EQUIVALENT].all()
+        assert ((low <= high) & np.isfinite(low) == np.isfinite(high)).all()
+        states |= set(state[off].tolist())
+    assert OPEN in states and (DECIDED in states or options)
