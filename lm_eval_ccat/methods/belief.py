@@ -67,7 +67,7 @@ class PairEvidence(NamedTuple):
         return PairEvidence(*(kind[place] for kind in self))
 
 
-class OwnEvidence(Protocol):
+class ProvenEvidence(Protocol):
     """Evidence of a method whose guarantee is exact at all looks; it replaces the boundary.
 
     It is about differences of scores, row less column: tested models are rows, and columns before
@@ -86,7 +86,7 @@ class OwnEvidence(Protocol):
             Two-sided levels at which the lower and the upper end hold.
         """
 
-    def only(self, models: Sequence[int]) -> OwnEvidence:
+    def only(self, models: Sequence[int]) -> ProvenEvidence:
         """Return the evidence on these tested models alone, in this order."""
 
 
@@ -166,7 +166,7 @@ class Belief:
         Whether `variance` excludes or includes the sampling error of the benchmark's items.
     score, slope : ndarray of shape (n,), optional
         Estimated mean score and its slope in `location`, if that is another scale (abilities).
-    own : OwnEvidence, optional
+    proof : ProvenEvidence, optional
         Evidence of the method's own, only if its guarantee is exact at all looks.
     references : References, optional
     lean : ndarray of shape (n,), optional
@@ -192,7 +192,7 @@ class Belief:
     question: str = BENCHMARK
     score: Floats | None = None
     slope: Floats | None = None
-    own: OwnEvidence | None = None
+    proof: ProvenEvidence | None = None
     references: References | None = None
     lean: Floats | None = None
     counts: Floats | None = None
@@ -286,8 +286,8 @@ class Belief:
         places |= dict.fromkeys(("variance", "df", "n", "per_zero"), np.ix_(at, at))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
-        own = None if self.own is None else self.own.only(models)
-        return replace(self, **chosen, counts=None, own=own)
+        proof = None if self.proof is None else self.proof.only(models)
+        return replace(self, **chosen, counts=None, proof=proof)
 
     @classmethod
     def sum(
@@ -365,7 +365,7 @@ class Belief:
             self,
             location=self.location + shift,
             variance=np.maximum(variance, _LEAST_VARIANCE),
-            own=None,
+            proof=None,
         )
 
     @cached_property

@@ -131,23 +131,23 @@ class Looks:
         """Return the evidence of one look at some pairs; 0 where it does not decide at `level`."""
         gaps = belief.gaps_at(i, j)
         evidence = self.of_gaps(gaps, belief.n_items, level, min_difference)
-        if belief.own is None:
+        if belief.proof is None:
             return evidence
-        own = belief.own.at(i, j)
+        proof = belief.proof.at(i, j)
         if min_difference == 0.0:
-            own = own._replace(close=evidence.close)
+            proof = proof._replace(close=evidence.close)
         # If failures may explain part of a difference, the boundary must hold of the rest as well.
-        own = own.where(gaps.down + gaps.up == 0.0, own.at_most(evidence))
-        return own.where(np.isfinite(own.better), evidence)
+        proof = proof.where(gaps.down + gaps.up == 0.0, proof.at_most(evidence))
+        return proof.where(np.isfinite(proof.better), evidence)
 
     def of_gaps(
         self, gaps: Gaps, n_items: float, level: float, min_difference: float = 0.0
     ) -> PairEvidence:
         """Return the evidence by the boundary alone; see `evidence_at`."""
-        least = self.boundary(level, gaps.n, n_items)
+        limit = self.boundary(level, gaps.n, n_items)
         within = min_difference / gaps.slope
         better, worse, below, above = (
-            self._beyond(size, gaps, zero, least, n_items)
+            self._beyond(size, gaps, zero, limit, n_items)
             for size, zero in (
                 (gaps.size - gaps.down, gaps.row_zero),
                 (-gaps.size - gaps.up, gaps.column_zero),
@@ -159,12 +159,12 @@ class Looks:
         return PairEvidence(better, worse, close)
 
     def _beyond(
-        self, size: Floats, gaps: Gaps, zero: Floats, least: Floats, n_items: float
+        self, size: Floats, gaps: Gaps, zero: Floats, limit: Floats, n_items: float
     ) -> Floats:
         """Return the evidence that differences lie on one side, of which they are `size` away."""
         out = np.zeros(size.shape)
         with np.errstate(invalid="ignore"):
-            tells = (size >= least * np.sqrt(gaps.variance)) & (size > 0.0) & (gaps.variance > 0.0)
+            tells = (size >= limit * np.sqrt(gaps.variance)) & (size > 0.0) & (gaps.variance > 0.0)
         if tells.any():
             tails = tail(size[tells], gaps.variance[tells], gaps.df[tells])
             out[tells] = -self.log_p(tails, gaps.n[tells], n_items)
@@ -186,12 +186,12 @@ class Looks:
         gaps = belief.gaps
         low = gaps.size - gaps.down - self._arm(below, gaps, gaps.row_zero, belief.n_items)
         high = gaps.size + gaps.up + self._arm(above, gaps, gaps.column_zero, belief.n_items)
-        if belief.own is None:
+        if belief.proof is None:
             return low, high
         levels = (
             np.broadcast_to(np.asarray(x, dtype=np.float64), low.shape) for x in (below, above)
         )
-        lowest, highest = belief.own.interval(*levels)
+        lowest, highest = belief.proof.interval(*levels)
         leans = gaps.down + gaps.up > 0.0
         low = np.where(leans, np.fmin(low, lowest), np.where(np.isnan(lowest), low, lowest))
         high = np.where(leans, np.fmax(high, highest), np.where(np.isnan(highest), high, highest))
@@ -218,20 +218,20 @@ class Looks:
         changed = self._changed(belief)
         # `flatnonzero` is several times faster than `nonzero` of the matrix.
         place = i, j = np.unravel_index(np.flatnonzero(changed), changed.shape)
-        found = self.evidence_at(belief, i, j, level, min_difference)
+        look = self.evidence_at(belief, i, j, level, min_difference)
         evidence = self.evidence
         if evidence is None or self.once:
             evidence = PairEvidence(*np.zeros((3, *changed.shape)))
-        largest = found.at_least(evidence.at(place))
-        if any((kind > 0.0).any() for kind in found):
+        largest = look.at_least(evidence.at(place))
+        if any((kind > 0.0).any() for kind in look):
             evidence = PairEvidence(*(kind.copy() for kind in evidence))
             for kind, values in zip(evidence, largest):
                 kind[place] = values
         if self.once:
             return replace(self, evidence=evidence, last=None)
         counts = np.zeros(changed.shape) if self.counts is None else self.counts.copy()
-        least = self.boundary(level, belief.pairs_at(i, j)[3], belief.n_items)
-        counts[place] = -ndtri(0.5 * level) / np.where(least > 0.0, least, np.inf)
+        limit = self.boundary(level, belief.pairs_at(i, j)[3], belief.n_items)
+        counts[place] = -ndtri(0.5 * level) / np.where(limit > 0.0, limit, np.inf)
         return replace(self, evidence=evidence, counts=counts, last=belief)
 
     def _changed(self, belief: Belief) -> NDArray[np.bool_]:

@@ -105,8 +105,8 @@ class Standing:
         """Take a look: the current belief decides turns until the next look."""
         belief, looks = self.belief(), self.looks.joined(len(self.ledger.accounts))
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
-            if (most := _most_items(belief)) > end:
-                looks = looks.raised(max(self.horizon or 10 * most, most + 1), end)
+            if (longest := _most_items(belief)) > end:
+                looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)
         if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         if looks.counts is not belief.counts:

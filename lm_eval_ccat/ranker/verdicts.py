@@ -394,7 +394,7 @@ class Verdicts:
         b, m = self.belief, len(self.belief.location)
         out: list[OpenPairContent] = []
         # A method's own evidence grows about as fast as that of the mixture.
-        looks = self.looks if b.own is None else Looks()
+        looks = self.looks if b.proof is None else Looks()
         level = (1.0 - self.confidence) / self._family[0].still_open
         for at in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[at : at + 2].tolist())

@@ -164,8 +164,8 @@ class Betting:
             above, below = bets.beyond(known)
             near = np.minimum(bets.beyond(known - d)[0], bets.beyond(known + d)[1])
             kinds = [np.concatenate(both, axis=1) for both in zip(kinds, (above, below, near))]
-        found = PairEvidence(*(np.maximum(kind - math.log(2.0), 0.0) for kind in kinds))
-        return BettingEvidence(self, found, tuple(range(self.n_models)), len(self.values))
+        evidence = PairEvidence(*(np.maximum(kind - math.log(2.0), 0.0) for kind in kinds))
+        return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.values))
 
     def refuted(self, n_values: int) -> _AllBets:
         """Return the first values' bets against a grid of nulls."""
@@ -197,8 +197,8 @@ class _AllBets:
 
     def against(self, gap: float) -> Floats:
         """Return the evidence that each model exceeds each other by more than a gap."""
-        at = int(np.searchsorted(self.gaps, gap))
-        return np.asarray(self.pairs.largest[at].reshape(self.n_models, self.n_models))
+        null = int(np.searchsorted(self.gaps, gap))
+        return np.asarray(self.pairs.largest[null].reshape(self.n_models, self.n_models))
 
     def beyond(self, means: Floats) -> tuple[Floats, Floats]:
         """Return the evidence that each model is above, and below, each of some means."""
@@ -209,7 +209,7 @@ class _AllBets:
 
 @dataclass(frozen=True, eq=False)
 class BettingEvidence:
-    """Evidence of bets (`OwnEvidence`), on some of the models and all known means."""
+    """Evidence of bets (`ProvenEvidence`), on some of the models and all known means."""
 
     betting: Betting
     evidence: PairEvidence
@@ -227,8 +227,8 @@ class BettingEvidence:
         columns = self._columns
         without = j >= len(columns)
         rows = np.array(self.models)[i]
-        found = self.evidence.at((rows, columns[np.where(without, 0, j)]))
-        return PairEvidence(*(np.where(without, np.nan, kind) for kind in found))
+        chosen_pairs = self.evidence.at((rows, columns[np.where(without, 0, j)]))
+        return PairEvidence(*(np.where(without, np.nan, kind) for kind in chosen_pairs))
 
     @cached_property
     def _refuted(self) -> _AllBets:
@@ -244,14 +244,16 @@ class BettingEvidence:
         """
         bets, known, rows = self._refuted, self.betting.known, np.array(self.models)
         m, low, high = len(rows), np.full(below.shape, np.nan), np.full(below.shape, np.nan)
-        every = bets.pairs.largest.reshape(-1, bets.n_models, bets.n_models)
-        pairs = every[:, rows[:, None], rows]
+        capital = bets.pairs.largest.reshape(-1, bets.n_models, bets.n_models)
+        pairs = capital[:, rows[:, None], rows]
         low[:, :m] = _last(pairs, bets.gaps, below[:, :m])
         high[:, :m] = -_last(pairs.transpose(0, 2, 1), bets.gaps, above[:, :m])
         if len(known) and below.shape[1] > m:
-            own, other = (side.largest[:, rows, None] for side in (bets.above, bets.below))
-            low[:, m:] = _last(own, bets.means, below[:, m:]) - known
-            high[:, m:] = _last(other, bets.means[::-1], above[:, m:]) - known
+            from_above, from_below = (
+                side.largest[:, rows, None] for side in (bets.above, bets.below)
+            )
+            low[:, m:] = _last(from_above, bets.means, below[:, m:]) - known
+            high[:, m:] = _last(from_below, bets.means[::-1], above[:, m:]) - known
         return low, high
 
     def only(self, models: Sequence[int]) -> BettingEvidence:

@@ -233,8 +233,8 @@ class SamplePolicy(Policy):
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if whole else math.inf
-        own = self._bets.evidence() if self._bets is not None and whole else None
-        return Belief(mean, variance, df, n, size, question, own=own)
+        proof = self._bets.evidence() if self._bets is not None and whole else None
+        return Belief(mean, variance, df, n, size, question, proof=proof)
 
     def _of_pairs(self, whole: bool) -> Floats:
         """Return the three figures of all pairs, after updating the stale ones."""

@@ -87,7 +87,7 @@ def test_the_order_of_the_models_does_not_matter(seed, guarantee):
     one, other = p.belief().only(turn), q.belief()
     i, j = np.indices((4, 4))
     if guarantee == "finite":
-        np.testing.assert_allclose(one.own.at(i, j), other.own.at(i, j), atol=1e-9)
+        np.testing.assert_allclose(one.proof.at(i, j), other.proof.at(i, j), atol=1e-9)
     for part in ("location", "variance", "df"):
         np.testing.assert_allclose(getattr(one, part), getattr(other, part), atol=1e-9)
 
