@@ -326,8 +326,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a pair that only looked decided at an earlier look is forgotten",
         "lm_eval_ccat/ranker/looks",
-        "largest = found.at_least(evidence.at(place))",
-        "largest = found",
+        "largest = look.at_least(evidence.at(place))",
+        "largest = look",
         ("tests/ranker/test_looks.py", "tests/ranker/test_verdicts.py"),
     ),
     Bug(
