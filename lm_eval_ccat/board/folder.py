@@ -29,6 +29,7 @@ from ..errors import RunError, UsageError
 from ..metrics.scale import Scale
 from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
+from ..ranker.headline import Lead
 from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
@@ -274,12 +275,16 @@ class Placed:
         Rank by score.
     best, worst : int
         Range of ranks that the intervals allow.
+    lead : Lead or None
+        By how much it leads the next row, with the interval that ranges of ranks go by; None for
+        the last.
     """
 
     row: BoardRow
     rank: int
     best: int
     worst: int
+    lead: Lead | None = None
 
 
 @dataclass(frozen=True)
@@ -361,9 +366,11 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     scores = sign * np.array([r.score for r in ordered])
     arms = np.array([max(r.high - r.score, r.score - r.low) for r in ordered])
     places = zip(ordered, *(counts.tolist() for counts in outside(scores, arms)))
+    gaps = zip((scores[:-1] - scores[1:]).tolist(), np.hypot(arms[:-1], arms[1:]).tolist())
+    leads = [Lead(gap, gap - reach, gap + reach) for gap, reach in gaps]
     placed = [
-        Placed(row, n, 1 + above, len(ordered) - below)
-        for n, (row, above, below) in enumerate(places, 1)
+        Placed(row, n, 1 + above, len(ordered) - below, lead)
+        for n, ((row, above, below), lead) in enumerate(zip(places, [*leads, None]), 1)
     ]
     return BoardStanding(placed, list(apart.values()), history)
 

@@ -96,7 +96,8 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         "ledger_head": board.ledger.head(),
         "citation": citation(board, rows),
         "rows": [
-            {"rank": place.rank, "rank_range": [place.best, place.worst], **_public(place.row),
+            {"rank": place.rank, "rank_range": [place.best, place.worst],
+             "lead": place.lead and place.lead._asdict(), **_public(place.row),
              "copies": list(twins.get(place.row.model, ())),
              "facts": facts.get(place.row.model, {})}
             for place in state.placed
@@ -246,6 +247,7 @@ def _page(
                 _link(facts.get(place.row.model, {}).get("link", "")),
                 [visible_line(twin) for twin in twins.get(place.row.model, ())],
                 "; ".join(_samples(place.row)),
+                place.lead.in_words() if place.lead else "",
             ]
             for place in state.placed
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -112,6 +113,20 @@ def test_the_head_says_who_may_be_the_best(browser, board, site):
     assert column(browser, "#board", 0)[0].split() == ["1", "1", "to", f"{placed[0].worst}"]
 
 
+def test_a_row_says_by_how_much_it_leads_the_next(browser, board, site):
+    show(browser, site)
+    published = json.loads(site.with_name("board.json").read_text())["rows"]
+    shown = column(browser, "#board", 4)
+    for row, following, cell in zip(published, published[1:], shown):
+        gap = row["score"] - following["score"]
+        reach = np.hypot(*(max(r["high"] - r["score"], r["score"] - r["low"])
+                           for r in (row, following)))  # fmt: skip
+        assert list(row["lead"].values()) == pytest.approx([gap, gap - reach, gap + reach])
+        assert float(cell.split()[0]) == pytest.approx(gap, abs=0.006)
+        assert ("(" in cell) is bool(reach)
+    assert published[-1]["lead"] is None
+
+
 def test_search_filter_sort_and_columns(browser, site):
     show(browser, site)
     box = browser.find_element("id", "q")
@@ -127,13 +142,13 @@ def test_search_filter_sort_and_columns(browser, site):
     assert run(browser, COUNT) == "102 of 1,002 models"
     assert all(score.startswith("≈") for score in column(browser, "#board", 2))
     heading = "document.querySelectorAll('#board thead th')[{}]"
-    run(browser, heading.format(5) + ".querySelector('button').click()")
-    assert run(browser, f"return {heading.format(5)}.innerText.trim()") == "beta"
-    values = [float(v.strip("≈ ")) for v in column(browser, "#board", 5)]
+    run(browser, heading.format(6) + ".querySelector('button').click()")
+    assert run(browser, f"return {heading.format(6)}.innerText.trim()") == "beta"
+    values = [float(v.strip("≈ ")) for v in column(browser, "#board", 6)]
     assert values == sorted(values, reverse=True)
-    assert run(browser, f"return {heading.format(5)}.getAttribute('aria-sort')") == "descending"
-    run(browser, heading.format(5) + ".querySelector('button').click()")
-    again = [float(v.strip("≈ ")) for v in column(browser, "#board", 5)]
+    assert run(browser, f"return {heading.format(6)}.getAttribute('aria-sort')") == "descending"
+    run(browser, heading.format(6) + ".querySelector('button').click()")
+    again = [float(v.strip("≈ ")) for v in column(browser, "#board", 6)]
     assert again == sorted(again) and again[0] < values[0]
     run(browser, "document.querySelectorAll('#columns input')[1].click()")
     heads = run(browser, "return [...document.querySelectorAll('#board thead th')]"
@@ -195,9 +210,9 @@ def test_is_a_better_than_b(browser, site, board):
 def test_estimates_of_tasks_have_their_sign_and_interval(browser, site):
     show(browser, site)
     choose(browser, "estimate")
-    assert all(score.startswith("≈") for score in column(browser, "#board", 4))
+    assert all(score.startswith("≈") for score in column(browser, "#board", 5))
     cell = "return document.querySelectorAll('#board tbody tr')[0].cells[{}].title"
-    for number in (2, 4):
+    for number in (2, 5):
         assert run(browser, cell.format(number)).startswith("95% interval 0.")
 
 

@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const [RANK, BEST, WORST, MODEL, ESTIMATED, SCORE, LOW, HIGH, ITEMS, DOCUMENTS, DATE, TASKS, BY, PAST,
-    CONFIDENCE, FACTS, LINK, COPIES, SAMPLE] = Array(19).keys();
+    CONFIDENCE, FACTS, LINK, COPIES, SAMPLE, LEAD] = Array(20).keys();
   const STEP = 100;
   const at = (id) => document.getElementById(id);
   const make = (tag, text, cls) => {
@@ -31,7 +31,10 @@
     { key: "rank", head: "Rank", cls: "ranks", first: false, value: (r) => r[RANK] },
     { key: "model", head: "Model", first: false, value: (r) => r[MODEL].toLowerCase() },
     { key: "score", head: "Score", cls: "num", first: data.higher, value: (r) => r[SCORE] },
-    ...(data.tasks.length < 5 ? [{ key: "interval", head: "Interval", cls: "wide" }] : []),
+    ...(data.tasks.length < 5 ? [
+      { key: "interval", head: "Interval", cls: "wide" },
+      { key: "lead", head: "Leads next by", cls: "wide" },
+    ] : []),
     ...data.tasks.map((task, t) => ({
       key: "task" + t, head: task.slice(shared), title: task, cls: "num", first: data.taskHigher[t], value: (r) => (r[ESTIMATED] ? r[TASKS][t][0] : r[TASKS][t]), task: t,
     })).filter((c) => !hidden.has(c.task)),
@@ -116,6 +119,7 @@
         cell.title = ends(r, of[1], of[2]);
       }
       else if (c.key === "interval") cell.append(interval(r));
+      else if (c.key === "lead") cell.textContent = r[LEAD];
       else if (c.key === "items") cell.textContent = r[ESTIMATED]
         ? `${r[ITEMS].toLocaleString("en")} of ${r[DOCUMENTS].toLocaleString("en")}` : r[ITEMS].toLocaleString("en");
       else cell.textContent = c.value(r);
