@@ -12,6 +12,7 @@ the Ranker and the line in step.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -213,6 +214,8 @@ class Line:
             if not self.away:
                 self._finish("" if decided else _alone(active))
             return
+        # Where every item will be asked anyway, no model waits for a better one.
+        share = WORTH if self.goal or math.isfinite(ranker.budget) else 0.0
         furthest = self.book.head + sum(map(self._window, self.windows))
         limit = self.max_untold
         while not (self.arrival and len(self.book.asks) >= furthest):
@@ -221,7 +224,7 @@ class Line:
             open_models = [
                 model for model in active if untold[model] < self._window(model, warming)
             ]
-            pairs = ranker.ask(1, among=open_models, least_share=WORTH) if open_models else []
+            pairs = ranker.ask(1, among=open_models, least_share=share) if open_models else []
             if not pairs:
                 break
             ask = self.book.place(*pairs[0])

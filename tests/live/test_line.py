@@ -125,6 +125,22 @@ def test_models_that_take_turns_are_loaded_a_few_times_and_asked_little_too_much
     assert loads <= 4 * math.log2(200 / 10)
 
 
+def test_a_run_to_its_limits_lets_no_model_wait_for_another():
+    """One model is far below two close ones, and is asked as fast all the same."""
+    prices, scores = dict.fromkeys("abc", 1.0), random.Random(0)
+    means = {"a": 0.1, "b": 0.6, "c": 0.62}
+    book = Book(Ranker(ItemBank.blank(range(80)), prices, max_items=40, stop="limits"), Journal())
+    line = Line(book, dict.fromkeys("abc", 12), warmup=10, goal=False)
+    line.start()
+    while line.over is None:
+        open_asks = Counter(ask.model for ask in book.unanswered)
+        for model in "abc":
+            assert open_asks[model] == min(12, 40 - book.told_of[model])
+        [ask] = book.unanswered[:1]
+        score = means[ask.model] + 0.3 * (scores.random() - 0.5) * (ask.model != "a")
+        line.arrive([Tell(n=ask.number, model=ask.model, item=ask.item, score=score)])
+
+
 def first(seconds: float) -> Callable[..., bool]:
     """Whether less than so many seconds have passed since the first call."""
     began: list[float] = []
