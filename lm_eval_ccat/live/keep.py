@@ -31,9 +31,10 @@ from ..ranker import Ranker, Ranking
 from ..records import Answered, Item, Tell
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
+from .identity import facts_of_outcome
 from .models import HarnessModel, scores_of
 from .outcomes import banks_of
-from .plan import Plan, facts_of_outcome
+from .plan import Plan
 from .result import Observer, outcome_block
 
 #: Documents drawn at random, with the probability of each draw among those not yet drawn.

@@ -1,9 +1,7 @@
-"""`Plan`: all a ranking needs to start: outcomes, weights, prices, known results, identity."""
+"""`Plan`: all a ranking needs to start: outcomes, weights, charges, known results."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..bank import ItemBank
 from ..bank.file import located, public_banks
 from ..bank.outcome import Outcome
@@ -20,7 +17,6 @@ from ..bank.suite import SuiteBank
 from ..errors import CcatError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import leading, script_note
-from ..methods.belief import POPULATION, RUN
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
@@ -40,9 +36,6 @@ from .models import check_session
 from .outcomes import Bank, as_prompted, measure, own_weights, task_weights
 from .spec import Spec
 from .tasks import open_plain
-
-#: Key of a run's identity that shows whether the same code scores the answers.
-SCORING = "scoring_code_sha256"
 
 
 @dataclass(frozen=True)
@@ -127,22 +120,23 @@ class Plan:
     @property
     def scale(self) -> Scale:
         """Scale of the ranking: the one that all steering outcomes share, else [0, 1]."""
-        return scale_of(self._steering)
+        return scale_of(self.steering)
 
     @property
     def label(self) -> str:
         """The metric of the ranking, in a few words."""
-        labels = list(dict.fromkeys(o.metric.label for o in self._steering))
+        labels = list(dict.fromkeys(o.metric.label for o in self.steering))
         return labels[0] if len(labels) == 1 else f"{WEIGHTED_MEAN} of {', '.join(labels)}"
 
     @property
     def key(self) -> str:
         """The key of the ranked score in results: of one outcome, or of a weighted mean."""
-        keys = list(dict.fromkeys(o.results_key for o in self._steering))
+        keys = list(dict.fromkeys(o.results_key for o in self.steering))
         return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
     @property
-    def _steering(self) -> list[Outcome]:
+    def steering(self) -> list[Outcome]:
+        """The outcomes that count in the ranking."""
         return [outcome for outcome in self.every if outcome.weight > 0.0]
 
     @property
@@ -215,66 +209,6 @@ class Plan:
             header = Header(task={"name": self.outcome.task}, ranker=self.ranker_arguments())
         rule = {} if self.rule is None else {"stop": self.rule}
         return make_ranker(self.banks, replace(header, ranker={**header.ranker, **rule}))
-
-    def facts(self) -> Header:
-        """Return what a reader of the run needs to know about it."""
-        of_each = {
-            t: {k: facts_of_outcome(o) for k, o in outcomes.items()}
-            for t, outcomes in self.measured.items()
-        }
-        return Header(
-            bank_sha256="+".join(o.bank.sha256 for o in self.every),
-            task={
-                "name": "+".join(self.outcomes),
-                "metric": self.outcome.metric.name,
-                "filter": self.outcome.filter,
-            },
-            versions={"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
-            report={
-                "metric": self.label,
-                "key": self.key,
-                "scale": self.scale.to_dict(),
-                "estimand": self.estimand,
-                "currency": self.charges.currency,
-                **({"accepted": list(self.accepted)} if self.accepted else {}),
-                **({} if self.alone else {"outcomes": of_each}),
-            },
-        )
-
-    def identity(self) -> Header:
-        """Return the journal's header: `facts`, and what must be unchanged to resume the run."""
-        facts, sessions = self.facts(), self.sessions
-        hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
-        settings: dict[str, Any] = {
-            task: dict(session.settings) for task, session in sessions.items()
-        }
-        if len(sessions) == 1:
-            [settings] = settings.values()
-        task = {
-            **facts.task,
-            "documents": len(self.documents()),
-            "documents_sha256": _sha("".join(map(str, hashes))),
-            "prompts": {task: list(s.marks.values()) for task, s in sessions.items()},
-            SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
-            **{k: v for k, v in facts.report.items() if k == "outcomes"},
-            "settings": json.loads(json.dumps(settings, default=str)),
-        }
-        config, arguments = self.spec.public(), self.ranker_arguments()
-        return replace(facts, config=config, task=task, ranker=arguments)
-
-    @property
-    def estimand(self) -> str:
-        """Say in words what the estimates estimate."""
-        n = sum(o.bank.n_items for o in self.outcomes.values())
-        what = " and the ".join(dict.fromkeys(o.metric.in_words for o in self._steering))
-        if " and the " in what:
-            what = f"weighted mean of the {what}, each on [0, 1],"
-        population = self.spec.question == POPULATION
-        which = f"documents like these {n}" if population else f"all {n} documents"
-        tasks = ", ".join(self.outcomes)
-        if self.sampled and self.spec.question != RUN:
-            return f"Estimates are of the expected {what} as configured, over {which} of {tasks}"
-        return f"Estimates are of the {what} over {which} of {tasks}"
 
 
 def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
@@ -407,19 +341,3 @@ def with_public_bank(plan: Plan) -> Plan | None:
         if keys == [outcome.results_key for outcome in plan.outcomes.values()]:
             return replace(plan, spec=replace(spec, bank=name), measured=measured)
     return None
-
-
-def facts_of_outcome(outcome: Outcome) -> dict[str, Any]:
-    """Return what a reader of a run needs to know about one outcome."""
-    return {
-        "metric": outcome.metric.name,
-        "filter": outcome.filter,
-        "label": outcome.metric.label,
-        "key": outcome.results_key,
-        "scale": outcome.metric.scale.to_dict(),
-        "weight": outcome.weight,
-    }
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -71,7 +71,7 @@ class Result(Shown):
     ranking : Ranking
         Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
     facts : Header
-        What the run measures, as the header of its journal has it (see `Plan.facts`).
+        What the run measures, as the header of its journal has it (see `facts_of_plan`).
     tally : Tally
         What each model was asked and cost, and what its server reported.
     scorer : dict or None
@@ -249,7 +249,7 @@ def result_of(
     Parameters
     ----------
     facts : Header
-        As `Plan.facts` returns it.
+        As `facts_of_plan` returns it.
     scorer : mapping or None
     book : Book
     run_dir : Path or None
@@ -408,7 +408,7 @@ def state_terms(content: RankingContent, facts: Header) -> None:
     content : dict
         As `Ranking.to_dict` returns it.
     facts : Header
-        See `Plan.facts`.
+        See `facts_of_plan`.
     """
     task = facts.task
     named = facts.report.get("outcomes") or {

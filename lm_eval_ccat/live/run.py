@@ -27,10 +27,11 @@ from ..scores.prompts import compare_prompts
 from .channel import clock
 from .earlier import answers_at_hand
 from .fields import HUB
+from .identity import SCORING, facts_of_plan, identity_of
 from .interrupts import Interrupts
 from .keep import ModelRuns, growing, keep
 from .models import HarnessModel
-from .plan import SCORING, Plan, make_plan
+from .plan import Plan, make_plan
 from .quiet import quiet_harness
 from .result import Observer, Result, result_of
 from .sender import Sender, settled_heap
@@ -253,7 +254,7 @@ class Run:
             keep(self.plan, self.book, self.models, self.observer, names or {})
         outcome = self.plan.outcome
         result = result_of(
-            self.plan.facts(),
+            facts_of_plan(self.plan),
             self.plan.sessions[outcome.task].scorer(outcome.metric.name),
             self.book,
             None if self.directory is None else self.directory.path,
@@ -296,7 +297,7 @@ class Run:
         """Begin the run's journal."""
         if self.directory is None:
             journal = Journal()
-            journal.append([self.plan.facts()])
+            journal.append([facts_of_plan(self.plan)])
             return Book(self.plan.new_ranker(), journal)
         directory, journal = self.directory, self.directory.journal
         if journal.exists():  # without answers (after a mistyped metric, say): start over
@@ -306,7 +307,7 @@ class Run:
         # Write the bank first: without it, the journal could not be read back.
         save_banks(self.plan.banks, directory.path)
         ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
-        directory.start(replace(self.plan.identity(), command=sys.argv[1:] if ours else None))
+        directory.start(replace(identity_of(self.plan), command=sys.argv[1:] if ours else None))
         book = Book(self.plan.new_ranker(), journal)
         book.write([Session(event="start")])
         return book
@@ -334,7 +335,7 @@ class Run:
                     ask.pair,
                 )
                 book.event(Lost(model=model, item=item, why="killed", column=UNKNOWN, usd=usd))
-        book.change(changed, plan.identity())
+        book.change(changed, identity_of(plan))
         for change in changed.changes:
             tell = self.observer.warn if change.startswith("versions.") else self.observer.note
             tell(f"changed since the run began: {change}")
@@ -346,7 +347,7 @@ class Run:
         if retried:  # lift the end that their absence caused
             changes = [f"{name}: taken up again" for name in retried]
             budget = NO_LIMIT if plan.charges.budget is None else plan.charges.budget
-            book.change(Differences([], changes, {"budget": budget}), plan.identity())
+            book.change(Differences([], changes, {"budget": budget}), identity_of(plan))
         return book
 
     def _retried(self, book: Book, changed: Differences) -> list[str]:
@@ -370,7 +371,7 @@ class Run:
             The run differs otherwise; the message shows each such difference as ``old -> new``.
         """
         assert self.directory is not None
-        old, new = self.directory.present_identity(), self.plan.identity()
+        old, new = self.directory.present_identity(), identity_of(self.plan)
         before = old.task["prompts"]
         for task, session in self.plan.sessions.items():
             marks = dict(zip(session.doc_ids, before.get(task, ())))

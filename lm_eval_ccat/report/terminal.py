@@ -24,6 +24,7 @@ from ..content import (
     RankingContent,
 )
 from ..harness.scorers import in_words
+from ..live.identity import facts_of_plan
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
@@ -331,7 +332,7 @@ class Progress(Observer):
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""
-        self.plan, self.book, self._facts = plan, book, plan.facts()
+        self.plan, self.book, self._facts = plan, book, facts_of_plan(plan)
         self._last = time.monotonic()
         if not self.plain:
             self._live = Live(

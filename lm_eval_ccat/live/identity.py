@@ -1,0 +1,94 @@
+"""What a run is, as the header of its journal says it: for readers, and to resume it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+from .. import __version__
+from ..bank.outcome import Outcome
+from ..harness import internals
+from ..methods.belief import POPULATION, RUN
+from ..records import Header
+from .plan import Plan
+
+#: Key of a run's identity that shows whether the same code scores the answers.
+SCORING = "scoring_code_sha256"
+
+
+def facts_of_plan(plan: Plan) -> Header:
+    """Return what a reader of the run needs to know about it."""
+    of_each = {
+        t: {k: facts_of_outcome(o) for k, o in outcomes.items()}
+        for t, outcomes in plan.measured.items()
+    }
+    return Header(
+        bank_sha256="+".join(o.bank.sha256 for o in plan.every),
+        task={
+            "name": "+".join(plan.outcomes),
+            "metric": plan.outcome.metric.name,
+            "filter": plan.outcome.filter,
+        },
+        versions={"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
+        report={
+            "metric": plan.label,
+            "key": plan.key,
+            "scale": plan.scale.to_dict(),
+            "estimand": estimand_of(plan),
+            "currency": plan.charges.currency,
+            **({"accepted": list(plan.accepted)} if plan.accepted else {}),
+            **({} if plan.alone else {"outcomes": of_each}),
+        },
+    )
+
+
+def identity_of(plan: Plan) -> Header:
+    """Return the journal's header: the facts, and what must be unchanged to resume the run."""
+    facts, sessions = facts_of_plan(plan), plan.sessions
+    hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
+    settings: dict[str, Any] = {task: dict(session.settings) for task, session in sessions.items()}
+    if len(sessions) == 1:
+        [settings] = settings.values()
+    task = {
+        **facts.task,
+        "documents": len(plan.documents()),
+        "documents_sha256": _sha("".join(map(str, hashes))),
+        "prompts": {task: list(s.marks.values()) for task, s in sessions.items()},
+        SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
+        **{k: v for k, v in facts.report.items() if k == "outcomes"},
+        "settings": json.loads(json.dumps(settings, default=str)),
+    }
+    config, arguments = plan.spec.public(), plan.ranker_arguments()
+    return replace(facts, config=config, task=task, ranker=arguments)
+
+
+def estimand_of(plan: Plan) -> str:
+    """Say in words what the estimates estimate."""
+    n = sum(o.bank.n_items for o in plan.outcomes.values())
+    what = " and the ".join(dict.fromkeys(o.metric.in_words for o in plan.steering))
+    if " and the " in what:
+        what = f"weighted mean of the {what}, each on [0, 1],"
+    population = plan.spec.question == POPULATION
+    which = f"documents like these {n}" if population else f"all {n} documents"
+    tasks = ", ".join(plan.outcomes)
+    if plan.sampled and plan.spec.question != RUN:
+        return f"Estimates are of the expected {what} as configured, over {which} of {tasks}"
+    return f"Estimates are of the {what} over {which} of {tasks}"
+
+
+def facts_of_outcome(outcome: Outcome) -> dict[str, Any]:
+    """Return what a reader of a run needs to know about one outcome."""
+    return {
+        "metric": outcome.metric.name,
+        "filter": outcome.filter,
+        "label": outcome.metric.label,
+        "key": outcome.results_key,
+        "scale": outcome.metric.scale.to_dict(),
+        "weight": outcome.weight,
+    }
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
