@@ -196,8 +196,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models are equivalent though their difference may be large",
         "lm_eval_ccat/ranker/verdicts",
-        "near = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level",
-        "near = close == close",
+        "equivalent = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level",
+        "equivalent = close == close",
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
@@ -319,8 +319,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the sample of a benchmark is taken for one of a population",
         "lm_eval_ccat/methods/sample/pairs",
-        "if whole else np.ones_like(n)",
-        "if not whole else np.ones_like(n)",
+        "if finite else np.ones_like(n)",
+        "if not finite else np.ones_like(n)",
         ("tests/methods/sample/test_sample.py",),
     ),
     Bug(
@@ -410,7 +410,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the middle item of a variance is counted twice",
         "lm_eval_ccat/methods/sample/pairs",
-        "self.square[series] - self.total[series] ** 2 / least",
+        "self.square[series] - self.total[series] ** 2 / divisor",
         "self.square[series]",
         ("tests/methods/sample/test_sample.py",),
     ),

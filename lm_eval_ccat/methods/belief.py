@@ -50,17 +50,17 @@ class PairEvidence(NamedTuple):
     worse: Floats
     close: Floats
 
-    def at_least(self, other: PairEvidence) -> PairEvidence:
+    def at_least(self, floor: PairEvidence) -> PairEvidence:
         """Return the larger of two evidences, kind by kind."""
-        return PairEvidence(*map(np.maximum, self, other))
+        return PairEvidence(*map(np.maximum, self, floor))
 
-    def at_most(self, other: PairEvidence) -> PairEvidence:
+    def at_most(self, ceiling: PairEvidence) -> PairEvidence:
         """Return the smaller of two evidences, kind by kind."""
-        return PairEvidence(*map(np.minimum, self, other))
+        return PairEvidence(*map(np.minimum, self, ceiling))
 
-    def where(self, chosen: NDArray[np.bool_], other: PairEvidence) -> PairEvidence:
-        """Return this evidence on the chosen pairs, and another on the rest."""
-        return PairEvidence(*(np.where(chosen, *both) for both in zip(self, other)))
+    def where(self, mask: NDArray[np.bool_], alternative: PairEvidence) -> PairEvidence:
+        """Return this evidence on the pairs of a mask, and the alternative on all others."""
+        return PairEvidence(*(np.where(mask, *values) for values in zip(self, alternative)))
 
     def at(self, place: Any) -> PairEvidence:
         """Return the evidence at an index of the arrays."""
@@ -229,9 +229,9 @@ class Belief:
         v = single if pair_error is None else pair_error**2
         variance = v[:, None] + v
         variance.flat[:: len(v) + 1] = single
-        least, far = np.minimum(k[:, None], k), np.broadcast_to(df, variance.shape)
-        at = np.asarray(location, dtype=np.float64)
-        return cls(at, variance, far, least, n_items, question, score, slope)
+        fewest, freedom = np.minimum(k[:, None], k), np.broadcast_to(df, variance.shape)
+        locations = np.asarray(location, dtype=np.float64)
+        return cls(locations, variance, freedom, fewest, n_items, question, score, slope)
 
     @property
     def estimate(self) -> Floats:
@@ -281,13 +281,15 @@ class Belief:
         """Return the belief about these models alone, in this order."""
         if list(models) == list(range(len(self.location))):
             return self
-        at = np.asarray(models, dtype=np.intp)
-        places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), at)
-        places |= dict.fromkeys(("variance", "df", "n", "per_zero"), np.ix_(at, at))
+        indices = np.asarray(models, dtype=np.intp)
+        places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), indices)
+        places |= dict.fromkeys(("variance", "df", "n", "per_zero"), np.ix_(indices, indices))
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
-        chosen: dict[str, Any] = {k: None if v is None else v[places[k]] for k, v in parts.items()}
+        selected: dict[str, Any] = {
+            k: None if v is None else v[places[k]] for k, v in parts.items()
+        }
         proof = None if self.proof is None else self.proof.only(models)
-        return replace(self, **chosen, counts=None, proof=proof)
+        return replace(self, **selected, counts=None, proof=proof)
 
     @classmethod
     def sum(
@@ -345,22 +347,25 @@ class Belief:
         belief = cls(mean, total, together, items, n_items, first.question)
         return replace(belief, per_zero=per_zero)
 
-    def lent(self, shift: Floats, more: Floats) -> Belief:
+    def lent(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
 
         Parameters
         ----------
-        shift, more : ndarray of shape (n,)
+        shift, added : ndarray of shape (n,)
             Added to the estimates, and to the variance of each. The correlation of the errors of
             two models stays the same.
         """
         alone = np.maximum(self.variance.diagonal(), _LEAST_VARIANCE)
-        now = np.maximum(alone + more, _LEAST_VARIANCE)
-        before, after = np.sqrt(np.outer(alone, alone)), np.sqrt(np.outer(now, now))
+        variance_after = np.maximum(alone + added, _LEAST_VARIANCE)
+        before, after = (
+            np.sqrt(np.outer(alone, alone)),
+            np.sqrt(np.outer(variance_after, variance_after)),
+        )
         alike = (alone[:, None] + alone - self.variance) / (2.0 * before)
-        extra = now - alone
+        extra = variance_after - alone
         variance = self.variance + extra[:, None] + extra - 2.0 * alike * (after - before)
-        np.fill_diagonal(variance, now)
+        np.fill_diagonal(variance, variance_after)
         return replace(
             self,
             location=self.location + shift,
@@ -387,9 +392,9 @@ class Belief:
         with np.errstate(divide="ignore", invalid="ignore"):
             welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)
         n = np.repeat(self.n.diagonal()[:, None], len(r.names), axis=1)
-        more = (self.location[:, None] - r.location, v, np.broadcast_to(welch, v.shape), n)
+        of_references = (self.location[:, None] - r.location, v, np.broadcast_to(welch, v.shape), n)
         a, b, c, d = (
-            np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), more)
+            np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), of_references)
         )
         return a, b, c, d
 
@@ -430,10 +435,10 @@ class Belief:
         error : ndarray of shape (n_draws, k)
             Drawn with the models' own variances.
         """
-        at = self.location[models]
+        location = self.location[models]
         if self.score is not None:
-            return at + error
-        low, high = interval_of_mean(at, np.abs(error), self.n.diagonal()[models])
+            return location + error
+        low, high = interval_of_mean(location, np.abs(error), self.n.diagonal()[models])
         return np.where(error < 0.0, low, high)
 
     def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
@@ -485,9 +490,9 @@ class Belief:
         if self.slope is not None:
             down, up = (x / np.maximum(self.slope, 1e-12) for x in (down, up))
         low, high = (np.repeat(x[:, None], shape[1], axis=1) for x in (down, up))
-        others = ~np.eye(m, dtype=bool)
-        low[:, :m] += up * others
-        high[:, :m] += down * others
+        off_diagonal = ~np.eye(m, dtype=bool)
+        low[:, :m] += up * off_diagonal
+        high[:, :m] += down * off_diagonal
         return low, high
 
     @cached_property
@@ -507,8 +512,8 @@ class Belief:
 
 def spread_of_mean(mean: Floats, n: Floats) -> Floats:
     """Return ``p (1 - p)`` of means of `n` items, at least half an item from 0 and 1."""
-    least = 0.5 / np.clip(n, 1.0, 1e9)
-    p = np.clip(mean, least, 1.0 - least)
+    half_item = 0.5 / np.clip(n, 1.0, 1e9)
+    p = np.clip(mean, half_item, 1.0 - half_item)
     return np.asarray(p * (1.0 - p))
 
 

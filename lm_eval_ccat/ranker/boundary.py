@@ -79,9 +79,9 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     """
     r = np.sqrt(time[:-1] / time[1:])
     s = np.sqrt(np.maximum(1.0 - r * r, 1e-12))
-    least = float(s.min(initial=1.0))
+    narrowest = float(s.min(initial=1.0))
     unit, weight = np.polynomial.legendre.leggauss(
-        max(16, math.ceil(_NODES * boundary.max() / least))
+        max(16, math.ceil(_NODES * boundary.max() / narrowest))
     )
     unit, weight = 0.5 * (unit + 1.0), 0.5 * weight
     out = np.empty(boundary.shape)
@@ -93,8 +93,8 @@ def chances(boundary: Floats, time: Floats) -> Floats:
         c, y, z = boundary[:, k], r[k - 1] * z, boundary[:, k, None] * unit
         leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
         out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
-        near, far = ((z[:, :, None] + sign * y[:, None]) / s[k - 1] for sign in (-1.0, 1.0))
-        kernel = np.exp(-0.5 * near * near) + np.exp(-0.5 * far * far)
+        direct, mirrored = ((z[:, :, None] + sign * y[:, None]) / s[k - 1] for sign in (-1.0, 1.0))
+        kernel = np.exp(-0.5 * direct * direct) + np.exp(-0.5 * mirrored * mirrored)
         density = (kernel @ mass[:, :, None])[:, :, 0] / (s[k - 1] * math.sqrt(2.0 * math.pi))
         mass = density * c[:, None] * weight
     return np.cumsum(out, axis=1)

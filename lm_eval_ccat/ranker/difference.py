@@ -157,14 +157,16 @@ class Difference:
             verdict = WORSE
         else:
             verdict = NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
-        more = None
+        more_documents = None
         if verdict == NOT_KNOWN and math.isfinite(high - low) and gain != -margin:
             needed = documents * (0.5 * (high - low) / abs(gain + margin)) ** 2
             if math.isfinite(n_items):  # at the last document the error is 0
                 needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)
-            more = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
+            more_documents = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
         low, high = max(min(ends), -scale.span), min(max(ends), scale.span)
-        return cls(documents, None, *means, difference, low, high, p_better, verdict, more)
+        return cls(
+            documents, None, *means, difference, low, high, p_better, verdict, more_documents
+        )
 
 
 def compare_scores(

@@ -45,8 +45,10 @@ def _left(belief: Belief, n: int) -> Floats:
     r, m = belief.references, len(belief.location)
     left = np.arange(n, 0, -1.0)
     if r is None or r.exact:
-        most = still_true(m, r is not None)
-        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
+        possible = still_true(m, r is not None)
+        left = np.minimum(
+            left, np.r_[np.full(max(n - len(possible), 0), possible[:1]), possible][-n:]
+        )
     return left
 
 

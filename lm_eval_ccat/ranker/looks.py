@@ -92,8 +92,8 @@ class Looks:
         else:
             log = np.zeros(n.shape)
             for stretch in self._stretches(n_items):
-                here = np.interp(-z / stretch.shape(n), -stretch.scale, stretch.log_level)
-                log = np.where((n >= stretch.first) & (n <= stretch.last), here, log)
+                of_stretch = np.interp(-z / stretch.shape(n), -stretch.scale, stretch.log_level)
+                log = np.where((n >= stretch.first) & (n <= stretch.last), of_stretch, log)
             log = np.where(n >= n_items, math.log(_LEAST_P), log)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
 

@@ -101,45 +101,45 @@ class Verdicts:
         out.flat[:: shape[1] + 1] = True
         return out
 
-    def _alone(self, at: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
+    def _alone(self, index: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
         """Return p of pairs at an index of the matrices, and which are close, each pair by itself.
 
         p is two-sided, valid at every look, and 1 if it decides nothing.
         """
         belief, level = self.belief, 1.0 - self.confidence
-        gap, variance = (x[at] for x in belief.pairs[:2])
-        p, near = np.ones(gap.shape), np.zeros(gap.shape, dtype=bool)
+        gap, variance = (x[index] for x in belief.pairs[:2])
+        p, equivalent = np.ones(gap.shape), np.zeros(gap.shape, dtype=bool)
         if (evidence := self.looks.evidence) is not None:
-            better, worse, close = evidence.at(at)
+            better, worse, close = evidence.at(index)
             p = np.exp(-np.where(gap > ROUNDING, better, np.where(gap < -ROUNDING, worse, 0.0)))
-            near = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
+            equivalent = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
         if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
-            p, near = np.where(exact, np.abs(gap) <= ROUNDING, p), near | exact
-        if near.any():
+            p, equivalent = np.where(exact, np.abs(gap) <= ROUNDING, p), equivalent | exact
+        if equivalent.any():
             r, m = belief.references, len(belief.location)
             estimate = belief.estimate if r is None else np.r_[belief.estimate, r.estimate]
-            apart = np.abs(estimate[:m, None] - estimate)[at]
-            near &= apart <= self.min_difference + ROUNDING
-        barred = self.barred[at]
-        return np.where(barred, 1.0, p), near & ~barred
+            apart = np.abs(estimate[:m, None] - estimate)[index]
+            equivalent &= apart <= self.min_difference + ROUNDING
+        barred = self.barred[index]
+        return np.where(barred, 1.0, p), equivalent & ~barred
 
     @cached_property
     def _family(self) -> tuple[Family, Mask]:
         """`_alone` of all pairs, adjusted for their family, and which are close."""
-        p, near = self._alone()
+        p, equivalent = self._alone()
         if not self.familywise:
-            return Family(p, np.ones(p.shape), 1.0), near
-        return family(p, self.belief, 1.0 - self.confidence), near
+            return Family(p, np.ones(p.shape), 1.0), equivalent
+        return family(p, self.belief, 1.0 - self.confidence), equivalent
 
-    def _decided(self, at: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
+    def _decided(self, index: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
         """Return the signs and states of pairs at an index of the matrices."""
-        if self.familywise or at is _ALL:
-            p, near = self._family[0].p[at], self._family[1][at]
+        if self.familywise or index is _ALL:
+            p, equivalent = self._family[0].p[index], self._family[1][index]
         else:  # without a family, a few pairs need no others
-            p, near = self._alone(at)
-        sign = np.sign(self.belief.pairs[0][at]).astype(np.int8)
-        sign[(p > 1.0 - self.confidence) | near] = 0
-        return sign, np.where(near, EQUIVALENT, np.abs(sign)).astype(np.int8)
+            p, equivalent = self._alone(index)
+        sign = np.sign(self.belief.pairs[0][index]).astype(np.int8)
+        sign[(p > 1.0 - self.confidence) | equivalent] = 0
+        return sign, np.where(equivalent, EQUIVALENT, np.abs(sign)).astype(np.int8)
 
     @cached_property
     def _all_decided(self) -> tuple[Signs, Signs]:
@@ -176,15 +176,15 @@ class Verdicts:
         With `familywise`, ends hold for all pairs together. The end of a decided pair towards 0
         holds at the level of the step that decides it.
         """
-        chosen = self.confidence if confidence is None else confidence
-        low, high = self._ends(1.0 - chosen)
+        level = self.confidence if confidence is None else confidence
+        low, high = self._ends(1.0 - level)
         decided, equal = self.sign, self.state == EQUIVALENT
-        if chosen <= self.confidence:
+        if level <= self.confidence:
             low = np.where(decided > 0, np.maximum(low, ROUNDING), low)
             high = np.where(decided < 0, np.minimum(high, -ROUNDING), high)
             low = np.where(equal, np.maximum(low, -self.min_difference), low)
             high = np.where(equal, np.minimum(high, self.min_difference), high)
-        if chosen >= self.confidence:
+        if level >= self.confidence:
             waits = self.state == OPEN  # barred, in the warm-up, or not looked at since
             low, high = (
                 np.where(waits, np.minimum(low, 0.0), low),
@@ -221,8 +221,8 @@ class Verdicts:
             return []
         against = np.where(gap > 0.0, evidence.worse, evidence.better)
         against = np.exp(-against) <= 1.0 - self.confidence
-        at = np.argwhere(against & (self.state == OPEN) & (gap != 0.0))
-        return [(self.names[i], self.names[j]) for i, j in at.tolist() if i < j]
+        positions = np.argwhere(against & (self.state == OPEN) & (gap != 0.0))
+        return [(self.names[i], self.names[j]) for i, j in positions.tolist() if i < j]
 
     # -- order --------------------------------------------------------------------------------
 
@@ -253,23 +253,23 @@ class Verdicts:
         Row and column are those of the pair in the matrices.
         """
         a, b, m = self.rows[:-1], self.rows[1:], len(self.belief.location)
-        at = np.flatnonzero((a < m) | (b < m))
-        a, b = a[at], b[at]
-        return at, np.where(a < m, a, b), np.where(a < m, b, a)
+        places = np.flatnonzero((a < m) | (b < m))
+        a, b = a[places], b[places]
+        return places, np.where(a < m, a, b), np.where(a < m, b, a)
 
     @cached_property
     def adjacent(self) -> Signs:
         """States of neighbours in the order; shape (n_rows - 1,)."""
-        place, (at, i, j) = self.location[self.rows], self._neighbours
+        place, (places, i, j) = self.location[self.rows], self._neighbours
         out = np.where(place[:-1] > place[1:], DECIDED, EQUIVALENT).astype(np.int8)
-        out[at] = self._decided((i, j))[1]
+        out[places] = self._decided((i, j))[1]
         return out
 
     @cached_property
     def unsettled(self) -> Mask:
         """Tested models with an open neighbour that is not barred; shape (n_tested,)."""
-        out, (at, i, j) = np.zeros(len(self.names), dtype=bool), self._neighbours
-        open_ = (self.adjacent[at] == OPEN) & ~self.barred[i, j]
+        out, (places, i, j) = np.zeros(len(self.names), dtype=bool), self._neighbours
+        open_ = (self.adjacent[places] == OPEN) & ~self.barred[i, j]
         out[i[open_]] = out[j[open_]] = True
         return out[: len(self.belief.location)]
 
@@ -284,23 +284,23 @@ class Verdicts:
     @property
     def separated_within_ties(self) -> list[tuple[str, str]]:
         """Pairs within one of the `ties` that are decided all the same."""
-        at = {name: i for i, name in enumerate(self.names)}
+        row_of = {name: i for i, name in enumerate(self.names)}
         return [
             (a, b)
             for tie in self.ties
             for i, a in enumerate(tie)
             for b in tie[i + 1 :]
-            if self.pair(at[a], at[b])[1] == DECIDED
+            if self.pair(row_of[a], row_of[b])[1] == DECIDED
         ]
 
     @cached_property
     def ranges(self) -> tuple[Ints, Ints]:
         """Best and worst rank that decided pairs, and their consequences, leave possible."""
-        m, at, r = len(self.belief.location), self.location, self.belief.references
+        m, locations, r = len(self.belief.location), self.location, self.belief.references
         above, over, under = (
             x.copy() for x in (self.sign[:, :m] > 0, self.sign[:, m:] > 0, self.sign[:, m:] < 0)
         )
-        fixed, n = at[m:], len(at)
+        fixed, n = locations[m:], len(locations)
         if r is not None and r.exact:  # beating one exact reference means beating the lower ones
             over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
             under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
@@ -316,8 +316,8 @@ class Verdicts:
         worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
         if r is not None:
             z = -float(ndtri(0.5 * (1.0 - self.confidence)))
-            more, less = outside(fixed, z * np.sqrt(r.variance))
-            better[m:] += more
+            n_above, less = outside(fixed, z * np.sqrt(r.variance))
+            better[m:] += n_above
             worse[m:] += less
         return 1 + better, n - worse
 
@@ -350,8 +350,8 @@ class Verdicts:
         # The symmetric root is unique: eigenvectors alone differ between processors.
         root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
         noise = rng.standard_normal((_DRAWS // 2, m)) @ root
-        of = np.ones((m, m), dtype=bool) if r is not None else ~np.eye(m, dtype=bool)
-        df = float(b.df[np.ix_(o, o)][of].min(initial=np.inf))
+        differing = np.ones((m, m), dtype=bool) if r is not None else ~np.eye(m, dtype=bool)
+        df = float(b.df[np.ix_(o, o)][differing].min(initial=np.inf))
         if np.isfinite(df):
             noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
         noise = np.concatenate([noise, -noise])
@@ -396,30 +396,30 @@ class Verdicts:
         # A method's own evidence grows about as fast as that of the mixture.
         looks = self.looks if b.proof is None else Looks()
         level = (1.0 - self.confidence) / self._family[0].still_open
-        for at in np.flatnonzero(self.adjacent == OPEN):
-            i, j = sorted(self.rows[at : at + 2].tolist())
+        for place in np.flatnonzero(self.adjacent == OPEN):
+            i, j = sorted(self.rows[place : place + 2].tolist())
             if i >= m or not b.pairs[3][i, j] > 0 or self.barred[i, j]:
                 continue
             current = b.gaps.at((i, j))
-            had = float(current.n)
+            current_n = float(current.n)
             size = b.n_items if b.question == POPULATION else float(n_items)
-            grid = np.arange(had + 1.0, min(size, had + _FAR) + 1.0)
+            grid = np.arange(current_n + 1.0, min(size, current_n + _FAR) + 1.0)
             later = _with_items(current, grid, b.n_items)
             better, worse, _ = looks.of_gaps(later, b.n_items, level)
             enough = (better > 0.0) | (worse > 0.0) | (later.variance <= 0.0)
-            least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
+            items_needed = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
             asked = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
-            more = {name: max(int(least) - n, 0) for name, n in asked.items()}
-            if not any(more.values()):
+            answers_needed = {name: max(int(items_needed) - n, 0) for name, n in asked.items()}
+            if not any(answers_needed.values()):
                 continue  # every item is answered, so nothing more can be asked
-            price = sum(cost.get(name, 0.0) * n for name, n in more.items())
-            every = max(asked[name] + more[name] for name in asked) > 0.9 * n_items
-            a, c = self.rows[at : at + 2].tolist()
+            price = sum(cost.get(name, 0.0) * n for name, n in answers_needed.items())
+            nearly_all = max(asked[name] + answers_needed[name] for name in asked) > 0.9 * n_items
+            a, c = self.rows[place : place + 2].tolist()
             p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
             once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
             pair: OpenPairContent = {
-                "a": self.names[a], "b": self.names[c], "p": p, "items": more, "cost": price,
-                "all_items": every, "one_look": once,
+                "a": self.names[a], "b": self.names[c], "p": p, "items": answers_needed,
+                "cost": price, "all_items": nearly_all, "one_look": once,
             }  # fmt: skip
             out.append(pair)
         return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))

@@ -60,8 +60,8 @@ class Bets:
 
         An item without a value counts as not drawn.
         """
-        seen = np.isfinite(values)
-        series, values = series[seen], values[seen]
+        present = np.isfinite(values)
+        series, values = series[present], values[present]
         k, before = self.count[series], self.total[series]
         left = self.size - k
         fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
@@ -125,12 +125,12 @@ class Betting:
     ----------
     size : float
         Items of the benchmark.
-    close_by : float
+    min_difference : float
         Difference by which two models may differ and be equivalent; 0 for none.
     """
 
-    def __init__(self, size: float, close_by: float) -> None:
-        self.size, self.close_by = size, close_by
+    def __init__(self, size: float, min_difference: float) -> None:
+        self.size, self.min_difference = size, min_difference
         self.known = np.zeros(0)
 
     def bet_against(self, known: Floats) -> None:
@@ -144,26 +144,28 @@ class Betting:
         self.values: list[tuple[int, float, Places, Floats]] = []
         self._bets = _AllBets(n_models, self.size, *self._nulls(()))
 
-    def learn(self, model: int, score: float, others: Places, theirs: Floats) -> None:
+    def learn(self, model: int, score: float, rivals: Places, theirs: Floats) -> None:
         """Take in a model's score on an item, and those of the others that have had it."""
-        self.values.append((model, score, others, theirs))
-        self._bets.learn(model, score, others, theirs)
+        self.values.append((model, score, rivals, theirs))
+        self._bets.learn(model, score, rivals, theirs)
 
     def _nulls(self, grid: Sequence[float] | Floats) -> tuple[Floats, Floats]:
         """Return the differences and the means to refute: those that verdicts need, and a grid."""
-        d = np.array([-self.close_by, 0.0, self.close_by])
+        d = np.array([-self.min_difference, 0.0, self.min_difference])
         means = [*(self.known[:, None] + d).ravel(), *(0.5 + 0.5 * np.asarray(grid))]
         return np.union1d(d, grid), np.unique(means)
 
     def evidence(self) -> BettingEvidence:
         """Return the evidence so far, on models and known means."""
-        bets, known, d = self._bets, self.known, self.close_by
+        bets, known, d = self._bets, self.known, self.min_difference
         better, close = bets.against(0.0), bets.against(-d)
         kinds = [better, better.T, np.minimum(close, close.T)]
         if len(known):
             above, below = bets.beyond(known)
-            near = np.minimum(bets.beyond(known - d)[0], bets.beyond(known + d)[1])
-            kinds = [np.concatenate(both, axis=1) for both in zip(kinds, (above, below, near))]
+            near_known = np.minimum(bets.beyond(known - d)[0], bets.beyond(known + d)[1])
+            kinds = [
+                np.concatenate(blocks, axis=1) for blocks in zip(kinds, (above, below, near_known))
+            ]
         evidence = PairEvidence(*(np.maximum(kind - math.log(2.0), 0.0) for kind in kinds))
         return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.values))
 
@@ -187,12 +189,12 @@ class _AllBets:
             Bets(n_models, size, 1.0 - means[::-1]),
         )
 
-    def learn(self, model: int, score: float, others: Places, theirs: Floats) -> None:
+    def learn(self, model: int, score: float, rivals: Places, theirs: Floats) -> None:
         alone, m = np.array([model]), self.n_models
         self.above.learn(alone, np.array([score]))
         self.below.learn(alone, np.array([1.0 - score]))
-        if len(others):
-            series = np.concatenate([model * m + others, others * m + model])
+        if len(rivals):
+            series = np.concatenate([model * m + rivals, rivals * m + model])
             self.pairs.learn(series, 0.5 + 0.5 * np.concatenate([score - theirs, theirs - score]))
 
     def against(self, gap: float) -> Floats:

@@ -71,10 +71,10 @@ def ease_of(bank: ItemBank) -> Floats | None:
     ease = bank.parameters.get(EASE)
     if ease is None:
         total, count = np.zeros(bank.n_items), np.zeros(bank.n_items)
-        for one in bank.observations:
-            if len(one.items):
-                total[one.items] += one.scores - one.scores.mean()
-                count[one.items] += 1
+        for observation in bank.observations:
+            if len(observation.items):
+                total[observation.items] += observation.scores - observation.scores.mean()
+                count[observation.items] += 1
         if not (count >= _ANSWERS).any():
             return None
         ease = np.where(count >= _ANSWERS, total / np.maximum(count, 1.0), 0.0)
@@ -99,22 +99,24 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     >>> slope_of(0.5 + noise, ease).misleads
     True
     """
-    seen = np.isfinite(scores)
-    n = seen.sum(axis=1, keepdims=True)
-    shown = int(seen.any(axis=0).sum())
+    present = np.isfinite(scores)
+    n = present.sum(axis=1, keepdims=True)
+    n_shared = int(present.any(axis=0).sum())
     x, y = (
-        np.where(seen, v - np.where(seen, v, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1), 0)
+        np.where(
+            present, v - np.where(present, v, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1), 0
+        )
         for v in (np.broadcast_to(ease, scores.shape), np.nan_to_num(scores))
     )
     squares, along, total = float((x * x).sum()), float((x * y).sum()), float((y * y).sum())
-    if shown < _FEWEST or squares <= 0.0:
+    if n_shared < _FEWEST or squares <= 0.0:
         return Slope()
     plain = along / squares
-    rest = np.where(seen, y - plain * x, 0.0)
+    residual = np.where(present, y - plain * x, 0.0)
     # Scores of several models on one item do not count as several items.
-    by_item = float(((x * rest).sum(axis=0) ** 2).sum()) / squares
-    alone = float((rest * rest).sum()) / max(float(n.sum()), 1.0)
-    error = max(by_item, alone) * shown / (shown - 2.0) / squares
+    by_item = float(((x * residual).sum(axis=0) ** 2).sum()) / squares
+    alone = float((residual * residual).sum()) / max(float(n.sum()), 1.0)
+    error = max(by_item, alone) * n_shared / (n_shared - 2.0) / squares
     if plain < min(0.5 - error * math.log(_ODDS), 2.0 * error**0.5):
         return Slope(0.0, 0.0, 0.0, misleads=True)
     weight = _UNSURE / (_UNSURE + error)
@@ -196,7 +198,7 @@ class SamplePolicy(Policy):
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         self._asked[model] += 1
         if probability is not None:
-            self.sequence.fix(item, int(self.pairs.seen.max()))
+            self.sequence.fix(item, int(self.pairs.progress.max()))
 
     def unplaced(self, model: int, item: int) -> None:
         self._asked[model] -= 1
@@ -225,30 +227,30 @@ class SamplePolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        whole = question == BENCHMARK and not self._sampled
-        pairs = self._of_pairs(whole)
-        mean, alone = self._of_models(whole)
+        finite = question == BENCHMARK and not self._sampled
+        pairs = self._of_pairs(finite)
+        mean, alone = self._of_models(finite)
         variance, n = np.minimum(pairs[_VARIANCE], 1.0), pairs[_ITEMS].copy()
         on = slice(None, None, len(mean) + 1)
         variance.flat[on], n.flat[on] = alone, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
-        size = float(len(self.sequence.order)) if whole else math.inf
-        proof = self._bets.evidence() if self._bets is not None and whole else None
+        size = float(len(self.sequence.order)) if finite else math.inf
+        proof = self._bets.evidence() if self._bets is not None and finite else None
         return Belief(mean, variance, df, n, size, question, proof=proof)
 
-    def _of_pairs(self, whole: bool) -> Floats:
+    def _of_pairs(self, finite: bool) -> Floats:
         """Return the three figures of all pairs, after updating the stale ones."""
-        p, known, n_models = self.pairs, self._known[whole], len(self._asked)
-        for model in self._stale[whole]:
-            at = model * n_models + np.arange(n_models)
-            plain, _ = p.sums.variances(at, whole=whole)
-            mean, items = p.sums.means(at), p.sums.items(at)  # of the model to the others
+        p, known, n_models = self.pairs, self._known[finite], len(self._asked)
+        for model in self._stale[finite]:
+            series = model * n_models + np.arange(n_models)
+            plain, _ = p.sums.variances(series, finite=finite)
+            mean, items = p.sums.means(series), p.sums.items(series)  # of the model to the others
             spread = np.sqrt(np.clip(plain, 1e-30, 1.0))
             loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
-            rows = np.array([p.stated(at, whole), loss, items])
+            rows = np.array([p.stated(series, finite), loss, items])
             known[:, model] = known[:, :, model] = rows
             known[:, model, model] = 0.0
-        self._stale[whole].clear()
+        self._stale[finite].clear()
         return known
 
     def references(
@@ -259,26 +261,26 @@ class SamplePolicy(Policy):
             self._bets.bet_against(out.location)
         return out
 
-    def _of_models(self, whole: bool) -> tuple[Floats, Floats]:
+    def _of_models(self, finite: bool) -> tuple[Floats, Floats]:
         """Return least-squares means, and their variances as in two-phase sampling."""
-        means, rest = self.effects.solve()
-        every, single = np.arange(len(means)), self.pairs.single
-        n, seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
-        one = single.variances(every, IMAGINED * self.pairs.largest_departures(every))[1]
+        means, residual_variance = self.effects.solve()
+        models, single = np.arange(len(means)), self.pairs.single
+        n, n_seen, size = self.effects.counts, self.effects.n_seen, len(self.sequence.order)
+        of_one = single.variances(models, IMAGINED * self.pairs.largest_departures(models))[1]
         # The imagined item departs from the other models, too.
-        apart = rest + one - single.variances(every)[1]
+        apart = residual_variance + of_one - single.variances(models)[1]
         full = n == size
-        means = np.where(full, np.nan_to_num(single.means(every) + self.pairs.shift), means)
-        every_one = 1.0 / max(seen, 1)
-        left = every_one - (1.0 / size if whole else 0.0)
-        variance = np.maximum(one * left + apart * (1.0 / np.maximum(n, 1) - every_one), 0.0)
+        means = np.where(full, np.nan_to_num(single.means(models) + self.pairs.shift), means)
+        every_one = 1.0 / max(n_seen, 1)
+        left = every_one - (1.0 / size if finite else 0.0)
+        variance = np.maximum(of_one * left + apart * (1.0 / np.maximum(n, 1) - every_one), 0.0)
         if self._ease is not None:
             slope, drawn = self._borrowed(), np.isfinite(self.effects.scores).any(axis=0)
-            off = float(self._ease @ drawn) / max(seen, 1)
+            off = float(self._ease @ drawn) / max(n_seen, 1)
             means = np.where(full, means, np.clip(means - slope.value * off, 0.0, 1.0))
             variance += slope.variance * off**2
-            variance -= slope.explained * one * (every_one - 1.0 / size)
-        if whole:
+            variance -= slope.explained * of_one * (every_one - 1.0 / size)
+        if finite:
             variance[full] = 0.0
         return means, np.where(self.effects.counts > 0, variance, 0.25)
 
@@ -300,7 +302,7 @@ class SamplePolicy(Policy):
         p = min(max(mean, edge), 1.0 - edge)
 
         def interval(confidence: float) -> tuple[float, float]:
-            drawn = self.sequence.order[: self.pairs.seen[model]]
+            drawn = self.sequence.order[: self.pairs.progress[model]]
             values = self.pairs.scores[model, drawn]
             return betting_interval(values, len(self.sequence.order), 1.0 - confidence)
 
@@ -321,17 +323,17 @@ class SamplePolicy(Policy):
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         """Return the next item of the sequence alone: draws have no second best."""
-        rest = self.sequence.order[self.pairs.seen[model] :]
-        item = int(rest[int(np.argmax(available[rest]))])
+        items_left = self.sequence.order[self.pairs.progress[model] :]
+        item = int(items_left[int(np.argmax(available[items_left]))])
         return [Choice(item, self.sequence.probability(item))]
 
     def priorities(
         self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
         """Return the expected loss of wrong orders that one more item avoids, per price."""
-        had = np.maximum(self._asked, self.pairs.seen)
+        n_asked = np.maximum(self._asked, self.pairs.progress)
         loss = self._of_pairs(math.isfinite(belief.n_items))[_LOSS, list(models)]
-        return worth_of_next(loss, had, models, prices)
+        return worth_of_next(loss, n_asked, models, prices)
 
 
 def policy(
@@ -345,8 +347,8 @@ def policy(
     repeats: int = 1,
 ) -> Policy:
     """Return a `SamplePolicy`; of several repeats, one that compares models in passes."""
-    more: dict[str, Any] = {"min_difference": min_difference, "sampled": sampled}
-    alone = SamplePolicy(bank, n_models, seed=seed, guarantee=guarantee, **more)
+    options: dict[str, Any] = {"min_difference": min_difference, "sampled": sampled}
+    alone = SamplePolicy(bank, n_models, seed=seed, guarantee=guarantee, **options)
     if repeats == 1:
         return alone
     return RepeatsPolicy(bank, n_models, seed=seed, repeats=repeats)

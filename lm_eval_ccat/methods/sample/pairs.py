@@ -47,8 +47,8 @@ class Sums:
 
     def learn(self, series: Places, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing."""
-        seen = np.isfinite(values)
-        series, values = series[seen], values[seen]
+        present = np.isfinite(values)
+        series, values = series[present], values[present]
         self.count[series] += 1.0
         self.total[series] += values
         self.square[series] += values * values
@@ -63,7 +63,7 @@ class Sums:
         return np.asarray(self.total[series] / np.maximum(self.count[series], 1.0))
 
     def variances(
-        self, series: Places, imagined: Floats | float = 0.0, whole: bool = True
+        self, series: Places, imagined: Floats | float = 0.0, finite: bool = True
     ) -> tuple[Floats, Floats]:
         """Return the variance of `means`, and that of one item.
 
@@ -72,7 +72,7 @@ class Sums:
         series : ndarray of int
         imagined : ndarray of shape (len(series),), optional
             Sum of squares that is added at least, for values still to come.
-        whole : bool, optional
+        finite : bool, optional
             Whether the benchmark's items are all there are, not a sample of a population.
 
         Returns
@@ -81,12 +81,14 @@ class Sums:
             The first is infinite with fewer than two items, and 0 if all are seen.
         """
         n, largest = self.count[series], self.largest[series]
-        least = np.maximum(n, 1.0)
-        squares = self.square[series] - self.total[series] ** 2 / least
-        more = np.maximum(IMAGINED * np.where(largest > 0.0, largest, 1.0) ** 2, imagined)
-        of_one = (np.maximum(squares, 0.0) + more) / np.maximum(n - 1.0, 1.0)
-        unseen = np.maximum(1.0 - n / self.size, 0.0) if whole else np.ones_like(n)
-        of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_one * unseen / least)
+        divisor = np.maximum(n, 1.0)
+        squares = self.square[series] - self.total[series] ** 2 / divisor
+        imagined_square = np.maximum(
+            IMAGINED * np.where(largest > 0.0, largest, 1.0) ** 2, imagined
+        )
+        of_one = (np.maximum(squares, 0.0) + imagined_square) / np.maximum(n - 1.0, 1.0)
+        unseen = np.maximum(1.0 - n / self.size, 0.0) if finite else np.ones_like(n)
+        of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_one * unseen / divisor)
         return of_mean, of_one
 
 
@@ -110,14 +112,14 @@ class SharedSequence:
         self.position[self.order] = np.arange(len(items))
         self.fixed = 0  # number of items at the beginning that some model was asked
 
-    def fix(self, item: int, least: int = 0) -> None:
-        """Make `item` the next of the sequence, unless it is fixed or among the `least` first."""
-        at, end = int(self.position[item]), max(self.fixed, least)
-        if at < end:
+    def fix(self, item: int, start: int = 0) -> None:
+        """Make `item` the next of the sequence, unless it is fixed or among the `start` first."""
+        position, end = int(self.position[item]), max(self.fixed, start)
+        if position < end:
             return
-        other = int(self.order[end])
-        self.order[end], self.order[at] = item, other
-        self.position[item], self.position[other] = end, at
+        displaced = int(self.order[end])
+        self.order[end], self.order[position] = item, displaced
+        self.position[item], self.position[displaced] = end, position
         self.fixed = end + 1
 
     def probability(self, item: int) -> float:
@@ -158,7 +160,7 @@ class Pairs:
 
     def _start(self) -> None:
         n_models, size = len(self.scores), len(self.sequence.order)
-        self.seen = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
+        self.progress = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first scores: `single` sums up the rest
         self.sums, self.single = Sums(n_models**2, size), Sums(n_models, size)
         if self.bets is not None:
@@ -180,23 +182,23 @@ class Pairs:
     def _advance(self, model: int) -> None:
         """Take in the items of the sequence that `model` is done with by now."""
         order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
-        at = int(self.seen[model])
-        while at < len(order) and done[item := int(order[at])]:
-            self.seen[model] = at + 1
-            score, one = self.scores[model, item], np.array([model])
+        position = int(self.progress[model])
+        while position < len(order) and done[item := int(order[position])]:
+            self.progress[model] = position + 1
+            score, own_series = self.scores[model, item], np.array([model])
             if np.isnan(self.shift[model]):
                 self.shift[model] = score
-            self.single.learn(one, np.array([score - self.shift[model]]))
-            others = np.flatnonzero(self.seen > at)
-            others = others[others != model]
-            if len(others):
-                series = np.concatenate([model * n_models + others, others * n_models + model])
-                away = score - self.scores[others, item]
+            self.single.learn(own_series, np.array([score - self.shift[model]]))
+            rivals = np.flatnonzero(self.progress > position)
+            rivals = rivals[rivals != model]
+            if len(rivals):
+                series = np.concatenate([model * n_models + rivals, rivals * n_models + model])
+                away = score - self.scores[rivals, item]
                 values = np.concatenate([away, -away])
                 self.sums.learn(series, values)
             if self.bets is not None:
-                self.bets.learn(model, score, others, self.scores[others, item])
-            at += 1
+                self.bets.learn(model, score, rivals, self.scores[rivals, item])
+            position += 1
 
     # -- errors that are stated ---------------------------------------------------------------
 
@@ -224,10 +226,10 @@ class Pairs:
         """
         mean = self.single.means(models) + self.shift[models]
         edge = np.minimum(mean, 1.0 - mean)
-        near = edge <= NEAR * np.sqrt(self.single.variances(models)[1])
-        return np.where(near & (edge * self.single.items(models) <= 1.0), 1.0, 0.0)
+        crowded = edge <= NEAR * np.sqrt(self.single.variances(models)[1])
+        return np.where(crowded & (edge * self.single.items(models) <= 1.0), 1.0, 0.0)
 
-    def stated(self, pairs: Places, whole: bool) -> Floats:
+    def stated(self, pairs: Places, finite: bool) -> Floats:
         """Return the variance of the mean difference of pairs; infinite if unknown.
 
         The departure to imagine is at least the typical difference of two unrelated models on an
@@ -235,6 +237,6 @@ class Pairs:
         """
         models = np.arange(len(self.scores))
         of_one = self.single.variances(models, IMAGINED * self.largest_departures(models))[1]
-        one, other = np.divmod(pairs, len(models))
-        apart = np.minimum(of_one[one] + of_one[other], 1.0)
-        return self.sums.variances(pairs, IMAGINED * apart, whole)[0]
+        row, column = np.divmod(pairs, len(models))
+        apart = np.minimum(of_one[row] + of_one[column], 1.0)
+        return self.sums.variances(pairs, IMAGINED * apart, finite)[0]

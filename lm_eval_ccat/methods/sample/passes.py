@@ -97,9 +97,9 @@ class RepeatedPairs(Pairs):
     def _advance(self, model: int) -> None:
         """Take in the slots of the passes that `model` is done with by now."""
         order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
-        position = int(self.seen[model])
+        position = int(self.progress[model])
         while position < len(order) and done[slot := int(order[position])]:
-            self.seen[model] = position + 1
+            self.progress[model] = position + 1
             score, before = self.scores[model, slot], self.earlier(slot)
             if np.isfinite(score):
                 ours_before = before[model][np.isfinite(before[model])]
@@ -109,7 +109,7 @@ class RepeatedPairs(Pairs):
                 )
                 count = np.array([float(len(ours_before))])
                 self.alone.learn(np.array([model]), np.array([score]), zero, count, mean, zero)
-            rivals = np.flatnonzero((self.seen > position) & np.isfinite(self.scores[:, slot]))
+            rivals = np.flatnonzero((self.progress > position) & np.isfinite(self.scores[:, slot]))
             rivals = rivals[rivals != model]
             if len(rivals) and np.isfinite(score):
                 common = np.isfinite(before[rivals]) & np.isfinite(before[model])
@@ -160,7 +160,7 @@ class RepeatsPolicy(Policy):
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         self._asked[model] += 1
         if probability is not None:
-            self.sequence.fix(item, int(self.slots.seen.max()))
+            self.sequence.fix(item, int(self.slots.progress.max()))
 
     def unplaced(self, model: int, item: int) -> None:
         self._asked[model] -= 1
@@ -207,7 +207,7 @@ class RepeatsPolicy(Policy):
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         """Return the next slot of the passes alone: draws have no second best."""
-        slots_left = self.sequence.order[self.slots.seen[model] :]
+        slots_left = self.sequence.order[self.slots.progress[model] :]
         slot = int(slots_left[int(np.argmax(available[slots_left]))])
         return [Choice(slot, self.sequence.probability(slot))]
 
@@ -220,5 +220,5 @@ class RepeatsPolicy(Policy):
         gap = belief.location[rows, None] - belief.location
         loss = spread * np.exp(-0.5 * (gap / spread) ** 2)
         loss[np.arange(len(rows)), rows] = 0.0
-        n_asked = np.maximum(self._asked, self.slots.seen)
+        n_asked = np.maximum(self._asked, self.slots.progress)
         return worth_of_next(loss, n_asked, models, prices)
