@@ -26,9 +26,11 @@ from ..ranker.looks import ROUNDING
 from ..ranker.standing import Standing
 from ..ranker.verdicts import DECIDED, EQUIVALENT, NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
 from ..records import Item
+from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
+from ..scores.prompts import compare_prompts
 from ..scores.readers.lm_eval import COMPARED
 from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
@@ -53,6 +55,7 @@ from .stored import StoredRanking
 
 #: Settings in which the two sides should agree.
 _SIDES = ("baseline", "candidate")
+_THE_SIDES = ("the baseline", "the candidate")
 
 
 @dataclass(frozen=True)
@@ -290,6 +293,7 @@ def compare(
         live["confidence"] = Spec().confidence if confidence is None else confidence
         live["question"] = RUN if question == RUN else BENCHMARK
         return _live((a, b), models, margin, live, run_dir, observer)
+    accepted = PROMPTS in settings.pop("accept_change", ())
     if settings or run_dir:
         raise UsageError("--include_path, --max_items and the like are for live models")
     sides = Side(a, _SIDES[0]), Side(b, _SIDES[1])
@@ -310,6 +314,7 @@ def compare(
         require_one_scale(outcome.metric, first, second)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
+            warnings += _prompts(first, second, names, accepted)
             documents = SharedDocuments.of(first, second, names, warnings)
             compared = documents.compared(gate, fields, by, cluster)
         elif by or cluster:
@@ -465,6 +470,28 @@ class SharedDocuments:
             exact=question == RUN or (question == BENCHMARK and not self.sampled),
             margin=gate.margin, confidence=gate.confidence,
         )  # fmt: skip
+
+
+def _prompts(
+    baseline: ScoreTable, candidate: ScoreTable, names: tuple[str, str], accepted: bool
+) -> list[str]:
+    """Return what differs between the prompts of two sides or is not known, as warnings.
+
+    Raises
+    ------
+    UsageError
+        A prompt differs, and that is not accepted; the message names one document.
+    """
+    theirs, ours = (table.prompts_of(name) for table, name in zip((baseline, candidate), names))
+    if not (theirs or ours):
+        return []
+    difference, doubt = compare_prompts(theirs, ours, _THE_SIDES)
+    if difference and not accepted:
+        raise UsageError(
+            f"{difference}. Ask both models in the same way, or accept other prompts in Python: "
+            f"compare(..., settings={{'accept_change': ['{PROMPTS}']}})"
+        )
+    return [f"accepted: {difference}"] if difference else [doubt] if doubt else []
 
 
 def _is_sampled(table: ScoreTable) -> bool:

@@ -27,6 +27,7 @@ from lm_eval_ccat.live.stored import stored_ranking
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.report.plain import markdown
+from lm_eval_ccat.scores.prompts import Prompts
 
 SUBJECTS = ["algebra", "biology", "chemistry"]
 TWO = np.random.default_rng(0).random((2, 30))
@@ -260,6 +261,18 @@ def test_documents_that_changed_are_left_out():
 def test_settings_in_which_the_sides_differ_are_told(key):
     one, other = (pair(TWO, settings={key: n})[n] for n in (0, 1))
     assert any(f"{key} differs: 0 and 1" in warning for warning in compare(one, other).warnings)
+
+
+def test_another_prompt_is_refused_by_name_or_accepted_and_told():
+    marks = [f"{k:08x}" for k in range(30)]
+    one, same = pair(TWO, prompts=Prompts.of_rows([marks]))
+    _, other = pair(TWO, prompts=Prompts.of_rows([["4e5f6a7b", *marks[1:]]]))
+    with pytest.raises(UsageError, match=r"document 0 is 00000000 in the baseline and 4e5f6a7b in"):
+        compare(one, other)
+    found = compare(one, other, settings={"accept_change": ("prompts",)})
+    assert found.warnings[0].startswith("accepted: the prompt of document 0")
+    assert not compare(one, same).warnings
+    assert "prompts unknown: the candidate" in compare(one, pair(TWO)[1]).warnings[0]
 
 
 def test_another_judge_is_refused_and_its_temperature_told():
