@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -187,7 +188,7 @@ def _one_line(error: BaseException, status: int | None) -> str:
     """Return at most 300 characters about an error, with the HTTP status if known."""
     if isinstance(error, ServerError):  # its message has the status already
         return str(error)[:300]
-    name, text = type(error).__name__, " ".join(str(error).split())
+    name, text = type(error).__name__, " ".join(str(error).split()) or _asserted(error)
     prefix = "" if status is None else f"HTTP {status}, "
     return (f"{prefix}{name}: {text}" if text else prefix + name)[:300]
 
@@ -199,6 +200,12 @@ def doubled(pause: float, times: int, longest: float) -> float:
     (4.0, 30.0)
     """
     return min(pause * 2.0 ** min(times, 99), longest)
+
+
+def _asserted(error: BaseException) -> str:
+    """Return the code of a failed assertion, which names the cause where its message does not."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return str(frames[-1].line) if isinstance(error, AssertionError) and frames else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

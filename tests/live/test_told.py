@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lm_eval_ccat.harness.served import Served
+from lm_eval_ccat.live.failures import Failure
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,14 @@ def test_another_model_than_the_one_asked_for_is_told(bench, server, capsys):
 def test_names_of_versions_and_folders_are_the_same_model():
     for asked, served in (("org/model", "model"), ("gpt-4o", "gpt-4o-2024-08-06"), ("m", None)):
         assert not Served.of({"model": served}, {}, {"model": asked}).instead_of
+
+
+def test_a_failed_assertion_of_the_harness_names_its_cause():
+    """As of a continuation that is longer than the model's context: it has no message."""
+    continuation_enc, max_length = [1, 2, 3], 2
+    try:
+        assert len(continuation_enc) <= max_length
+    except AssertionError as error:
+        error.args = ()  # pytest writes a message
+        text = Failure(error).text
+    assert text == "AssertionError: assert len(continuation_enc) <= max_length"
