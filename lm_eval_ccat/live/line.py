@@ -1,9 +1,9 @@
 """`Line`: answers take effect in the order in which they were asked.
 
-Asks are numbered, and the line passes answers to the Ranker in the order of these numbers, whenever
-they arrive. After each answer the Ranker makes new asks, until every model's window is full of asks
-without a processed answer or the Ranker wants nothing. So the asks depend on the seed, the windows
-and the earlier answers alone: not on slots, latencies, rate limits or retries.
+Every ask has a number. The line passes each answer to the Ranker in the order of its number; an
+answer that arrives early waits for those before it. After each answer the Ranker makes new asks,
+until the window of every model is full or the Ranker wants nothing. So the asks depend on the seed,
+the windows and the earlier answers alone: not on slots, latencies, rate limits or retries.
 
 A line uses no clock, thread or network. A sender takes asks with `next`, returns answers with
 `arrive`, and reports models that are away and the end of the time; every call leaves the journal,

@@ -1,9 +1,9 @@
 """`Book`: a Ranker and the journal of all its asks and answers; `Tally`: sums over the journal.
 
-Asks are numbered, and the Ranker is told answers in the order of these numbers, whenever they
-arrived. No line records the telling itself: a line of asks or an event states how many answers had
-been told before it, and replaying first tells that many. Answers of runs that process answers as
-they arrive are told in the order of their lines.
+Every ask has a number, and the book tells the Ranker each answer in the order of its number; an
+answer that arrives early waits. No line records the telling itself: a line of asks or an event
+states how many answers were told before it, and a replay first tells that many. A run of
+``order: arrival`` tells answers in the order of their lines.
 
 Replaying uses the pairs and draws that the journal records and selects nothing again, so a run can
 be read after a change of the method that selects.
