@@ -160,15 +160,15 @@ def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
 
 
 def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
-    names, n = "ab", [80.0, 80.0]
-    first = Belief.independent([0.7, 0.5], [0.02, 0.02], n=n, n_items=500)
+    names, n, errors = "abc", [80.0] * 3, [0.02] * 3  # c is clearly below at every look
+    first = Belief.independent([0.7, 0.5, 0.1], errors, n=n, n_items=500)
     looks = Looks().after(first, 0.05)
     assert Verdicts(first, looks, names).state[0, 1] == DECIDED
-    near = Belief.independent([0.62, 0.58], [0.02, 0.02], n=n, n_items=500)
+    near = Belief.independent([0.62, 0.58, 0.1], errors, n=n, n_items=500)
     assert Verdicts(near, looks.after(near, 0.05), names).state[0, 1] == DECIDED  # it stays
-    turned = Belief.independent([0.58, 0.62], [0.02, 0.02], n=n, n_items=500)
+    turned = Belief.independent([0.58, 0.62, 0.1], errors, n=n, n_items=500)
     v = Verdicts(turned, looks.after(turned, 0.05), names)
-    assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a"]
+    assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a", "c"]
 
 
 def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
