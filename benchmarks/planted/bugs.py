@@ -1016,8 +1016,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models of one session share their requests",
         "lm_eval_ccat/harness/session",
-        "[replace(instance, resps=[], filtered_resps={}) for instance in self._instances[doc_id]]",
-        "list(self._instances[doc_id])",
+        "group.append(replace(instance, **changed))",
+        "group.append(instance)",
         (
             "tests/harness/test_harness_session.py::test_models_of_one_session_keep_their_answers_and_score_one_after_the_other",
         ),

@@ -73,8 +73,9 @@ class TaskRun:
 
     @property
     def complete(self) -> bool:
-        """Whether every document of the task was run."""
-        return len(self.administered) == len(self.session.doc_ids)
+        """Whether every document of the task was run, and is asked only once."""
+        once = self.ranking.n_answers <= self.ranking.n_items
+        return once and len(self.administered) == len(self.session.doc_ids)
 
     @property
     def key(self) -> str:

@@ -118,6 +118,8 @@ class TaskSession:
     options: Mapping[str, Any] = field(default_factory=dict)
     count_tokens: bool = False
     fewshot_seed: int | None = None
+    #: Whether each answer is scored as a document of its own, whatever `repeats` the task states.
+    each_alone: bool = False
 
     def __post_init__(self) -> None:
         internals.require_supported_version()
@@ -253,7 +255,8 @@ class TaskSession:
 
     def n_requests(self, doc_id: int) -> int:
         """Return the number of model answers that one document takes (choices, repeats)."""
-        return sum(request.repeats for request in self._instances[doc_id])
+        requests = self._instances[doc_id]
+        return len(requests) if self.each_alone else sum(r.repeats for r in requests)
 
     @property
     def token_limit(self) -> int:
@@ -306,12 +309,17 @@ class TaskSession:
         """
         return self.ask(doc_ids, lm)()
 
-    def ask(self, doc_ids: Sequence[int], lm: Any = None) -> Callable[[], list[Administered]]:
+    def ask(
+        self, doc_ids: Sequence[int], lm: Any = None, repeats: Sequence[int] = ()
+    ) -> Callable[[], list[Administered]]:
         """Run documents as `administer` does; return a function that scores the answers.
 
-        It needs no model, so that the next one may be loaded meanwhile.
+        It needs no model, so that the next one may be loaded meanwhile. `repeats` says which
+        answer to each document it is, if not the first: a cache does not give it.
         """
-        groups, requests = self._unasked(doc_ids)
+        if any(repeat > 1 for repeat in repeats):
+            lm = internals.unwrapped(self.lm if lm is None else lm)
+        groups, requests = self._unasked(doc_ids, repeats)
         if not requests:
             return list
         if lm is None:
@@ -337,7 +345,11 @@ class TaskSession:
         return not internals.is_multimodal(self.task) and not waits
 
     async def put(
-        self, doc_ids: Sequence[int], transport: Transport, come: Callable[[Any], object]
+        self,
+        doc_ids: Sequence[int],
+        transport: Transport,
+        come: Callable[[Any], object],
+        repeats: Sequence[int] = (),
     ) -> None:
         """Send documents to a server as `administer` does, from the event loop, without blocking.
 
@@ -348,9 +360,11 @@ class TaskSession:
         come : callable
             Called with a function that reads and scores the answers, which may take long; or with
             the error.
+        repeats : sequence of int, optional
+            As for `ask`.
         """
         try:
-            groups, requests = self._unasked(doc_ids)
+            groups, requests = self._unasked(doc_ids, repeats)
             repeated = [request for request in requests for _ in range(request.repeats)]
             calls = server_calls(self.lm, repeated)
             started = time.perf_counter()
@@ -371,12 +385,28 @@ class TaskSession:
 
         come(read)
 
-    def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
-        """Copy documents' requests: several models share them, and one model may ask one twice."""
-        groups = [
-            [replace(instance, resps=[], filtered_resps={}) for instance in self._instances[doc_id]]
-            for doc_id in doc_ids
-        ]
+    def _unasked(
+        self, doc_ids: Sequence[int], repeats: Sequence[int] = ()
+    ) -> tuple[list[list[Any]], list[Any]]:
+        """Copy documents' requests: several models share them, and one model may ask one twice.
+
+        From the second answer on, a request carries a seed of its own where a server takes one.
+        """
+        seed = internals.seed_of(self.lm) if any(repeat > 1 for repeat in repeats) else None
+        groups = []
+        for doc_id, repeat in zip(doc_ids, repeats or [1] * len(doc_ids)):
+            group = []
+            for instance in self._instances[doc_id]:
+                changed: dict[str, Any] = {"resps": [], "filtered_resps": {}}
+                if self.each_alone:
+                    changed["metadata"] = (*instance.metadata[:2], 1)
+                if seed is not None and repeat > 1:
+                    prompt, settings, *rest = instance.args
+                    changed["arguments"] = (
+                        prompt, {**settings, "seed": seed + repeat - 1}, *rest
+                    )  # fmt: skip
+                group.append(replace(instance, **changed))
+            groups.append(group)
         return groups, [instance for group in groups for instance in group]
 
     def _read(

@@ -41,12 +41,12 @@ from .forecast import target_in_words
 from .keep import ModelRuns, refuse_file
 from .models import HarnessModel, check_session
 from .outcomes import as_prompted, measure, weights_in
-from .plan import Plan, is_sampled, plan_of
+from .plan import Plan, plan_of
 from .result import Observer, ProgressBar
 from .run import Run
 from .spec import ALIASES, TARGET, ModelSpec, Spec
 from .surfaces import takes_options
-from .tasks import SESSION_KEYS, session_options
+from .tasks import SESSION_KEYS, is_sampled, session_options
 
 #: Options that apply only to rankings of several models.
 OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")
@@ -204,6 +204,7 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     warnings = list(dict.fromkeys([*warnings, *shared, *doubts, *accepted]))
     for warning in warnings:
         log.warning("%s: %s", name, warning)
+    session.each_alone = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled)
     plan = Plan(

@@ -21,6 +21,7 @@ from ..harness.transport import ServerError
 from ..money import ASSUMED, BILLED
 from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
 from ..runs.book import LEFT, OPEN, Ask
+from .copies import Copies
 from .failures import Availability, Failure, Pace, Remedy, State
 from .line import Line
 from .models import Answer, Model
@@ -121,6 +122,7 @@ class Channel:
         rule = self.rule = self.plan.spec.failures
         self.gate = Availability(60.0 * rule.outage_minutes, rule.backoff, rule.max_backoff)
         self.name, self.book = self.model.name, self.line.book
+        self.copies = Copies(self.name)
 
     @property
     def free(self) -> int:
@@ -269,6 +271,12 @@ class Channel:
                 self._unscored = True
                 what = "%s, document %r: scores are missing, the others are kept: %s"
                 logger.log(level, what, self.name, doc, reason)
+
+    def note_copies(self, answers: Sequence[Answer]) -> None:
+        """Refuse a model whose repeats are copies of one answer; see `Copies`."""
+        if max(self.plan.repeats.values(), default=1) > 1:
+            for answer in answers:
+                self.copies.note(answer.item, answer.responses)
 
     def lose(self, item: Item, column: str | None, why: str, usd: float | None = None) -> None:
         """Record an attempt without an answer, which may have been billed all the same."""

@@ -174,7 +174,12 @@ def _observed(
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), answer in book.answers.items():
-        score, (task_of_item, doc) = answer.score if isinstance(answer, Tell) else None, item
+        score, (task_of_item, doc, *repeat) = (
+            answer.score if isinstance(answer, Tell) else None,
+            item,
+        )
+        if repeat:  # a bank holds one answer of each item
+            continue
         if isinstance(score, Mapping):
             score = score.get(outcome)
         if task_of_item == task and score is not None and doc in bank.index:
@@ -259,10 +264,12 @@ class ModelRuns:
         """Return one model's documents by task, for the run's outcomes, and which were drawn."""
         book, answers, several = self.book, self.answers(model.name), len(self._rankings) > 1
         model.restore(answers)
-        drawn = [(*book.journal.item(i), p) for i, p in self._ranking.draws.get(model.name, ())]
+        draws = [(book.journal.item(i), p) for i, p in self._ranking.draws.get(model.name, ())]
+        drawn = [(*item, p) for item, p in draws if len(item) == 2]
         runs = {}
         for task, outcomes in self.plan.measured.items():
-            of_task = {item[1]: item for item in answers if item[0] == task}
+            # The harness's files have one answer of each document: the first.
+            of_task = {item[1]: item for item in answers if item[0] == task and len(item) == 2}
             shared_parts: dict[str, Any] = {
                 "session": model.sessions[task],
                 "name": model.name,
@@ -314,6 +321,8 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, 
             {run.name: 1.0 for run, _ in runs},
             confidence=first.ranking.confidence,
             looks=first.ranking.looks,
+            sampled=first.ranking.sampled,
+            question=first.ranking.question,
             weights={_LEADING: 1.0, **dict.fromkeys(outcomes, 0.0)},
         )
     except UsageError:

@@ -68,6 +68,9 @@ class Keywords(TypedDict, total=False):
     known: str | Sequence[Any] | Mapping[str, Any] | Path | ScoreTable | None
     """Score table or logs of models with full results (per task: TASK=PATH). These models take part
     in the ranking and are not asked anything."""
+    repeats: int | None
+    """Most sampled answers of each item, in passes over the items that are the same for all models
+    (avg@K, decided early). Default: the task's own `repeats`."""
     exposure: int | None
     """Draw each item from this many of the most informative ones; 1 takes the best."""
     seed: int | None

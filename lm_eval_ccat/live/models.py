@@ -14,7 +14,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ..bank.outcome import Outcome
@@ -349,11 +348,11 @@ class HarnessModel(Model):
                 if transport is None:
                     come(SCORING)
 
-        session, docs = self.sessions[task], [doc for _, doc in items]
+        session, docs, repeats = self.sessions[task], *_docs_and_repeats(items)
         if transport is None or not session.sends_texts:
-            self._calls.start(score, session.ask, docs)
+            self._calls.start(score, session.ask, docs, None, repeats)
         else:
-            begin(session.put(docs, transport, score))
+            begin(session.put(docs, transport, score, repeats))
 
     def close(self) -> None:
         """Close the connections, and free the weights if this loaded them; keep the sessions."""
@@ -397,8 +396,9 @@ class HarnessModel(Model):
             else:
                 left.append(item)
         if left:
-            docs = [doc for _, doc in left]
-            answers += self._answers(left, partial(self.sessions[left[0][0]].administer, docs))
+            docs, repeats = _docs_and_repeats(left)
+            session = self.sessions[left[0][0]]
+            answers += self._answers(left, lambda: session.ask(docs, None, repeats)())
         return answers
 
     def _answers(
@@ -413,7 +413,7 @@ class HarnessModel(Model):
 
     def has_at_hand(self, item: Item) -> bool:
         """Whether an earlier answer to exactly the same prompt is at hand."""
-        (task, doc), earlier = item, self.at_hand.get(item)
+        (task, doc), earlier = item[:2], self.at_hand.get(item)
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
     def _answer(self, item: Item, administered: Administered, prior: str | None = None) -> Answer:
@@ -522,12 +522,18 @@ class StoredModel(HarnessModel):
         MetricError
             The logs have no answer to the same prompt.
         """
-        for task, doc in items:
-            if not self.has_at_hand((task, doc)):
+        for item in items:
+            if not self.has_at_hand(item):
                 raise MetricError(
-                    f"the stored run {self.name} was asked a different prompt for document {doc!r}"
+                    f"the stored run {self.name} was asked a different prompt for document "
+                    f"{item[1]!r}"
                 )
         return super().ask(items)
+
+
+def _docs_and_repeats(items: Sequence[Item]) -> tuple[list[Any], list[int]]:
+    """Return the documents of items of one task, and which answer to each it is."""
+    return [item[1] for item in items], [item[2] if len(item) > 2 else 1 for item in items]
 
 
 def memory_of(entry: ModelSpec) -> float | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,9 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.file import located, public_banks
 from ..bank.outcome import Outcome
-from ..bank.settings import SAMPLED, sampling
 from ..bank.suite import SuiteBank
 from ..errors import CcatError, UsageError
-from ..harness import TaskSession, internals
+from ..harness import TaskSession
 from ..harness.task_metrics import leading, script_note
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
@@ -35,7 +35,7 @@ from .fields import Donors
 from .models import check_session
 from .outcomes import Bank, as_prompted, measure, own_weights, task_weights
 from .spec import Spec
-from .tasks import open_plain
+from .tasks import is_sampled, open_plain, repeats_of
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ class Plan:
     def sampled(self) -> bool:
         """Whether a second answer to a document may differ from the first; see `is_sampled`."""
         return is_sampled(self.spec, self.sessions.values())
+
+    @cached_property
+    def repeats(self) -> dict[str, int]:
+        """Most answers of an item, by task; see `repeats_of`."""
+        return {task: repeats_of(self.spec, session) for task, session in self.sessions.items()}
 
     @property
     def title(self) -> str:
@@ -173,6 +178,7 @@ class Plan:
             "options": dict(spec.options),
             **spec.for_the_ranker(),
             **({"sampled": True} if self.sampled else {}),
+            **({"repeats": self.repeats} if max(self.repeats.values()) > 1 else {}),
             **({"weights": self.shares()} if several else {}),
             **({"groups": self.groups} if self.groups else {}),
         }
@@ -209,22 +215,6 @@ class Plan:
             header = Header(task={"name": self.outcome.task}, ranker=self.ranker_arguments())
         rule = {} if self.rule is None else {"stop": self.rule}
         return make_ranker(self.banks, replace(header, ranker={**header.ranker, **rule}))
-
-
-def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
-    """Return whether some answers are sampled: by a task's settings, or by what a model type sends.
-
-    The harness sends temperature 0 where a task sets none.
-    """
-    generating = [
-        session for session in sessions if internals.output_type(session.task) == "generate_until"
-    ]
-    drawn = any(
-        sampling(session.config.get("generation_kwargs") or {})[0] == SAMPLED
-        for session in generating
-    )
-    always = any(internals.always_samples(m.model or "", m.model_args) for m in spec.models)
-    return bool(generating) and (drawn or always)
 
 
 def make_plan(spec: Spec) -> Plan:

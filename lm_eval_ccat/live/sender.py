@@ -403,6 +403,7 @@ class Sender:
             if channel.name in self.line.away and channel.gate.state is State.OPEN:
                 channel.back()
             channel.count_unscored(answers)
+            channel.note_copies(answers)
         for channel, sending, trouble in failed:
             channel.failed(sending, trouble, moment)
 

@@ -273,6 +273,11 @@ class Spec:
         None, KNOWN, "Score table or logs of models with full results (per task: TASK=PATH). These "
         "models take part in the ranking and are not asked anything.", "run", flag="leaderboard",
     )
+    repeats: int | None = option(
+        None, whole(1), "Most sampled answers of each item, in passes over the items that are the "
+        "same for all models (avg@K, decided early). Default: the task's own `repeats`.",
+        "rank run compare",
+    )
     exposure: int = option(
         1, whole(1), "Draw each item from this many of the most informative ones; 1 takes the "
         "best.", "run", ranker=True,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..bank.settings import SAMPLED, sampling
 from ..errors import UsageError
 from ..harness import TaskSession, internals, open_sessions
 from ..harness.internals.names import log
@@ -111,7 +112,65 @@ def open_tasks(
     """
     names, folders = tasks_and_path(spec)
     options = {**session_options(spec), **overrides}
-    return open_sessions(names, lm, include_path=folders, **options)
+    sessions, groups = open_sessions(names, lm, include_path=folders, **options)
+    for session in sessions.values():
+        session.each_alone = not internals.scores_answers_together(session.task)
+    return sessions, groups
+
+
+def repeats_of(spec: Spec, session: TaskSession) -> int:
+    """Return the most answers of an item of a task: as the spec or the task states.
+
+    Raises
+    ------
+    UsageError
+        Repeats are stated for a task that compares log-likelihoods, or that scores all its answers
+        to an item together.
+    """
+    by_task = int(session.config.get("repeats") or 1)
+    stated = spec.repeats
+    repeats = by_task if stated is None else stated
+    if repeats == 1:
+        return 1
+    if internals.output_type(session.task) != "generate_until":
+        if stated is None:
+            return 1
+        raise UsageError(
+            f"repeats {repeats}: task {session.name} compares log-likelihoods, which are not "
+            "sampled: every answer would be the first; leave repeats out"
+        )
+    if internals.scores_answers_together(session.task):
+        if stated is None:
+            return 1
+        raise UsageError(
+            f"repeats {repeats}: task {session.name} scores its {by_task} answers to a document "
+            f"together, so a document is one item of {by_task} requests; leave repeats out"
+        )
+    if not is_sampled(spec, [session]):
+        log.warning(
+            "task %s: at temperature 0 a second answer repeats the first, so only one of %d is "
+            "asked; set gen_kwargs: {temperature: ..}",
+            session.name,
+            repeats,
+        )
+        return 1
+    return 1 if spec.bank and stated is None else repeats
+
+
+def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
+    """Return whether some answers are sampled: by a task's settings, or by what a model type sends.
+
+    The harness sends temperature 0 where a task sets none.
+    """
+    generating = [
+        session for session in sessions if internals.output_type(session.task) == "generate_until"
+    ]
+    drawn = any(
+        sampling(session.config.get("generation_kwargs") or {})[0] == SAMPLED
+        for session in generating
+    )
+    always = any(internals.always_samples(m.model or "", m.model_args) for m in spec.models)
+    return bool(generating) and (drawn or always)
 
 
 def open_plain(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:

@@ -313,6 +313,8 @@ class Contents:
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
+        # Whoever gives outcomes (a run) keeps answers apart; a loop tells a bare item's next one.
+        self._of_outcomes = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
@@ -386,7 +388,9 @@ class Contents:
         """Return an item as `ask` names it: with its repeat from the second on, unless bare."""
         name, (task, i) = self.item(position), self.at(position)
         repeat = 1 + i // task.bank.n_items
-        return name if self.bare or repeat == 1 else (*name, repeat)
+        if repeat == 1 or (self.bare and not self._of_outcomes):
+            return name
+        return (*self.item(position, bare=False), repeat)
 
     def units(self, units: Any) -> Floats:
         """Return the units of all items: 1 each, or as stated (by task if there are several)."""

@@ -221,8 +221,8 @@ def read_run(path: str | Path) -> StoredRun:
     scored = {m: {journal.item(i) for i in row["items"]} for m, row in result["models"].items()}
     answers = [
         StoredAnswer(
-            answer.model, answer.item if len(tasks) > 1 else answer.item[1], *_score(answer, lead),
-            _output(answer.responses),
+            answer.model, answer.item if len(tasks) > 1 else journal.filed(answer.item),
+            *_score(answer, lead), _output(answer.responses),
         )
         for answer in records
         # Answers that came after the deciding one are in the journal but not in the ranking.

@@ -270,7 +270,7 @@ def item_text(item: object) -> str:
     >>> item_text(3), item_text(("gsm", 3)), item_text(["gsm", 3])
     ('3', 'gsm: 3', 'gsm: 3')
     """
-    return f"{item[0]}: {item[1]}" if isinstance(item, tuple | list) else str(item)
+    return ": ".join(map(str, item)) if isinstance(item, tuple | list) else str(item)
 
 
 def script_json(value: object) -> str:

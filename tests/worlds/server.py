@@ -58,6 +58,8 @@ class CompletionsServer:
     mood: Mood | None = None
     usage: bool = True
     says: Callable[[str, int], Mapping[str, Any]] = lambda model, n: {}
+    #: ``(model, prompt, seed) -> text``, in place of `outputs`: a model at a temperature.
+    draws: Callable[[str, str, int], str] | None = None
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
     answered: Counter[tuple[str, str]] = field(default_factory=Counter)
     at_once: Counter[str] = field(default_factory=Counter)
@@ -152,6 +154,8 @@ class CompletionsServer:
             who = about[0] if kind == "swap" else model
             part = {"empty": 0.0, "truncate": 0.5}.get(kind, 1.0)
             texts = [self.outputs.get(who, {}).get(p, p) for p in prompts]
+            if self.draws is not None:
+                texts = [self.draws(who, prompt, body["seed"]) for prompt in prompts]
             texts = [text[: int(part * len(text))] for text in texts]
             for stop in body.get("stop") or ():
                 texts = [text.split(stop)[0] for text in texts]

@@ -156,6 +156,14 @@ def known_arguments(name: str) -> set[str] | None:
     return arguments - {"self", "args", "kwargs"}
 
 
+def seed_of(lm: Any) -> int | None:
+    """Return the seed that a model's requests carry; None if its server takes none."""
+    make = getattr(type(unwrapped(lm)), "_create_payload", None)
+    if make is None or "seed" not in inspect.signature(make).parameters:
+        return None
+    return int(getattr(unwrapped(lm), "_seed", 1234))
+
+
 #: Parts of names of OpenAI's models for which the harness sends temperature 1 whatever a task sets.
 _REASONING = ("o1", "5", "o3", "o4")
 

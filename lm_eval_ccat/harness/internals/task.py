@@ -147,6 +147,24 @@ def reported_metrics(task: Any) -> list[str] | None:
     return list(functions)
 
 
+def scores_answers_together(task: Any) -> bool:
+    """Whether a filter or metric of the task takes all `repeats` of a document (majority, pass@k).
+
+    The default filter takes the first and drops the others.
+    """
+    stated_by_task = int(task.get_config("repeats") or 1)
+    if stated_by_task == 1:
+        return False
+    stages = [[_filter_name(f) for f in getattr(p, "filters", ())] for p in pipelines(task)]
+    return any("TakeFirstFilter" not in names for names in stages)
+
+
+def _filter_name(stage: Any) -> str:
+    """Return the class of a filter, which the harness keeps as a class or a partial of it."""
+    kind = getattr(stage, "func", stage)
+    return str(getattr(kind, "__name__", type(kind).__name__))
+
+
 # -- requests -------------------------------------------------------------------------------------
 
 

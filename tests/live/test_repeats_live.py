@@ -1,0 +1,133 @@
+"""Repeats from a server: each an answer of its own, killed and resumed, and copies found out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds.bench import Bench, content_of, facts, make_bench
+from worlds.server import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+
+N_ITEMS, REPEATS = 30, 16
+THREE = {"low": 0.35, "mid": 0.45, "high": 0.6}
+HARNESS = {"include_path": "tasks", "gen_kwargs": {"temperature": 0.7}}
+SETTINGS = {"bank": None, "harness": HARNESS, "repeats": REPEATS}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return make_bench(tmp_path_factory.mktemp("small"), n_docs=N_ITEMS)
+
+
+@pytest.fixture
+def few(small: Bench, tmp_path: Path) -> Bench:
+    return small.at(tmp_path)
+
+
+def drawn(bench: Bench, seeds: bool = True):
+    """A model's answer to a prompt depends on model, prompt and seed alone."""
+    rows = [json.loads(line) for line in (bench.folder / "tasks/docs.jsonl").open()]
+    numbers = {f"Repeat the numbers of document {row['id']}.": row["numbers"] for row in rows}
+
+    def text(model: str, prompt: str, seed: int) -> str:
+        key = f"{model} {prompt} {seed if seeds else 0}".encode()
+        rng = np.random.default_rng(list(hashlib.sha256(key).digest()[:8]))
+        skill = THREE[model] + 0.1 * np.sin(float(prompt.rstrip(".").split()[-1]))
+        right = rng.random(10) < skill
+        return " ".join(n if r else "0" for n, r in zip(numbers[prompt].split(), right))
+
+    return text
+
+
+@pytest.fixture
+def sampling(few: Bench):
+    with CompletionsServer({}) as running:
+        running.draws = drawn(few)
+        yield running
+
+
+def answers_in(run: Path) -> list[tuple[str, tuple[int, int]]]:
+    """Model, document and repeat of every answer of a journal."""
+    records = [json.loads(line) for line in (run / "journal.jsonl").open()]
+    items = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
+    return [(m, tuple(item) if isinstance(item, list) else (item, 1)) for m, item in items]
+
+
+def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling) -> None:
+    content = few.ranked(sampling, list(THREE), (0, 3), **SETTINGS)
+    answers = answers_in(few.run())
+    assert max(Counter(answers).values()) == 1 and max(r for _, (_, r) in answers) > 1
+    assert {body["seed"] for body in sampling.bodies} >= {1234, 1235}
+    assert content["answers_of_benchmark"] == N_ITEMS * REPEATS and content["sampled"]
+    assert content["order"] == ["high", "mid", "low"]
+    used = content["items_administered"]
+    assert used < 0.5 * len(THREE) * N_ITEMS * REPEATS
+    # All get the same slots, of which one model may get fewer; the last may be in flight.
+    slots = [{slot for m, slot in answers if m == model} for model in THREE]
+    fewest, _, most = sorted(slots, key=len)
+    assert len(fewest - most) <= 16 < len(fewest & most)
+    assert f"of {len(THREE) * N_ITEMS * REPEATS:,}" in content["headline"]
+
+
+def test_killed_and_resumed_it_ends_with_one_result(few, sampling, interrupt_at) -> None:
+    few.ranked(sampling, list(THREE), (0, 3), name="calm", **SETTINGS)
+    config = few.config(sampling.url, list(THREE), **SETTINGS)
+    with pytest.MonkeyPatch.context():
+        interrupt_at(70)
+        main(["rank", str(config)])
+    for _ in range(3):
+        if main(["rank", str(config), "--resume"]) in (0, 3):
+            break
+    calm, again = (facts(content_of(few.folder / f"{name}.yaml")) for name in ("calm", "rank"))
+    for content in (calm, again):
+        for key in ("asked", "headline", "started", "finished"):
+            content.pop(key, None)
+        for block in content["models"].values():
+            for key in ("asked", "tokens", "served", "finish", "from_prior"):
+                block.pop(key, None)
+    assert again["models"] == calm["models"] and again["pairwise"] == calm["pairwise"]
+
+
+def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) -> None:
+    text = drawn(few, seeds=False)
+    sampling.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
+    config = few.config(sampling.url, ["low", "mid"], **{**SETTINGS, "stop": "limits"})
+    assert main(["rank", str(config)]) == 1
+    assert "gives copies, not repeats" in capsys.readouterr().err
+    assert len(answers_in(few.run())) < 2 * 2 * N_ITEMS
+
+
+def test_short_copies_are_warned_of(few, sampling, capsys) -> None:
+    sampling.draws = drawn(few, seeds=False)
+    settings = {**SETTINGS, "repeats": 2, "stop": "limits"}
+    few.ranked(sampling, ["low", "mid"], (0, 3), **settings)
+    assert "same short text in every repeat" in capsys.readouterr().err
+
+
+def test_temperature_0_asks_one_answer_and_says_why(few, sampling, capsys) -> None:
+    settings = {**SETTINGS, "harness": {"include_path": "tasks"}}
+    content = few.ranked(sampling, ["low", "high"], (0, 3), **settings)
+    assert "at temperature 0 a second answer repeats the first" in capsys.readouterr().err
+    assert "answers_of_benchmark" not in content
+    assert max(r for _, (_, r) in answers_in(few.run())) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"repeats": 0}, "repeats"),
+        ({"budget": {"items": 50}}, "does not pay one pass"),
+        ({"bank": "default.bank.json"}, "asks every item once"),
+    ],
+)
+def test_what_repeats_cannot_be(few, sampling, capsys, settings, message) -> None:
+    config = few.config(sampling.url, ["low", "high"], **{**SETTINGS, **settings})
+    assert main(["rank", str(config)]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert not sampling.asked
