@@ -39,6 +39,8 @@ from .result import Observer, outcome_block
 
 #: Documents drawn at random, with the probability of each draw among those not yet drawn.
 Draws = dict[int, float]
+#: Outcomes of weight 0 and the rankings by them, by key.
+Further = dict[str, tuple[Outcome, Ranking]]
 _LEADING = "what is ranked by"
 #: Fewest draws for an estimate: with fewer 0/1 scores, errors would be understated.
 LEAST = 10
@@ -220,6 +222,8 @@ class ModelRuns:
         self._ranking = book.ranker.result()
         self._rankings = {task: self._of_outcomes(task) for task in plan.measured}
         self._answers: dict[str, dict[Item, Answered]] = defaultdict(dict)
+        # Other scores of all models, by task, once `further` has ranked them together.
+        self._together: dict[str, Further] = {}
         self._grouped = 0  # answers that are in it
 
     def _of_outcomes(self, task: str) -> dict[str, Ranking]:
@@ -244,9 +248,13 @@ class ModelRuns:
         runs = {}
         for task, (run, draws) in self._measured(model).items():
             # If every document was run, the harness has every score.
-            further = {} if run.complete else _further([(run, draws)])
+            further: Further = {}
+            if not run.complete:
+                further = self._together.get(task) or _further([(run, draws)])
             further_runs = (
-                replace(run, outcome=o, ranking=r, further=()) for o, r in further.values()
+                replace(run, outcome=outcome, ranking=ranking, further=())
+                for outcome, ranking in further.values()
+                if run.name in ranking.estimates
             )
             runs[task] = replace(run, further=(*run.further, *further_runs))
         return runs
@@ -255,7 +263,8 @@ class ModelRuns:
         """Return the other scores of the same answers, at weight 0, as JSON by their keys."""
         runs, blocks = [self._measured(model) for model in models if self.answers(model.name)], {}
         for task in self.plan.measured:
-            for key, (outcome, ranking) in _further([of_tasks[task] for of_tasks in runs]).items():
+            self._together[task] = _further([of_tasks[task] for of_tasks in runs])
+            for key, (outcome, ranking) in self._together[task].items():
                 name = key if len(self.plan.measured) == 1 else f"{task} {key}"
                 blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(outcome))
         return blocks
@@ -292,7 +301,7 @@ class ModelRuns:
         return runs
 
 
-def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> dict[str, tuple[Outcome, Ranking]]:
+def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
     """Rank the answers to one task by their other scores.
 
     Parameters

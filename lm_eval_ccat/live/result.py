@@ -162,7 +162,8 @@ class Result(Shown):
                 name: outcome_block(block, of_task[name])
                 for name, block in ranking["outcomes"].items()
             }
-        state_terms(ranking, self.facts)
+        if self.facts.task:  # a ranking by itself, outside a run, knows no task
+            state_terms(ranking, self.facts)
         content: RankingContent = {
             "schema": SCHEMA,
             "headline": "",

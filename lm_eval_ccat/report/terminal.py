@@ -406,7 +406,9 @@ class Progress(Observer):
         content = visible_values({**content, "pairwise": pairs}, content["models"].keys())
         size = self.console.size
         table, _ = models_table(content, size.width, max(3, size.height - 8), waiting)
-        if cell_len(content["ranking"]) <= size.width:  # else the rows have it
+        # The order of known models is no news while a run lasts, and the rows have the others'.
+        known = any(block["known"] for block in content["models"].values())
+        if not known and cell_len(content["ranking"]) <= size.width:
             table.title, table.title_justify = Text(content["ranking"]), "left"
         table.caption, table.caption_justify = "; ".join(self._spending()), "left"
         return table
