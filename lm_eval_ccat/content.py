@@ -1,7 +1,7 @@
 """Keys of a ranking's JSON: ``result.json``, `Ranking.to_dict` and ``--json``.
 
-Estimates and intervals are on the metric's own scale. Results of earlier versions lack some keys,
-and a ranking that was not run live lacks the keys about time, money and tokens.
+Estimates and intervals are on the metric's own scale. A ranking that was not run live lacks the
+keys about time, money and tokens.
 """
 
 from __future__ import annotations
