@@ -172,8 +172,7 @@ def update(args: argparse.Namespace) -> int:
     (calibrate --keep_scores) or --calibrated_on names.  A bank of method "default" also learns from
     run directories and logs of adaptive runs; it accounts for how their items were chosen.
 
-    --retire removes leaked items.  --new_version removes documents that a new version of the task
-    changed or dropped, and adds the new ones.
+    --retire removes leaked items.
     """
     suite, several = opened(args.bank)
     retired = updating.to_retire(suite, args.retire or [])
@@ -184,9 +183,8 @@ def update(args: argparse.Namespace) -> int:
     for task, outcome, bank in suite.banks():
         table = scores_for(bank, args.scores, partial=True)
         before = args.calibrated_on and scores_for(bank, args.calibrated_on)
-        options = {"retired": retired[task], "new_version": args.new_version}
         new = tasks.setdefault(task, {})[outcome] = words.dated(
-            updating.update(bank, table, before, **options)
+            updating.update(bank, table, before, retired=retired[task])
         )
         name = f"{task} {outcome}" if several else args.output
         added = [m for m in new.models if m not in set(bank.models)]
@@ -369,7 +367,7 @@ def push(args: argparse.Namespace) -> int:
     if answer.strip().lower() not in ("y", "yes"):
         print("not pushed (--yes pushes without asking)")
         return 3
-    name = hub.push(args.bank, place, args.license, private=args.private)
+    name = hub.push(args.bank, place, args.license)
     print(f"pushed; others use it with --bank {name}")
     return 0
 
@@ -391,8 +389,6 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "--calibrated_on LOGS_OR_TABLE": "scores it was calibrated on (default: those it keeps)",
         "-o --output BANK": Opt("where to write", REQUIRED),
         "--retire IDS,": "comma-separated doc_ids to remove; for a suite TASK=IDS, once per task",
-        "--new_version": "the scores are of a new version of the task: retire documents that "
-        "changed or are gone, and add new ones",
         **JSON,
     }),
     "form": (form, {
@@ -411,7 +407,6 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
         "BANK": BANK,
         "name=hub:OWNER/NAME": "where to put it",
         "--license ID": Opt("licence of the bank", REQUIRED),
-        "--private": "make the repository private",
         "--yes": "push without asking",
     }),
 }  # fmt: skip

@@ -23,6 +23,7 @@ from ..metrics.scale import Floats, Scale
 from ..records import (
     Answered,
     Header,
+    Item,
     Record,
     Tell,
 )
@@ -187,6 +188,12 @@ class StoredRun:
         return sources
 
 
+def _without_task(item: Item) -> Any:
+    """Return the doc_id of an item of a single task; (doc_id, repeat) of a later repeat."""
+    _, doc_id, *repeat = item
+    return (doc_id, *repeat) if repeat else doc_id
+
+
 def read_run(path: str | Path) -> StoredRun:
     """Read a run directory.
 
@@ -221,7 +228,7 @@ def read_run(path: str | Path) -> StoredRun:
     scored = {m: {journal.item(i) for i in row["items"]} for m, row in result["models"].items()}
     answers = [
         StoredAnswer(
-            answer.model, answer.item if len(tasks) > 1 else journal.filed(answer.item),
+            answer.model, answer.item if len(tasks) > 1 else _without_task(answer.item),
             *_score(answer, lead), _output(answer.responses),
         )
         for answer in records

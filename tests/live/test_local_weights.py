@@ -56,9 +56,9 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(bench, entries, monkeyp
     note("close", lambda model: there.discard(model.name))
     genuine_ask = TaskSession.ask
 
-    def ask(session, docs, lm=None):
+    def ask(session, docs, *more):
         batches.append(len(docs))
-        return genuine_ask(session, docs, lm)
+        return genuine_ask(session, docs, *more)
 
     monkeypatch.setattr(TaskSession, "ask", ask)
     config = bench.config(

@@ -108,7 +108,7 @@ def test_a_changed_task_is_refused_and_another_version_goes_on(bench, half, ccat
     bench.rewrite(lambda name, text: text.replace("Copy the numbers", "Repeat the numbers"))
     bench.rewrite(lambda name, text: text + "\n# edited" if name.endswith(".py") else text)
     assert "task.scoring_code_sha256" in ccat("rank", half[0], "--resume", code=1).err
-    monkeypatch.setattr("lm_eval_ccat.live.plan.__version__", "9.9.9")
+    monkeypatch.setattr("lm_eval_ccat.live.identity.__version__", "9.9.9")
     again = ("rank", half[0], "--resume", "--accept_change")
     assert "task.scoring_code_sha256" in ccat(*again, "prompts,server", code=1).err
     err = ccat(*again, "scoring", code=(0, 3)).err

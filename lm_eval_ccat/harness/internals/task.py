@@ -147,16 +147,29 @@ def reported_metrics(task: Any) -> list[str] | None:
     return list(functions)
 
 
+#: Filters of the harness that take each answer of a document by itself.
+_OF_ONE_ANSWER = (
+    "RegexFilter", "POSFilter", "MultiChoiceRegexFilter", "WhitespaceFilter", "LowercaseFilter",
+    "UppercaseFilter", "MapFilter", "SPANFilter",
+)  # fmt: skip
+
+
 def scores_answers_together(task: Any) -> bool:
     """Whether a filter or metric of the task takes all `repeats` of a document (majority, pass@k).
 
-    The default filter takes the first and drops the others.
+    The default filter takes the first and drops the others. A filter that is not the harness's may
+    do anything, so it gets all of them.
     """
-    stated_by_task = int(task.get_config("repeats") or 1)
-    if stated_by_task == 1:
+    if int(task.get_config("repeats") or 1) == 1:
         return False
-    stages = [[_filter_name(f) for f in getattr(p, "filters", ())] for p in pipelines(task)]
-    return any("TakeFirstFilter" not in names for names in stages)
+    for pipeline in pipelines(task):
+        names = [_filter_name(stage) for stage in getattr(pipeline, "filters", ())]
+        if "TakeFirstFilter" not in names:
+            return True
+        before = names[: names.index("TakeFirstFilter")]
+        if any(name not in _OF_ONE_ANSWER for name in before):
+            return True
+    return False
 
 
 def _filter_name(stage: Any) -> str:
