@@ -128,10 +128,15 @@ def decimals_for(error: float) -> int:
     return min(6, max(0, 1 - math.floor(math.log10(error))))
 
 
+#: Ends of an interval that are nearer to 0 only show on which side they lie.
+_NEXT_TO_0 = 1e-7
+
+
 def difference(low: float, middle: float, high: float) -> list[str]:
     """Format a difference and the ends of its interval, with decimals to match its width.
 
     An end that is not 0 is not rounded to 0: whether an interval excludes 0 can be read from it.
+    An end right beside 0, as that of a pair decided at an earlier look may be, is ">0" or "<0".
 
     Examples
     --------
@@ -141,13 +146,20 @@ def difference(low: float, middle: float, high: float) -> list[str]:
     ['-0.038', '-0.019', '+0.002']
     >>> difference(float("-inf"), 0.25, float("inf"))
     ['-inf', '+0.25', '+inf']
+    >>> difference(1e-12, 0.066, 0.145)
+    ['>0', '+0.066', '+0.145']
     """
     half = (high - low) / 2.0
     if not 0.0 < half < math.inf:
         return [f"{value:+.4g}" for value in (low, middle, high)]
-    nearest = min((abs(end) for end in (low, high) if end), default=half)
+    nearest = min((abs(end) for end in (low, high) if abs(end) > _NEXT_TO_0), default=half)
     decimals = max(decimals_for(half), min(6, math.ceil(-math.log10(2.0 * nearest))))
-    return [f"{value:+.{decimals}f}" for value in (low, middle, high)]
+    return [
+        f"{value:+.{decimals}f}"
+        if value == 0.0 or abs(value) > _NEXT_TO_0
+        else (">0" if value > 0.0 else "<0")
+        for value in (low, middle, high)
+    ]
 
 
 # -- untrusted text ------------------------------------------------------------------------------
