@@ -3,11 +3,11 @@
     nice python benchmarks/planted/run.py                    # all of them: an hour or two
     nice python benchmarks/planted/run.py --room ranker --only "rank range"
 
-Each bug of `bugs.py` replaces one fragment of the code by a wrong one, in a copy of the source
-tree. It is caught when one of the test files named beside it fails or hangs. A fragment that is no
-longer in the code, or is there twice, is named at the end: find where the mistake would be made
-now, or drop the bug. Exit codes: 0 at least 95% caught, 1 fewer, 2 a fragment is gone, or a test
-fails without a bug.
+Each bug of `bugs.py` and `room_bugs.py` replaces one fragment of the code by a wrong one, in a copy
+of the source tree. It is caught when one of the test files named beside it fails or
+hangs. The last lines count each room. A fragment that is no longer in the code, or is there twice,
+is named at the end: find where the mistake would be made now, or drop the bug. Exit codes: 0 at
+least 95% caught, 1 fewer, 2 a fragment is gone, or a test fails without a bug.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.planted.bugs import BUGS, Bug
+from benchmarks.planted.room_bugs import ROOM_BUGS
 
+ALL_BUGS = (*BUGS, *ROOM_BUGS)
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "lm_eval_ccat"
 LIMIT = 900.0
@@ -52,6 +55,17 @@ def located(bug: Bug, root: Path = ROOT) -> Path:
     return next(f for f, n in counts.items() if n)
 
 
+def room_of(bug: Bug) -> str:
+    """The room that a bug is planted in, or the module beside the rooms.
+
+    Examples
+    --------
+    >>> room_of(Bug("", "lm_eval_ccat/report/page", "", "", ()))
+    'report'
+    """
+    return bug.room.split("/")[1]
+
+
 def passes(root: Path, tests: Sequence[str], limit: float = LIMIT) -> bool:
     """Whether test files pass in a copy of the tree."""
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
@@ -74,7 +88,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only bugs whose name holds these words")
     args = parser.parse_args()
     room = f"{PACKAGE}/{args.room}"
-    chosen = [b for b in BUGS if b.room.startswith(room) and args.only in b.name]
+    chosen = [b for b in ALL_BUGS if b.room.startswith(room) and args.only in b.name]
     places, gone = {}, []
     for bug in chosen:
         try:
@@ -107,6 +121,9 @@ def main() -> int:
         print(f"survived: {bug.name}{f' ({bug.reason})' if bug.reason else ''}")
     for error in gone:
         print(f"gone: {error}")
+    planted, missed = (Counter(room_of(bug) for bug in bugs) for bugs in (chosen, survived))
+    for name, n in sorted(planted.items()):
+        print(f"{name}: {n - missed[name]} of {n} caught")
     print(f"{len(chosen) - len(survived)} of {len(chosen)} caught")
     return 2 if gone else int(len(survived) > 0.05 * len(chosen))
 

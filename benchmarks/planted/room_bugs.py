@@ -1,0 +1,1222 @@
+"""Bugs of every room, by module: what goes wrong, the fragment, and what stands in its place.
+
+They were thought of by somebody who did not write the tests. Each is planted with the tests of its
+room, none of which is a golden file.
+"""
+
+from __future__ import annotations
+
+from .bugs import Bug
+
+#: The tests of a module, or of a room where nothing is said of the module.
+TESTS: dict[str, tuple[str, ...]] = {
+    "report": (
+        "tests/report/test_one_truth.py",
+        "tests/report/test_page.py",
+        "tests/report/test_plots.py",
+        "tests/report/test_watch.py",
+        "tests/cli/test_rank_output.py",
+        "tests/live/test_progress.py",
+    ),
+    "board": ("tests/board",),
+    "upkeep": ("tests/upkeep",),
+    "upkeep/check": ("tests/upkeep/test_checks.py", "tests/upkeep/test_suites.py"),
+    "upkeep/forms": ("tests/upkeep/test_forms.py",),
+    "upkeep/borrow": ("tests/upkeep/test_borrow.py",),
+    "upkeep/rescore": ("tests/task_configs/test_score_command.py",),
+    "upkeep/update": ("tests/upkeep/test_update.py", "tests/upkeep/test_grow.py"),
+    "live/line": ("tests/live/test_line.py", "tests/live/test_told.py"),
+    "live/channel": (
+        "tests/live/test_channel.py",
+        "tests/live/test_failures.py",
+        "tests/live/test_availability.py",
+        "tests/live/test_outages.py",
+    ),
+    "live/charges": (
+        "tests/live/test_rates.py",
+        "tests/live/test_bill.py",
+        "tests/live/test_rank.py",
+        "tests/harness/test_prices.py",
+    ),
+    "live/earlier": (
+        "tests/live/test_earlier.py",
+        "tests/live/test_prior.py",
+        "tests/live/test_complete.py",
+        "tests/live/test_several_tasks.py",
+    ),
+    "live/result": (
+        "tests/live/test_provenance.py",
+        "tests/live/test_several_tasks.py",
+        "tests/live/test_several_metrics.py",
+        "tests/live/test_bill.py",
+        "tests/live/test_rank.py",
+    ),
+    "live/complete": ("tests/live/test_complete.py",),
+    "live/verify": ("tests/cli/test_verify_command.py", "tests/runs/test_salvage.py"),
+    "live/quiet": ("tests/live/test_quiet.py", "tests/live/test_secrets.py"),
+    "live/copies": ("tests/live/test_repeats_live.py", "tests/live/test_sampled_answers.py"),
+    "live/models": (
+        "tests/live/test_local_weights.py",
+        "tests/live/test_slots.py",
+        "tests/live/test_prior.py",
+        "tests/live/test_several_metrics.py",
+        "tests/live/test_repeats_live.py",
+        "tests/live/test_rank.py",
+    ),
+    "harness": ("tests/harness",),
+    "harness/transport": ("tests/harness/test_transport.py", "tests/live/test_addresses.py"),
+    "harness/session": ("tests/harness",),
+    "harness/served": (
+        "tests/live/test_provenance.py",
+        "tests/live/test_rates.py",
+        "tests/live/test_bill.py",
+    ),
+    "harness/judge": ("tests/task_configs/test_judge.py",),
+    "harness/estimates": (
+        "tests/harness/test_harness_partial.py",
+        "tests/harness/test_harness_together.py",
+        "tests/harness/test_harness_commands.py",
+    ),
+    "harness/task_metrics": ("tests/harness", "tests/live/test_several_metrics.py"),
+    "report/plain": ("tests/report/test_plain_pages.py", "tests/live/test_compare.py"),
+}
+
+_MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "report/tables": (
+        (
+            "the models of the first part fill the line twice",
+            "max_names -= len(names)",
+            "max_names -= 1",
+        ),
+        ("a decided rank has a range", "part.chained and best < worst", "part.chained"),
+        (
+            "known models have a line of ranks",
+            "if r.best and r.rank and not r.known]",
+            "if r.best and r.rank]",
+        ),
+        ("the axis of ranks begins half a rank late", "tuple(t - 0.5 for t", "tuple(t for t"),
+        (
+            "every pair is counted in both orders",
+            'place[p["a"]] < place.get(p["b"], -1)',
+            'place[p["a"]] != place.get(p["b"], -1)',
+        ),
+        (
+            "neighbours are decided though they are tied",
+            "n_neighbours - sum(len(g) - 1 for g",
+            "n_neighbours - sum(len(g) // 2 - 1 for g",
+        ),
+        (
+            "pairs that do not stand beyond the benchmark count twice",
+            "len(stands) // 2, sum(stands) // 2",
+            "len(stands), sum(stands)",
+        ),
+        (
+            "answers that serve two pairs are counted in each",
+            "max(n, answers_needed.get(m, 0))",
+            "n + answers_needed.get(m, 0)",
+        ),
+        (
+            "what would decide costs a whole model's bill",
+            'answers_needed[m] * row["cost"] / row["n_items"]',
+            'answers_needed[m] * row["cost"]',
+        ),
+        ("a model that was not asked has figures in a part", 'if row["n_items"]\n        }', "}"),
+        ("an hour has a hundred minutes", "{minutes // 60} h", "{minutes // 100} h"),
+        ("a small share has no decimal", "if share < 10 else", "if share < 1 else"),
+    ),
+    "report/terminal": (
+        (
+            "a table is a column too wide",
+            "if min(name_width, _NAME) <= name_room or",
+            "if name_room >= 0 or",
+        ),
+        (
+            "the most important column leaves first",
+            "max(columns, key=lambda column: column.leaves)",
+            "min(columns, key=lambda column: column.leaves or 99)",
+        ),
+        ("the number of rows left out is wrong", "len(rows) - len(positions)", "len(rows) - first"),
+        (
+            "a leaderboard shows no neighbours of the new models",
+            "for step in (-1, 0, 1)}",
+            "for step in (0,)}",
+        ),
+        (
+            "two models share a short name",
+            "if taken.count(short[name]) > 1:",
+            "if taken.count(short[name]) > 2:",
+        ),
+        ("a task has too few items and yet an estimate", 'elif figures["too_few"]:', "elif False:"),
+        (
+            "the matrix of pairs is its mirror image",
+            'p.get((a, b), "") if j > i',
+            'p.get((b, a), "") if j > i',
+        ),
+        (
+            "the first pair's answers are those of another number",
+            "if further and {n for _, n in further} == {number}:",
+            "if further:",
+        ),
+        (
+            "a forecast of weights that take turns is of the slowest alone",
+            "(sum if one_at_a_time else max)",
+            "(max if one_at_a_time else max)",
+        ),
+        (
+            "an unknown cost is nothing",
+            "if low is None or high is None:",
+            "if low is None and high is None:",
+        ),
+        (
+            "the time left grows with what is spent",
+            "max(0.0, plan.charges.budget - spent) / spent",
+            "spent / plan.charges.budget",
+        ),
+    ),
+    "report/trust": (
+        (
+            "a model that was set aside has failed as well",
+            'elif failed := row.get("failed"):',
+            'if failed := row.get("failed"):',
+        ),
+        (
+            "the gravest warning comes last",
+            "sorted(grave, key=lambda fact: GRAVE.index(fact[0]))",
+            "sorted(grave, key=lambda fact: -GRAVE.index(fact[0]))",
+        ),
+        (
+            "a command that was typed is not the one to type again",
+            "if run.header.command is not None:",
+            "if run.header.command is None:",
+        ),
+    ),
+    "report/following": (
+        (
+            "a pair that is to be decided gets the items of its cheaper model",
+            '            max(models[name]["n_items"] + n for',
+            '            min(models[name]["n_items"] + n for',
+        ),
+        (
+            "a budget that is to decide a pair forgets what was spent",
+            "_rounded_up(spent + first['cost'], 2)",
+            "_rounded_up(first['cost'], 2)",
+        ),
+        ("an amount is rounded down", "step * -(-amount // step)", "step * (amount // step)"),
+        (
+            "a model that is set aside is not what comes next",
+            'if row.get("set_aside")]',
+            'if not row.get("set_aside")]',
+        ),
+    ),
+    "report/plain": (
+        (
+            "a group fails a test report",
+            "d.verdict if outcome.decisive and d is outcome.overall else",
+            "d.verdict if outcome.decisive else",
+        ),
+        (
+            "an interval's ends are exchanged",
+            "{gap} [{low}, {high}]",
+            "{gap} [{high}, {low}]",
+        ),
+        (
+            "the sides of a sentence are exchanged",
+            "a, b = comparison.baseline, comparison.candidate",
+            "b, a = comparison.baseline, comparison.candidate",
+        ),
+        (
+            "a reported metric is not said to be one",
+            'beside = "" if outcome.decisive else',
+            'beside = "" if not outcome.decisive else',
+        ),
+    ),
+    "report/chart": (
+        (
+            "a place below an axis is on it",
+            "return min(100.0, max(0.0, self.share(value)))",
+            "return self.share(value)",
+        ),
+        (
+            "a vertical axis has 0 at the top",
+            "round(100.0 - self.place(t), 3) if down",
+            "self.place(t) if down",
+        ),
+        ("a NaN does not break a line", 'pen = "L" if math.isfinite(y) else "M"', 'pen = "L"'),
+        ("the last tick is left out", "range(first, last + 1))", "range(first, last))"),
+    ),
+    "report/page": (
+        (
+            "the page has the best document last",
+            "key=lambda d: (-weight[d], -spread[d], str(d))",
+            "key=lambda d: (weight[d], -spread[d], str(d))",
+        ),
+        (
+            "a full evaluation costs what was spent",
+            'a["cost"] / a["n_items"] * n for',
+            'a["cost"] for',
+        ),
+        (
+            "evidence is weighed by the slope without its noise",
+            "expit(c @ value), (c @ slope) / noise",
+            "expit(c @ value), (c @ slope)",
+        ),
+        (
+            "pairs are judged at the upper model's ability",
+            "0.5 * (abilities[n] + abilities[n + 1])",
+            "0.5 * (abilities[n] + abilities[n])",
+        ),
+        ("a text that is cut is said to be whole", "max(0, len(text) - limit)", "0"),
+        (
+            "decided pairs are marked in one order only",
+            '"01"[(a, b) in run.decided] for b in order)',
+            '"01"[(a, b) in run.decided and a < b] for b in order)',
+        ),
+    ),
+    "report/plots": (
+        (
+            "an undecided model's background is not shaded",
+            "        if r.tie is not None:\n            chart.rect",
+            "        if r.tie is None:\n            chart.rect",
+        ),
+        (
+            "the information of an item is that of its slope",
+            "slope**2 * mu * (1.0 - mu) / curves.noise",
+            "slope * mu * (1.0 - mu) / curves.noise",
+        ),
+        (
+            "the difficulty has the wrong sign",
+            "curves.origin - intercept / np.where",
+            "curves.origin + intercept / np.where",
+        ),
+        (
+            "a model that is out of the order has the first place",
+            "[rank or math.nan for rank",
+            "[rank or 1 for rank",
+        ),
+    ),
+    "report/stored_run": (
+        (
+            "the leading outcome is the one with the smallest weight",
+            'str(max(outcomes, key=lambda name: outcomes[name]["weight"]))',
+            'str(min(outcomes, key=lambda name: outcomes[name]["weight"]))',
+        ),
+        (
+            "a bank that was changed is the run's own",
+            "return banks if hashes == header.bank_sha256 else None",
+            "return banks",
+        ),
+        (
+            "a course that contradicts its result is shown",
+            'return past if close and past.ties == run.result["ties"] else None',
+            "return past",
+        ),
+        ("known models are asked", 'if not self.result["models"][m].get("known")]', "]"),
+    ),
+    "board/adding": (
+        (
+            "full results on another version stand in the ledger already",
+            "(o.score, o.documents, o.version, o.metric)",
+            "(o.score, o.documents)",
+        ),
+        (
+            "a model that lacks documents has full results",
+            "elif lacking:",
+            "elif not asked.n_items:",
+        ),
+        (
+            "a model's full score is the mean of its scores on [0, 1]",
+            "float(bank.scale.restore(row_scores.mean()))",
+            "float(row_scores.mean())",
+        ),
+        (
+            "results that stand in the ledger stand there twice",
+            "if model in before and _figures",
+            "if model not in before and _figures",
+        ),
+        (
+            "a board gets new banks and loses the old ones",
+            "bank.save(before.old_bank(bank.sha256))",
+            "pass",
+        ),
+        (
+            "a model is left out for one that stands in the ledger",
+            "not reason.endswith(IN_LEDGER)",
+            "reason.endswith(IN_LEDGER)",
+        ),
+    ),
+    "board/placing": (
+        (
+            "a model that stands on the board is placed again",
+            "if place.row.model == model:",
+            "if place.row.model == model and not place.row.estimated:",
+        ),
+        (
+            "a run that is in the ledger is added again",
+            "r.model == name_on_board and evidence in r.evidence",
+            "r.model == model and r.evidence == evidence",
+        ),
+        (
+            "a placed model keeps the name of its journal as its own",
+            'in_journal="" if name_on_board == model else model',
+            'in_journal=""',
+        ),
+        (
+            "a model of logs needs results on one task alone",
+            "if all(m in t.models for t in tables.values())",
+            "if any(m in t.models for t in tables.values())",
+        ),
+        (
+            "the part of a run that was held back is guessed by one task",
+            "if tried is not None and all(",
+            "if tried is not None and any(",
+        ),
+        (
+            "items that a bank dropped count in a placement",
+            "and d in bank.index and bank.kept[bank.index[d]]",
+            "and d in bank.index",
+        ),
+        (
+            "a name is given to every model of a run",
+            "if name is not None and len(rows) != 1:",
+            "if name is not None and not rows:",
+        ),
+    ),
+    "board/cheats": (
+        (
+            "models that differ on one item are alike",
+            "(first[common] != second[common]).any()\n        or",
+            "(first[common] != second[common]).all()\n        or",
+        ),
+        (
+            "two models are both right by chance, but not both wrong",
+            "a * b + (1.0 - a) * (1.0 - b)",
+            "a * b",
+        ),
+        (
+            "the chance of equal scores is not shared among the known models",
+            "if chance * len(known) < COPY_CHANCE:",
+            "if chance / len(known) < COPY_CHANCE:",
+        ),
+        (
+            "items that were shown as often as the median were shown often",
+            "times > np.median",
+            "times >= np.median",
+        ),
+        (
+            "a gain is compared by the deviation of one model's mean",
+            "* math.sqrt(1.0 + 1.0 / len(usual_gains))",
+            "* math.sqrt(1.0 / len(usual_gains))",
+        ),
+        ("a loss on shown items is suspicious", "-beyond / max(spread", "beyond / max(spread"),
+        ("a model is compared with itself", "if model != row.model}", "}"),
+        (
+            "short answers are the same word for word",
+            "if value < 1.0 and len(text) >= _LONG:",
+            "if value < 1.0:",
+        ),
+        (
+            "perfect answers are the same word for word",
+            "if value < 1.0 and len(text) >= _LONG:",
+            "if len(text) >= _LONG:",
+        ),
+    ),
+    "board/checking": (
+        (
+            "a file outside the board proves a row",
+            "if not (board.path / file).resolve().is_relative_to(root):",
+            "if not (board.path / file).is_relative_to(board.path):",
+        ),
+        (
+            "a file that was changed proves a row",
+            "if digests[file] == sha256:",
+            "if digests[file]:",
+        ),
+        (
+            "a published head need not be in the ledger",
+            "if head is not None and not any(",
+            "if head is not None and not lines and not any(",
+        ),
+        (
+            "an interval is not recomputed",
+            'for name in ("score", "low", "high", "items", "documents"):',
+            'for name in ("score", "items", "documents"):',
+        ),
+        (
+            "a row may name other items than its journal",
+            'return "" if row.asked == recomputed.asked else',
+            'return "" if len(row.asked) == len(recomputed.asked) else',
+        ),
+        (
+            "a row is as its run was confident",
+            'ranker={**header.ranker, **of_board, "looks": "every"}',
+            'ranker={**header.ranker, "looks": "every"}',
+        ),
+        ("a row of another version is refused", "verdict = OLDER", "verdict = REFUSED"),
+        (
+            "a model that was set aside has a row",
+            "if model in ranking.set_aside or not ranking.items[model]:",
+            "if not ranking.items[model]:",
+        ),
+        (
+            "the ends of an interval are exchanged where lower is better",
+            "low, high = sorted(float(scale.restore(v)) for v in part.interval(model))",
+            "low, high = (float(scale.restore(v)) for v in part.interval(model))",
+        ),
+    ),
+    "board/folder": (
+        (
+            "a board whose lower scores are better has its worst first",
+            "sign = 1.0 if board.scale.higher_is_better else -1.0",
+            "sign = 1.0",
+        ),
+        (
+            "a lead's interval adds the arms of the two rows",
+            "np.hypot(arms[:-1], arms[1:])",
+            "(arms[:-1] + arms[1:])",
+        ),
+        (
+            "a row is compared with rows of another number of documents",
+            "elif result.documents != bank.n_items:",
+            "elif result.items > bank.n_items:",
+        ),
+        (
+            "a row of a bank that was updated since is apart",
+            "not in {None, bank.sha256, *descent}",
+            "not in {None, bank.sha256}",
+        ),
+        (
+            "an average is one of raw scores",
+            "float(board.banks[task].scale.normalise(task_score.score))",
+            "task_score.score",
+        ),
+        ("a row that became comparable stays apart", "apart.pop(row.model, None)", "pass"),
+        (
+            "the part that is held back is the same for every task",
+            "json.dumps([task, doc_id])",
+            "json.dumps([doc_id])",
+        ),
+        (
+            "several models may be the best, and the first alone is named",
+            "if place.best == 1]",
+            "if place.rank == 1]",
+        ),
+    ),
+    "board/ledger": (
+        ("a link of the chain leaves out the one before", 'f"{before}\\n{body}"', 'f"\\n{body}"'),
+        (
+            "numbers that are none are a row's",
+            "and not isinstance(value, bool) and math.isfinite(value)",
+            "and not isinstance(value, bool)",
+        ),
+        (
+            "a ledger that is damaged grows",
+            "        self.rows()\n        link, text",
+            "        link, text",
+        ),
+    ),
+    "upkeep/update": (
+        (
+            "a union takes a document for another with its number",
+            "if None not in (h, hashes.get(d)) and h != hashes[d]:",
+            "if h is None and h != hashes[d]:",
+        ),
+        (
+            "a union keeps configurations that a model no longer has",
+            "if key[0] not in again or key in current}",
+            "}",
+        ),
+        (
+            "an item that was retired by hand is learned again",
+            'if r["why"] == BY_HAND for d',
+            'if r["why"] != BY_HAND for d',
+        ),
+        (
+            "missing documents of an adaptive run are retired",
+            'gone = () if set(table.chosen) == {"adaptive"} else',
+            "gone = () if not table.chosen else",
+        ),
+        (
+            "an answer that came again stands twice",
+            "older = ~np.isin(before.items, observation.items)",
+            "older = np.ones(len(before.items), dtype=bool)",
+        ),
+        (
+            "probabilities of an earlier observation are lost",
+            "np.concatenate([earlier[older], later]) if either",
+            "np.concatenate([np.full(older.sum(), np.nan), later]) if either",
+        ),
+        (
+            "a mixture of drawn and chosen answers is drawn",
+            '                else "adaptive",',
+            "                else observation.chosen,",
+        ),
+        ("a bank grows by the most answered item", "int(count.min())", "int(count.max())"),
+        (
+            "a model to be ranked stays in its bank",
+            "if o.model not in ranked]",
+            "if o.model in bank.models]",
+        ),
+        (
+            "retired items keep their parameters",
+            "name: values[stay] for name, values",
+            "name: values[: len(left)] for name, values",
+        ),
+        (
+            "a bank refuses fewer models than it needs for new documents",
+            ".sum(axis=0) >= FEWEST)",
+            ".sum(axis=0) > FEWEST)",
+        ),
+        (
+            "scores of other models are those of the bank's calibration",
+            "set(bank.models) ^ set(calibrated_on.models)",
+            "set(bank.models) - set(calibrated_on.models)",
+        ),
+    ),
+    "upkeep/check": (
+        (
+            "the scores are aligned by place, not by document",
+            "out[:, in_bank] = scores[:, in_table]",
+            "out[:, in_bank] = scores[:, np.sort(in_table)]",
+        ),
+        ("a document that changed has scores", "is not None and d not in changed", "is not None"),
+        (
+            "an item that becomes easier is said to be harder",
+            "easier = int((shifts[drifted] > 0).sum())",
+            "easier = int((shifts[drifted] < 0).sum())",
+        ),
+        (
+            "a drift is measured against the bank's own intercepts",
+            "shifts = new - trend.intercept[use]",
+            "shifts = new - old",
+        ),
+        (
+            "every strong model is contaminated",
+            "weak = theta <= np.median(theta)",
+            "weak = theta >= np.median(theta)",
+        ),
+        (
+            "items on which better models score higher are reported",
+            "discoveries(ndtr(z))",
+            "discoveries(ndtr(-z))",
+        ),
+        (
+            "a bank that fits no model is one for one",
+            'level = "problem" if join.models > 1',
+            'level = "problem" if join.models > 99',
+        ),
+        (
+            "false discoveries are not shared among the tests",
+            "rate * np.arange(1, p.size + 1) / p.size",
+            "rate * np.ones(p.size)",
+        ),
+        (
+            "an outlier bends a robust line",
+            "np.maximum(0.0, 1.0 - (residual / (4.685 * scale)) ** 2) ** 2",
+            "np.ones_like(residual)",
+        ),
+    ),
+    "upkeep/forms": (
+        (
+            "a form of fewer answers is as certain as a whole one",
+            "np.sqrt(max(left, floor) / floor)",
+            "1.0",
+        ),
+        (
+            "a form's error is of the models that it was made from",
+            "part = _Covariance(x[~test], tried)",
+            "part = _Covariance(x, tried)",
+        ),
+        (
+            "the items of a form need not tell models apart",
+            "if not 1 <= n_items <= usable:",
+            "if not 1 <= n_items <= len(doc_ids):",
+        ),
+        ("an item may stand in a form twice", "free[i] = False", "pass"),
+        (
+            "a form's own task is scored by the benchmark's numbers",
+            "ids = _doc_ids(form, table) if task == form.name else table.doc_ids",
+            "ids = table.doc_ids",
+        ),
+        (
+            "few-shot examples come from the form alone",
+            'str(getattr(dataset, "split", SPLIT)) == SPLIT',
+            "True",
+        ),
+        ("the interval is of one side", "0.5 + 0.5 * CONFIDENCE", "CONFIDENCE"),
+        (
+            "a form of few models has the quantile of many",
+            "stdtrit(max(self.models - 1, 1), ",
+            "stdtrit(1e6, ",
+        ),
+    ),
+    "upkeep/borrow": (
+        (
+            "a donor's documents are those of another data set",
+            "if len(sets) < 2 else {}",
+            "if sets else {}",
+        ),
+        (
+            "a donor lends its level, not its profile",
+            "np.nan_to_num(values - np.nanmean(values))",
+            "np.nan_to_num(values)",
+        ),
+        (
+            "a misleading donor lends",
+            "if agreement(name, target) < max(chance",
+            "if agreement(name, target) > max(chance",
+        ),
+        (
+            "a donor's error is of its own profile too",
+            "p for donor, p in profiles.items() if donor != name]",
+            "p for donor, p in profiles.items()]",
+        ),
+        (
+            "two donors are enough",
+            "if len(names) < LEAST_DONORS:",
+            "if len(names) + 1 < LEAST_DONORS:",
+        ),
+        (
+            "the new task lends to itself",
+            "            if name == query.task:\n                continue\n",
+            "",
+        ),
+    ),
+    "upkeep/rescore": (
+        (
+            "answer and reference are exchanged",
+            "rouge(a, b, kinds=(metric,))",
+            "rouge(b, a, kinds=(metric,))",
+        ),
+        (
+            "a judge's list of answers has the last batch alone",
+            "scores += [rating.score",
+            "scores = [rating.score",
+        ),
+    ),
+    "upkeep/score_tables": (
+        (
+            "a model's organisation is its family",
+            'model.rpartition("/")[2].lower()',
+            "model.lower()",
+        ),
+        (
+            "the middle of the range is chosen first",
+            "key=lambda value: -abs(value",
+            "key=lambda value: abs(value",
+        ),
+        (
+            "a subgroup's tasks are left out",
+            "if member in groups and member != name else [member]",
+            "if member == name else [member]",
+        ),
+        (
+            "a metric of another task's pattern is meant",
+            "any(fnmatchcase(o.metric, m) for m in metrics)",
+            "all(fnmatchcase(o.metric, m) for m in metrics)",
+        ),
+    ),
+    "live/line": (
+        (
+            "the youngest waiting ask is sent first",
+            "waiting.pop() if last else waiting.popleft()",
+            "waiting.pop()",
+        ),
+        (
+            "asks that come back stand behind all others",
+            "insort(self._waiting[ask.model], ask, key=lambda waiting_ask: waiting_ask.number)",
+            "self._waiting[ask.model].append(ask)",
+        ),
+        (
+            "an ask that was released is sent",
+            "            if ask.state == OPEN:\n                asks.append(ask)",
+            "            asks.append(ask)",
+        ),
+        (
+            "a window grows with every ask of the run",
+            "int(self.growth.get(model, 0.0) * answers)",
+            "int(self.growth.get(model, 0.0) * self.book.n_told)",
+        ),
+        (
+            "a run that is to go to its limits stops when it is decided",
+            "decided = self.goal and not warming and ranker.decided",
+            "decided = not warming and ranker.decided",
+        ),
+        ("a single model that is left is asked on", "2 if self.needs_two else 1", "1"),
+        (
+            "a first answer does not tell a price before others are asked",
+            "if self.one_first and not answers:",
+            "if self.one_first and answers:",
+        ),
+        (
+            "a run with models away ends",
+            "if not any(untold.values()) and not self.away:",
+            "if not any(untold.values()):",
+        ),
+        (
+            "a model that is away is set aside for good no more",
+            "and (back or model not in self.away):",
+            "and back:",
+        ),
+        (
+            "a run that is over ends again",
+            "        if self.over is None:\n            self._finish(reason, gaps=True)",
+            "        self._finish(reason, gaps=True)",
+        ),
+    ),
+    "live/channel": (
+        (
+            "answers that are being scored take a slot",
+            "busy = (not (s.second or (scoring and s.asks[0].item in scoring))",
+            "busy = (not s.second",
+        ),
+        (
+            "an attempt goes out before its pause is over",
+            "            if due <= moment:",
+            "            if due >= moment or due <= moment:",
+        ),
+        (
+            "the second answer to an ask counts",
+            "elif self.book.has(ask.pair) or ask.pair in new:",
+            "elif ask.pair in new:",
+        ),
+        (
+            "concurrent items pay the hourly price in full",
+            "answer.seconds / self.model.slots, answer",
+            "answer.seconds, answer",
+        ),
+        (
+            "a server's first silence is measured from nothing",
+            "if self._heard is None or not second or self.model.scoring:",
+            "if self._heard is None or self.model.scoring:",
+        ),
+        (
+            "a model is not set aside by failures of its judge",
+            "self.in_a_row = self.in_a_row + 1 if lost else 0",
+            "self.in_a_row = self.in_a_row + 1",
+        ),
+        (
+            "a batch with one bad document is given up",
+            "elif len(asks) > 1:",
+            "elif len(asks) > 99:",
+        ),
+        (
+            "a hiccup of a server that answered ends its model",
+            "hiccup = self.median is not None and failure.status in (401, 403, 404)",
+            "hiccup = False",
+        ),
+        (
+            "a document beyond the bank that fails is a failed item",
+            "            if ask.number < 0:\n                document",
+            "            if ask.number > 0 and False:\n                document",
+        ),
+        (
+            "twins take turns as first attempts",
+            "twin.attempt = max(twin.attempt, sending.attempt + 1)",
+            "pass",
+        ),
+    ),
+    "live/charges": (
+        (
+            "an answer that was paid before is paid again",
+            "usd += 0.0 if prior else price.cost(tokens, seconds)",
+            "usd += price.cost(tokens, seconds)",
+        ),
+        (
+            "a lost attempt is assumed at the token limit",
+            "return forecast.largest if column == UNKNOWN else assumed",
+            "return forecast.largest",
+        ),
+        (
+            "a budget in items is one in money",
+            '    if "items" in spec.budget:\n        return "items"',
+            '    if "items" not in spec.budget:\n        return "items"',
+        ),
+        (
+            "a document with many requests reads one prompt",
+            "sum(map(estimate_tokens, prompts)) * repeats",
+            "estimate_tokens(prompts[0])",
+        ),
+        (
+            "an answer from an earlier run costs an item",
+            "return 0.0 if prior else 1.0, usd",
+            "return 1.0, usd",
+        ),
+        ("units are in dollars", "max(s / mean, 1e-3)", "max(s, 1e-3)"),
+    ),
+    "live/earlier": (
+        (
+            "the oldest adaptive run counts",
+            "key=lambda run: run.date)",
+            "key=lambda run: run.date, reverse=True)",
+        ),
+        (
+            "answers of another model are its own",
+            "if whose in by_model and model in (ANY, whose):",
+            "if whose in by_model:",
+        ),
+        ("a model that is ranked is known as well", "if name not in new})", "})"),
+    ),
+    "live/result": (
+        ("known models have too few items", "and not known\n", "and known\n"),
+        (
+            "the error of a score is on [0, 1]",
+            "error = float(part.scale.restore_error(part.standard_errors[model]))",
+            "error = float(part.standard_errors[model])",
+        ),
+        (
+            "a result that ended in ties has met its goal",
+            "PARTIAL if partial else MET if ranking.goal_met else TIES",
+            "PARTIAL if partial else MET",
+        ),
+        (
+            "dollars are those billed alone",
+            "None if money is None else money[BILLED] + money[ASSUMED]",
+            "None if money is None else money[BILLED]",
+        ),
+        (
+            "shares of tasks do not sum to 1",
+            'content["weights"][name] / total)',
+            'content["weights"][name])',
+        ),
+        (
+            "a result is the latest though its journal went on",
+            "isinstance(record, Session | Windows | Accept | Interrupt | BeyondBank)",
+            "not isinstance(record, Fail)",
+        ),
+        (
+            "reported metrics share in the score",
+            "if weight > 0.0}\n        total",
+            "}\n        total",
+        ),
+        (
+            "a model with no answer is empty in a share above 1",
+            "if share > limit or share >= MANY_EMPTY",
+            "if share > limit",
+        ),
+        (
+            "a run that cannot be repeated has the signature of one that can",
+            "if tally.ever_set_aside or tally.by_clock:",
+            "if tally.by_clock and tally.ever_set_aside:",
+        ),
+        (
+            "another temperature than the bank's is not told",
+            "if None not in (of_bank, of_run) and of_bank != of_run:",
+            "if None not in (of_bank, of_run) and of_bank == of_run:",
+        ),
+    ),
+    "live/complete": (
+        ("a completion asks what was answered", "if item not in answered]", "]"),
+        (
+            "a ranking that goes on is completed",
+            "        if not book.done:\n            raise RunError",
+            "        if book.done and False:\n            raise RunError",
+        ),
+        ("answers that were not told are asked again", "if a.responses}", "if not a.responses}"),
+    ),
+    "live/verify": (
+        (
+            "other verdicts of this version are those of another",
+            "DAMAGED if self.made_by == __version__ else OTHER_VERSION",
+            "OTHER_VERSION",
+        ),
+        (
+            "money that differs is a verdict",
+            '("usd", "money"), ("order", "ties"))',
+            '(), ("order", "ties"))',
+        ),
+        ("a journal that lost lines is sound", "if last > condition.records:", "if last < 0:"),
+        (
+            "a repair keeps the torn part",
+            "replace_bytes(folder.journal.path, sound, private=True)",
+            "replace_bytes(folder.journal.path, copy.read_bytes(), private=True)",
+        ),
+        (
+            "a lost line is not counted",
+            "lost = len(data[size:].splitlines())",
+            "lost = data[size:].count(b'\\n')",
+        ),
+    ),
+    "live/quiet": (
+        ("a warning is told each time", "if text not in self._warned:", "if text:"),
+        (
+            "everybody can read the log",
+            "os.open(path, flags, 0o600)",
+            "os.open(path, flags, 0o644)",
+        ),
+        (
+            "the log has credentials",
+            "visible(mask_text(_FORMAT.format(record)))",
+            "visible(_FORMAT.format(record))",
+        ),
+    ),
+    "live/copies": (
+        (
+            "short answers end a run",
+            "        if long:\n            raise RunError(",
+            "        if not long:\n            raise RunError(",
+        ),
+        ("a model whose repeats differ gives copies", "if self._differs[long] or len", "if len"),
+    ),
+    "live/models": (
+        (
+            "weights that take turns may be loaded together",
+            "sum(local.values()) <= spec.memory:",
+            "max(local.values()) <= spec.memory:",
+        ),
+        (
+            "an earlier answer to another prompt counts",
+            "earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)",
+            "earlier is not None",
+        ),
+        (
+            "an answer with an unscored metric of weight 0 has no score",
+            "if not any(outcomes[name].weight > 0.0 for name in scored):",
+            "if not all(outcomes[name].weight > 0.0 for name in scored):",
+        ),
+        (
+            "a document with several requests takes as many slots as one",
+            "self.slots * size // max(per_document, size)",
+            "self.slots",
+        ),
+        (
+            "the client retries as well",
+            "self._tries = internals.own_retries(lm, 1)",
+            "self._tries = None",
+        ),
+        (
+            "an answer that was given earlier takes time",
+            "administered.seconds if prior is None else 0.0",
+            "administered.seconds",
+        ),
+        (
+            "weights are freed that the caller loaded",
+            "        if self.entry.model is None:\n            return  # the caller",
+            "        if self.entry.model is not None:\n            return  # the caller",
+        ),
+        (
+            "a repeat is the first answer again",
+            "[item[2] if len(item) > 2 else 1 for item in items]",
+            "[1 for item in items]",
+        ),
+    ),
+    "harness/transport": (
+        (
+            "an answer that states an error counts",
+            'elif error and not answer.get("choices"):',
+            'elif error and answer.get("choices"):',
+        ),
+        (
+            "an answer without choices counts",
+            'answer.get("choices") == []:',
+            'answer.get("choices") is None:',
+        ),
+        (
+            "responses stand where they came",
+            "for position, response in zip(call.positions, self.read(call, answer)):",
+            "for position, response in enumerate(self.read(call, answer)):",
+        ),
+        (
+            "requests of different settings share a call",
+            "by_settings.setdefault(repr(request.args[1]), [])",
+            "by_settings.setdefault('', [])",
+        ),
+        (
+            "user and password stay in the address",
+            "return parts._replace(netloc=host).geturl(), {",
+            "return url, {",
+        ),
+        (
+            "the model's own key goes with a user's password",
+            'if name.lower() != "authorization"',
+            'if name.lower() == "authorization"',
+        ),
+        (
+            "a cancelled transport sends on",
+            "        if self._cancelled:\n            why",
+            "        if self._cancelled and self._session is None:\n            why",
+        ),
+        (
+            "others go on after a failed call",
+            "                part.cancel()",
+            "                pass",
+        ),
+        ("a redirection is followed", '"allow_redirects": False', '"allow_redirects": True'),
+        ("a quota that is spent may come back", "return self.code in _FINAL", "return False"),
+        (
+            "a prompt that was not answered is one that was",
+            "if len(read) < len(call.positions):",
+            "if not read:",
+        ),
+        (
+            "an answer of any size is read",
+            "if len(body) > LARGEST_BODY:",
+            "if len(body) > LARGEST_BODY * 999:",
+        ),
+    ),
+    "harness/session": (
+        (
+            "a cached answer takes a share of the time",
+            "0.0 if known else share * sum(",
+            "share * sum(",
+        ),
+        (
+            "an answer that was withheld is scored",
+            "if withheld and not all(answers):",
+            "if withheld and all(answers):",
+        ),
+        (
+            "a likelihood reads its prompt alone",
+            "internals.prompt(instance) + str(instance.args[1])",
+            "internals.prompt(instance)",
+        ),
+        (
+            "every document of a call gets the whole bill",
+            "t.input / total.input if total.input else 1 / len(texts),",
+            "1.0,",
+        ),
+        (
+            "bills of some requests are those of all",
+            "if not bills or len(bills) < len(served):",
+            "if not bills:",
+        ),
+        (
+            "every repeat has the same seed",
+            '{**settings, "seed": seed + repeat - 1}',
+            '{**settings, "seed": seed}',
+        ),
+        (
+            "the batch is sized by the shortest prompt",
+            "longest = max((len(model.tok_encode(prompt))",
+            "longest = min((len(model.tok_encode(prompt))",
+        ),
+        ("several processes are one", "    if processes > 1:", "    if processes > 99:"),
+        (
+            "a perplexity is a score of a document",
+            'if kind == "loglikelihood_rolling":',
+            'if kind == "rolling":',
+        ),
+        (
+            "a session shares its documents with the task's code",
+            "document = self._instances.document(doc_id)  #",
+            "document = internals.documents(task)[doc_id]  #",
+        ),
+    ),
+    "harness/served": (
+        ("a pause in milliseconds is one in seconds", "return exact / 1000.0", "return exact"),
+        (
+            "a rate limit with something left asks to wait",
+            "and _number(value) == 0.0:",
+            "and _number(value) != 0.0:",
+        ),
+        (
+            "the shortest of several limits is waited for",
+            "return max((seconds for seconds in resets",
+            "return min((seconds for seconds in resets",
+        ),
+        ("reasoning is free", "Tokens(read, written + outside, ", "Tokens(read, written, "),
+        (
+            "a dated name is another model",
+            "names[0] in names[1] or names[1] in names[0]",
+            "names[0] == names[1]",
+        ),
+        (
+            "more tokens are cached than read",
+            "min(cached, read) if _is_count(cached)",
+            "cached if _is_count(cached)",
+        ),
+    ),
+    "harness/judge": (
+        (
+            "several ratings are reduced to the first",
+            'float(statistics.median(rated) if how == "median" else statistics.fmean(rated))',
+            "float(rated[0])",
+        ),
+        (
+            "a judge rates itself",
+            "if itself and not judge.allow_self:",
+            "if itself and judge.allow_self:",
+        ),
+        (
+            "one failed repeat fails a rating",
+            "if all(vote.error for vote in votes)",
+            "if any(vote.error for vote in votes)",
+        ),
+        (
+            "another question has the cached rating",
+            "parts = (asked_of, asked_as, self._prompt.template, dict(fields), repeat)",
+            "parts = (asked_of, asked_as, self._prompt.template, sorted(fields), repeat)",
+        ),
+        ("repeats share a cached rating", "dict(fields), repeat)", "dict(fields))"),
+        (
+            "an answer may end its own block",
+            "mark, filled = secrets.token_hex(8), dict(fields)",
+            "mark, filled = 'mark', dict(fields)",
+        ),
+        (
+            "the mean difference is of all ratings",
+            "float(gaps.mean()), float(np.mean(gaps == 0))",
+            "float(values.std()), float(np.mean(gaps == 0))",
+        ),
+        ("repeated ratings have one seed", 'body.pop("seed", None)', 'body.get("seed", None)'),
+    ),
+    "harness/estimates": (
+        (
+            "a full run has an error",
+            "return float(scale.restore(np.mean(scored))), 0.0",
+            "return float(scale.restore(np.mean(scored))), float(np.std(scored))",
+        ),
+        (
+            "a group's score stays though a task lacks it",
+            "if not all(key in metrics[name] for name in tasks):",
+            "if not any(key in metrics[name] for name in tasks):",
+        ),
+        (
+            "a group weighs by size where it should not",
+            "sizes if config.weight_by_size else dict.fromkeys(tasks, 1)",
+            "sizes",
+        ),
+        (
+            "errors of a group's tasks are added once",
+            "                for a in estimated\n                for b in estimated",
+            "                for a in estimated\n                for b in estimated[:1]",
+        ),
+        (
+            "a group's tasks that were run in full have an error",
+            "(weights[n] * metrics[n][stderr]) ** 2 for n in estimated)",
+            "(weights[n] * metrics[n][stderr]) ** 2 for n in tasks)",
+        ),
+        (
+            "estimates of other metrics are left out of what is not estimated",
+            "if key not in estimated]",
+            "if key in estimated]",
+        ),
+    ),
+    "harness/task_metrics": (
+        (
+            "the outcome with the smallest weight leads",
+            "return max(outcomes.values(), key=lambda outcome: outcome.weight)",
+            "return min(outcomes.values(), key=lambda outcome: outcome.weight)",
+        ),
+        (
+            "a bank of the other direction is used",
+            "if metric.scale.higher_is_better != scale.higher_is_better:",
+            "if metric.scale.low != metric.scale.low:",
+        ),
+        (
+            "a bank's documents need not be the task's",
+            "if d not in known]",
+            "if d in () and d not in known]",
+        ),
+    ),
+}
+
+
+def _tests(module: str) -> tuple[str, ...]:
+    return TESTS.get(module) or TESTS[module.split("/")[0]]
+
+
+ROOM_BUGS: tuple[Bug, ...] = tuple(
+    Bug(name, f"lm_eval_ccat/{module}", right, wrong, _tests(module))
+    for module, mistakes in _MISTAKES.items()
+    for name, right, wrong in mistakes
+)
