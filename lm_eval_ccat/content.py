@@ -18,8 +18,25 @@ Facts = dict[str, Any]
 class PairContent(TypedDict, total=False):
     """Two models; each pair is listed in both orders.
 
-    `difference` is the score of `a` less that of `b`, on the metric's own scale; `low` and `high`
-    are the ends of its interval, at the ranking's `confidence` and `looks`.
+    Attributes
+    ----------
+    a, b
+        The two models.
+    difference
+        The score of `a` less that of `b`, on the metric's own scale.
+    low, high
+        The ends of its interval, at the ranking's `confidence` and `looks`.
+    p
+        Probability that `a` is better, as if looked at once.
+    decision
+        ``decided``, ``equivalent`` or ``open``.
+    needed
+        The `p` that would decide the pair now, which is more than the confidence if the pair is
+        looked at after every answer.
+    population
+        Whether a decided pair also holds for other items like these.
+    barred
+        Whether the pair may not be decided, because its answers may not be comparable.
     """
 
     a: str
@@ -150,9 +167,54 @@ class ColumnContent(TypedDict, total=False):
 class ModelContent(TypedDict, total=False):
     """One model; a live run adds the keys from ``asked`` on.
 
-    `asked` counts requests that are or may be billed, `n_items` those whose answers are used. With
-    repeats, `scatter` is the standard error of the mean of all repeats of all items about the
-    expected score, on the metric's own scale.
+    Attributes
+    ----------
+    rank, rank_range
+        Place in the order, 1 the best, and the best and worst place that the pairs leave open.
+    p_best, p_top
+        Probability of being the best, and of being among the first so many.
+    estimate, standard_error, interval
+        Of the score in question, on the metric's own scale.
+    bound
+        The interval widened as if every failed item had scored the least, or the most.
+    known
+        Whether it is a reference model, whose full results were given.
+    place
+        Where it stands among reference models.
+    ability, ability_standard_error
+        In logits, of methods with item curves.
+    n_items, items, draws
+        Number of answers that are used, their items in the order told, and which of these were
+        drawn at random, with their probabilities.
+    failed
+        Items without an answer.
+    cost
+        In `cost_unit`.
+    set_aside
+        Why the model is asked no more.
+    findings
+        Why the bank says little about it.
+    sample
+        Its score by the items drawn at random alone.
+    scatter
+        With repeats, the standard error of the mean of all repeats of all items about the expected
+        score, on the metric's own scale.
+    pass_at
+        With repeats, the chance that one of several answers is right.
+    asked
+        Requests that are or may be billed.
+    seconds
+        Time of its answers.
+    money, usd
+        Dollars billed, assumed and unknown; and billed or assumed, if a price is known.
+    attempts_lost
+        Attempts without an answer, by what is known of their bill.
+    tokens, served, finish
+        What servers report: tokens, models, and reasons for which answers ended.
+    from_prior
+        Answers that an earlier run gave.
+    empty_outputs
+        Answers without text.
     """
 
     rank: int | None
@@ -190,7 +252,70 @@ class ModelContent(TypedDict, total=False):
 
 
 class RankingContent(TypedDict, total=False):
-    """A ranking, or one task or metric of it; a run adds the keys from ``schema`` on."""
+    """A ranking, or one task or metric of it; a run adds the keys from ``schema`` on.
+
+    Attributes
+    ----------
+    order, ranking
+        Names of the models, best first; and the order in words.
+    question, sampled
+        What the verdicts are about, and whether the models' answers are sampled.
+    models, pairwise
+        One block per model, and one per ordered pair.
+    ties, separated_within_ties
+        Groups of neighbours that are not separated; pairs that are, although models between them
+        are not.
+    open_pairs, withdrawn
+        What would decide open neighbours; pairs that were decided earlier and are open again.
+    expected_wrong_pairs
+        How many of the decided pairs are expected to be wrong.
+    scale
+        The metric's own scale: its ends and its direction.
+    confidence, familywise, looks
+        Of every verdict; whether it holds for all pairs together; and whether for every look that
+        was taken (``every``) or for one.
+    items_of_benchmark, answers_of_benchmark, items_administered
+        Items of the benchmark, answers of a full run of one model with all repeats, and answers
+        used here.
+    asked
+        Requests that are or may be billed.
+    cost, cost_unit
+        Over all models, in ``usd`` or ``items``.
+    stopped_because, goal_met
+        Why the ranking ended, and whether what was to be decided is.
+    signature
+        What reproduces the figures, in one line.
+    weight, filter
+        Of one outcome.
+    weights, tasks, outcomes, groups
+        Weights of parts in the score, and the ranking by each part.
+    schema
+        Number of this format.
+    headline
+        The result in one sentence.
+    terms
+        What the score is a mean of.
+    metric, key, estimand
+        The metric, its key in the harness's results, and what is estimated, in words.
+    usd, money
+        Dollars over all models, as of each.
+    seconds, interrupted
+        How long the run took, and whether it was cut short by hand.
+    changes, warnings
+        What was changed during the run, and what a reader should know.
+    exit_code
+        Of the command.
+    bank_sha256, run_dir, scorer
+        The bank, the folder, and what computed the metric.
+    last_line
+        Number of journal lines that the result rests on.
+    further
+        The ranking by other scores of the same answers.
+    board
+        Columns of the table over several tasks.
+    finished, in_flight
+        Of a run that is read from its folder: whether it is over, and asks without an answer.
+    """
 
     order: list[str]
     ranking: str

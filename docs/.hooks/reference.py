@@ -37,6 +37,7 @@ def write_all() -> None:
         "reference/config.md": configuration(),
         "reference/run-directory.md": run_directory(),
         "reference/journal.md": journal_format(),
+        "reference/result.md": result_format(),
     }
     for path, content in pages.items():
         (DOCS / path).write_text(content, encoding="utf-8")
@@ -196,12 +197,9 @@ def run_directory() -> str:
         f"```text\n{layout}\n```",
         "[The journal](journal.md) describes the lines of `journal.jsonl`.",
         "## `result.json`",
-        "`rank --json` prints it. Estimates, standard errors and intervals are on the metric's "
-        "own scale. This is the Ranker's part for a small ranking:",
+        "[The result](result.md) explains every key. This is the Ranker's part for a small "
+        "ranking:",
         f"```json\n{json.dumps(_shortened(result), indent=2, ensure_ascii=False)}\n```",
-        "`rank` adds `headline`, `metric`, `key`, `estimand` (what was estimated, in words), "
-        "`scorer` (what computed the metric: judge, encoder, checkpoint, sacrebleu's signature), "
-        "tokens and seconds per model, `cost_unit`, `exit_code` and the bank's hash.",
         "",
     ]
     return "\n\n".join(parts)
@@ -234,6 +232,50 @@ def journal_format() -> str:
             text = json.dumps(_shortened(shown[kind]), indent=2, ensure_ascii=False)
             parts.append(f"```json\n{text}\n```")
     return "\n\n".join(parts) + "\n"
+
+
+def result_format() -> str:
+    """Every key of ``result.json``, from the types that its writers and renderers share."""
+    from lm_eval_ccat import content
+
+    parts = [
+        "# The result",
+        "`result.json` of a [run directory](run-directory.md) is what `rank --json` prints and "
+        "`Ranking.to_dict` returns.",
+        _cell_free(inspect.cleandoc(content.__doc__ or "").split("\n", 1)[1].strip()),
+    ]
+    for kind in _reached(content.RankingContent):
+        meanings = meanings_of(kind) or {(key,): "" for key in kind.__annotations__}
+        rows = ["| key | type | meaning |", "| --- | --- | --- |"]
+        for keys, words in meanings.items():
+            written = ", ".join(kind.__annotations__[key].__forward_arg__ for key in keys)
+            for name in dict.fromkeys(re.findall(r"\w+Content", written)):
+                written = written.replace(name, f"[{name}](#{name.lower()})")
+            names = ", ".join(f"`{key}`" for key in keys)
+            rows.append(f"| {names} | {_cell(written)} | {_cell_free(words)} |")
+        head = inspect.cleandoc(kind.__doc__ or "").partition("\n\nAttributes")[0]
+        parts += [f"## {kind.__name__}", _cell_free(head), "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _reached(kind: Any) -> list[Any]:
+    """A type of JSON blocks and those that its keys lead to, each once."""
+    from lm_eval_ccat import content
+
+    kinds = [kind]
+    for known in kinds:  # grows while it is read
+        for type_of_key in known.__annotations__.values():
+            for name in re.findall(r"\w+Content", type_of_key.__forward_arg__):
+                if (block := getattr(content, name)) not in kinds:
+                    kinds.append(block)
+    return kinds
+
+
+def meanings_of(kind: Any) -> dict[tuple[str, ...], str]:
+    """What the docstring of a type says of its keys, some of which share their words."""
+    _, _, listing = inspect.cleandoc(kind.__doc__ or "").partition("Attributes\n----------\n")
+    entries = re.findall(r"^(\S.*)\n((?: +.*\n?)+)", listing, re.M)
+    return {tuple(keys.split(", ")): " ".join(words.split()) for keys, words in entries}
 
 
 @cache

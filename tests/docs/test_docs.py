@@ -16,8 +16,11 @@ import yaml
 from pages import DOCS, SHOWN, blocks, run_commands, run_page, run_python
 
 import lm_eval_ccat
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
+from lm_eval_ccat.content import ModelContent, PairContent, RankingContent
 from lm_eval_ccat.demo.systems import RANKED
+from lm_eval_ccat.live.result import Result
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.options import options_of
 from lm_eval_ccat.records import RECORDS
@@ -80,6 +83,21 @@ def test_the_reference_has_every_command_key_and_public_name(site, capsys):
 
 def hook(name):
     return SimpleNamespace(**runpy.run_path(str(DOCS / ".hooks" / f"{name}.py")))
+
+
+def test_the_page_of_the_result_names_and_explains_every_key_of_a_run():
+    reference = hook("reference")
+    page = reference.result_format()
+    for kind in (ModelContent, PairContent, RankingContent):
+        explained = [key for keys in reference.meanings_of(kind) for key in keys]
+        assert sorted(explained) == sorted(kind.__annotations__), kind.__name__
+    ranking = Ranker(ItemBank.blank(range(9)), ["a", "b"]).result()
+    result = Result(ranking, interrupted=True).content
+    for block in (result, *result["models"].values(), *result["pairwise"]):
+        assert [key for key in block if f"`{key}`" not in page] == []
+    assert "| `exit_code` | int | Of the command. |" in page
+    assert "| `order`, `ranking` | list[str], str | Names of" in page
+    assert "[ModelContent](#modelcontent)" in page and "## ModelContent" in page
 
 
 def test_the_tables_of_the_pages_are_the_figures_that_were_measured():

@@ -10,7 +10,7 @@ import pytest
 from pages import DOCS
 
 ROOT = DOCS.parent
-GENERATED = {"commands.md", "config.md", "journal.md", "run-directory.md"}
+GENERATED = {"commands.md", "config.md", "journal.md", "result.md", "run-directory.md"}
 PAGES = [
     page
     for page in sorted(DOCS.rglob("*.md"))
