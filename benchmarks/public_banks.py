@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.quality_data import SHARED
-from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.bank.bank import PUBLISHED_ELSEWHERE
 from lm_eval_ccat.harness.internals.task import hash_text
+from lm_eval_ccat.upkeep.score_tables import make_bank
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = SHARED / "data" / "mmlu_pro"
@@ -75,14 +75,9 @@ def tables() -> dict[str, ScoreTable]:
 
 
 def public(table: ScoreTable) -> ItemBank:
-    """A bank of published scores, which says where they come from.
-
-    Every item is drawn, because models that get other prompts may depart from the bank in ways that
-    no model left out of it shows: where 30% of a new model's scores are replaced by chance, its
-    estimates after chosen items err by up to 1.5 times what they state, after draws by 0.8 to 1.1.
-    """
-    bank = calibrate(table, keep_scores=True, draws=1.0)
-    facts = {"sources": [SOURCE], "license": "Apache-2.0", "prompts": PUBLISHED_ELSEWHERE}
+    """A bank of published scores, which says where they come from."""
+    bank = make_bank(table, keep_scores=True, elsewhere=True)
+    facts = {"sources": [SOURCE], "license": "Apache-2.0"}
     return replace(bank, made=MADE, provenance={**bank.provenance, **facts})
 
 

@@ -36,7 +36,8 @@ from .parsing import (
 OPTIONS: Options = {
     "scores=LOGS_OR_TABLE*": "harness outputs (run with --log_samples), their archive, a "
     "repository of them (github:OWNER/NAME), data sets on the hub (hub:OWNER/NAME; hub:OWNER for a "
-    "board of them), or a .parquet or .csv table; may be left out with --borrow",
+    "board of them), what HELM published on the harness's --task (helm:lite), or a .parquet or "
+    ".csv table; may be left out with --borrow",
     "--borrow BANK_OR_SCORES...": Opt(
         "for a task that few or no models have run: borrow the items' parameters from at least "
         "three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
@@ -80,7 +81,7 @@ def calibrate(args: argparse.Namespace) -> int:
     a suite: a folder with a bank per task and metric.  Every command that takes a bank takes a
     suite.  Exit code 3: some of them got no bank.
     """
-    from ..integrations.logs import LogRequest, logs_of
+    from ..integrations.logs import HELM, LogRequest, logs_of
 
     if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
@@ -97,6 +98,7 @@ def calibrate(args: argparse.Namespace) -> int:
                 on_progress=show,
             )
             place = stack.enter_context(logs_of(args.scores, choice))
+        args.elsewhere = any(name.startswith(HELM) for name in args.scores)
         args.scores = None if place is None else str(place)
         several = set(args.metric or "") & set("*?,")
         single_task = place is None or (
@@ -107,7 +109,7 @@ def calibrate(args: argparse.Namespace) -> int:
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options with which every bank is made."""
-    named = ("method", "borrow", "models", "drop_copies", "keep_scores", "scale_items")
+    named = ("method", "borrow", "models", "drop_copies", "keep_scores", "scale_items", "elsewhere")
     return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
 
 

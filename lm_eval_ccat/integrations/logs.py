@@ -1,4 +1,4 @@
-"""Logs by name: folders, archives, repositories on GitHub, and data sets on the hub.
+"""Logs by name: folders, archives, repositories on GitHub, data sets on the hub, HELM's results.
 
 ``hub:OWNER/NAME`` is one data set; ``hub:OWNER`` is a board, a data set of each model's logs called
 ``<organisation>__<model>-details``, as the second Open LLM Leaderboard published them. Of a board
@@ -39,17 +39,13 @@ from ..scores.readers.lm_eval import sample_name
 from ..shown import plural
 from ..upkeep.score_tables import MAX_GB, MODELS, family_of, spread
 
+HELM = "helm:"
 _PER_CHOICE = 3  # results files that are looked at for each model taken
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 _ARCHIVE = "https://codeload.github.com/{repo}/tar.gz/{ref}"
 _GITHUB = re.compile(r"github:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<ref>[\w./-]+))?")
 _BOARD = re.compile(r"hub:(?P<owner>[\w.-]+)(?:@(?P<run>[\w.:-]+))?")
 _DETAILS = re.compile(r"[\w.-]+/(?P<organisation>.+?)__(?P<model>.+)-details")
-_HELM = (
-    "HELM samples and numbers its documents itself, and its public files hold no document of the "
-    "harness to match them with; download its runs and calibrate on the folder, for HELM's own ids"
-)
-
 Progress = Callable[[int, int], None] | None
 
 
@@ -88,8 +84,8 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
     ----------
     names : sequence of str
         Folders; archives of logs (``.zip``, ``.tar.gz``); ``github:OWNER/NAME[@REF]``;
-        ``hub:OWNER/NAME[@REVISION]``; ``hub:OWNER[@DATE]``. A single folder or file of scores is
-        used as it is. Without names, yields None.
+        ``hub:OWNER/NAME[@REVISION]``; ``hub:OWNER[@DATE]``; ``helm:PROJECT[@RELEASE]``. A
+        single folder or file of scores is used as it is. Without names, yields None.
     choice : LogRequest, optional
 
     Raises
@@ -103,10 +99,11 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
     if not names or (len(names) == 1 and not _elsewhere(names[0])):
         yield Path(names[0]) if names else None
         return
+    if helm_names := [name for name in names if name.startswith(HELM)]:
+        yield _of_helm(helm_names[0], names, choice)
+        return
     with TemporaryDirectory() as folder:
         for n, name in enumerate(names):
-            if name.startswith("helm:"):
-                raise UsageError(f"{name}: {_HELM}")
             called = re.sub(r"\W+", "_", name.removeprefix("hub:").partition("@")[0])
             place = Path(folder) / f"{n:03d}_{called}"
             if board := _BOARD.fullmatch(name):
@@ -127,8 +124,28 @@ def logs_of(names: Sequence[str], choice: LogRequest | None = None) -> Iterator[
         yield Path(folder)
 
 
+def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:
+    """Fetch the scores that HELM published on a task of the harness."""
+    from .helm import fetch
+
+    if len(names) > 1 or len(choice.tasks) != 1:
+        raise UsageError(
+            f"{name} stands alone, with the harness's name of one task (--task), whose documents "
+            "are found by their text"
+        )
+    n = _PER_CHOICE * (choice.models or MODELS)
+    return fetch(
+        name,
+        choice.tasks[0],
+        models=lambda models: _first_look(models, n),
+        max_gb=choice.max_gb,
+        say=choice.say,
+        on_progress=choice.on_progress,
+    )
+
+
 def _elsewhere(name: str) -> bool:
-    return name.startswith(("hub:", "github:", "helm:")) or (
+    return name.startswith(("hub:", "github:", HELM)) or (
         name.endswith(_ENDINGS) and Path(name).is_file()
     )
 

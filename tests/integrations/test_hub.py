@@ -364,7 +364,6 @@ def test_boards_that_are_none(hub, tmp_path, ccat):
     )
     bank = tmp_path / "b"
     assert "name the task (--task)" in ccat("calibrate", "hub:lab", "-o", bank, code=2).err
-    assert "HELM samples and numbers" in ccat("calibrate", "helm:lite", "-o", bank, code=2).err
 
 
 # -- archives -------------------------------------------------------------------------------------

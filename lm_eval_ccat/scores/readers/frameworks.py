@@ -210,14 +210,25 @@ def _helm_logs(path: Path) -> list[Path]:
     return [f for f in files if f.name == _STATS and f.with_name(_SPEC).is_file()]
 
 
-def _helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
-    spec = json_value(log.with_name(_SPEC))
-    # A run's name without its model: what was run, and how.
-    scenario, _, arguments = str(spec["name"]).partition(":")
+def helm_task(run: str) -> str:
+    """Return a run's name without its model: what was run, and how.
+
+    Examples
+    --------
+    >>> helm_task("mmlu:subject=anatomy,model=openai_gpt-4-0613")
+    'mmlu:subject=anatomy'
+    """
+    scenario, _, arguments = run.partition(":")
     parts = [
         part for part in arguments.split(",") if part and part.partition("=")[0] not in _NAMING
     ]
-    task = f"{scenario}:{','.join(parts)}" if parts else scenario
+    return f"{scenario}:{','.join(parts)}" if parts else scenario
+
+
+def helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
+    """Yield the scores of a run of HELM; `log` is its ``per_instance_stats.json``."""
+    spec = json_value(log.with_name(_SPEC))
+    task = helm_task(str(spec["name"]))
     model = str(spec["adapter_spec"]["model"])
     for instance in json_value(log):
         item, config = str(instance["instance_id"]), f"trial={instance.get('train_trial_index', 0)}"
@@ -435,7 +446,7 @@ def _results_beside(file: Path) -> dict[Any, dict[str, Any]]:
 
 
 INSPECT = reader_of_rows("inspect_ai", "logs of Inspect (.eval)", _inspect_logs, _inspect_rows)
-HELM = reader_of_rows("helm", "runs of HELM (per_instance_stats.json)", _helm_logs, _helm_rows)
+HELM = reader_of_rows("helm", "runs of HELM (per_instance_stats.json)", _helm_logs, helm_rows)
 LIGHTEVAL = reader_of_rows(
     "lighteval",
     "details of lighteval and of the first Open LLM Leaderboard (details_*.parquet)",

@@ -1,0 +1,339 @@
+"""Scores that HELM published, joined to the documents of one of the harness's tasks by their text.
+
+``helm:lite`` is the newest release of a project in HELM's public bucket, ``helm:lite@v1.13.0`` a
+given one. HELM samples and numbers its documents itself, so nothing but a document's text says
+which of the harness's it is: the text of a HELM instance must be a text of exactly one document of
+the task, whose texts hold the instance's references, too, where several have the same question.
+
+Layout: ``PROJECT/benchmark_output/releases/RELEASE/runs_to_run_suites.json`` names the suite of
+every run, ``PROJECT/benchmark_output/runs/SUITE/RUN`` holds a run's ``instances.json`` (texts) and
+what `lm_eval_ccat.scores.readers.frameworks` reads (https://github.com/stanford-crfm/helm,
+``docs/downloading_raw_results.md``). A bucket lists its files by Google's JSON API. No account is
+needed. What was fetched is kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ..errors import BankError, CcatError, UsageError
+from ..harness import internals, open_session
+from ..scores.readers.frameworks import helm_rows, helm_task
+from ..shown import first_of, plural
+
+NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
+_HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
+_PATIENCE = 60.0  # seconds
+_STATS, _SPEC, _TEXTS = "per_instance_stats.json", "run_spec.json", "instances.json"
+_FEWEST = 20  # documents that must be found
+#: HELM's metrics that say whether an answer is right, and the harness's that say the same.
+_RIGHT = (
+    "final_number_exact_match", "chain_of_thought_correctness", "math_equiv_chain_of_thought",
+    "math_equiv", "exact_match", "quasi_exact_match",
+)  # fmt: skip
+_SAME = ("acc", "exact_match")
+
+Keys = dict[str, int]  # doc_id by HELM's id
+
+
+def fetch(
+    name: str,
+    task: str,
+    *,
+    models: Callable[[Sequence[str]], Sequence[str]],
+    max_gb: float,
+    say: Callable[[str], object],
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Fetch a release's scores on a task of the harness; return a folder with them as one table.
+
+    Parameters
+    ----------
+    name : str
+        ``helm:PROJECT`` or ``helm:PROJECT@RELEASE``.
+    task : str
+        The harness's name of the task, which is loaded for its documents.
+    models : callable
+        Chooses among the names of models.
+    max_gb : float
+    say, on_progress : callable
+        As `LogRequest` has them.
+
+    Raises
+    ------
+    BankError
+        If the bucket does not answer as HELM's does.
+    UsageError
+        If there is no such release, HELM has no document of the task, it scores the task otherwise
+        than the harness, or more would be fetched than `max_gb`.
+    """
+    try:
+        return _fetch(name, task, models, max_gb, say, on_progress)
+    except CcatError:
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        raise BankError(f"{name}: HELM's files cannot be fetched ({error})") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = " ".join(f"{type(error).__name__} {error}".split())[:200]
+        raise BankError(f"{name}: a file of another form than HELM's ({reason})") from error
+
+
+def _fetch(
+    name: str,
+    task: str,
+    models: Callable[[Sequence[str]], Sequence[str]],
+    max_gb: float,
+    say: Callable[[str], object],
+    on_progress: Callable[[int, int], None] | None,
+) -> Path:
+    bucket = _Bucket(name)
+    suites = bucket.suites()
+    session = open_session(task, None, confirm_run_unsafe_code=True)
+    metric = internals.metric_names(session.task)[0]
+    if metric not in _SAME:
+        raise UsageError(
+            f"{name}: {task} is scored by {metric}, which HELM computes otherwise; only tasks "
+            f"scored by {' or '.join(_SAME)} can be taken from it"
+        )
+    documents = _Documents(dict(zip(session.doc_ids, internals.documents(session.task))))
+    groups: dict[str, list[str]] = {}
+    for run in suites:
+        groups.setdefault(helm_task(run), []).append(run)
+    found = _matching(bucket, task, groups, suites, documents)
+    if not found:
+        raise UsageError(
+            f"{name}: no document of {task} was found by its text in the {len(groups)} scenarios "
+            f"of {bucket.release} (they sample others, or show them otherwise); HELM's own logs, "
+            "downloaded, make a bank under HELM's ids"
+        )
+    runs = {_model_in(run): (run, group) for group in reversed(found) for run in groups[group]}
+    chosen = {model: runs[model] for model in models(sorted(runs))}
+    sizes = {run: bucket.size(suites[run], run) for run, _ in chosen.values()}
+    total = sum(sizes.values())
+    known = {doc_id for keys in found.values() for doc_id in keys.values()}
+    say(
+        f"{name}: {bucket.release}, {first_of(list(found), 1)}: {len(known):,} of "
+        f"{len(session.doc_ids):,} documents of {task} found by their text; {len(chosen)} of "
+        f"{plural(len(runs), 'model')}, {total / 1e6:,.0f} MB; what is cached is not fetched again"
+    )
+    if total > max_gb * 1e9:
+        raise UsageError(
+            f"{name}: {total / 1e9:.2f} GB are more than --max_gb {max_gb:g}: take about "
+            f"{int(len(chosen) * max_gb * 1e9 / total)} --models, or allow more"
+        )
+    hashes = dict(zip(session.doc_ids, session.doc_hashes))
+    columns: dict[str, list[Any]] = {key: [] for key in ("model", "doc_id", "doc_hash", "score")}
+    done = 0
+    for run, group in chosen.values():
+        model, scores = _scores(bucket, suites[run], run, found[group])
+        for doc_id, score in scores.items():
+            for key, value in zip(columns, (model, doc_id, hashes[doc_id], score)):
+                columns[key].append(value)
+        done += sizes[run]
+        if on_progress is not None:
+            on_progress(done, total)
+    return _written(bucket.cache / bucket.release / task, task, metric, columns)
+
+
+def _written(folder: Path, task: str, metric: str, columns: dict[str, list[Any]]) -> Path:
+    """Write the scores of a task as a table of long form; return its folder."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir(parents=True, exist_ok=True)
+    n = len(columns["score"])
+    rows = pa.table({**columns, "task": [task] * n, "metric": [metric] * n})
+    parquet.write_table(rows, folder / "scores.parquet")
+    return folder
+
+
+# -- documents by their text ----------------------------------------------------------------------
+
+
+class _Documents:
+    """A task's documents, by each of their texts."""
+
+    def __init__(self, documents: Mapping[int, Any]) -> None:
+        self._texts = {doc_id: set(_texts_in(doc)) for doc_id, doc in documents.items()}
+        self._by_text: dict[str, list[int]] = {}
+        for doc_id, texts in self._texts.items():
+            for text in texts:
+                self._by_text.setdefault(text, []).append(doc_id)
+
+    def keys(self, instances: Sequence[Mapping[str, Any]]) -> Keys:
+        """Return the document of each of HELM's instances that is one's alone, and no other's."""
+        ids: dict[int, list[str]] = {}
+        for instance in instances:
+            if instance.get("perturbation"):
+                continue
+            doc_ids = self._by_text.get(_plain(instance["input"]["text"]), [])
+            if len(doc_ids) > 1:
+                choices = {_plain(r["output"]["text"]) for r in instance["references"]}
+                doc_ids = [doc_id for doc_id in doc_ids if choices <= self._texts[doc_id]]
+            if len(doc_ids) == 1:
+                ids.setdefault(doc_ids[0], []).append(str(instance["id"]))
+        return {names[0]: doc_id for doc_id, names in ids.items() if len(names) == 1}
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in a document, at any depth."""
+    if isinstance(value, str):
+        yield _plain(value)
+    elif isinstance(value, (Mapping, list, tuple)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(part)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _matching(
+    bucket: _Bucket,
+    task: str,
+    groups: Mapping[str, Sequence[str]],
+    suites: Mapping[str, str],
+    documents: _Documents,
+) -> dict[str, Keys]:
+    """Return HELM's groups of runs that hold documents of a task, those with most models first.
+
+    A group that is named like the task is looked at first, and when one fits, no group that is
+    named less like it.
+    """
+    likeness = {group: _likeness(group, task) for group in groups}
+    found: dict[str, Keys] = {}
+    for group in sorted(groups, key=lambda group: (-likeness[group], group)):
+        if found and likeness[group] < max(likeness[match] for match in found):
+            break
+        run = groups[group][0]
+        try:
+            texts = json.loads(bucket.run_file(suites[run], run, _TEXTS).read_bytes())
+        except urllib.error.HTTPError:
+            continue  # a scenario whose texts HELM may not show
+        keys = documents.keys(texts)
+        if len(keys) >= _FEWEST:
+            found[group] = keys
+    return dict(sorted(found.items(), key=lambda item: -len(groups[item[0]])))
+
+
+def _likeness(group: str, task: str) -> int:
+    """Return how many letters of a scenario's name and its arguments a task's name holds.
+
+    Examples
+    --------
+    >>> _likeness("mmlu:subject=abstract_algebra,method=joint", "mmlu_abstract_algebra")
+    19
+    """
+    scenario, _, arguments = group.partition(":")
+    words = [scenario, *(part.partition("=")[2] for part in arguments.split(","))]
+    squeezed = [re.sub(r"[\W_]", "", word).lower() for word in (task, *words)]
+    return sum(len(word) for word in set(squeezed[1:]) if word and word in squeezed[0])
+
+
+def _model_in(run: str) -> str:
+    """Return the model that a run's name says."""
+    match = re.search(r"[:,]model=([^,]+)", run)
+    return match[1] if match else run
+
+
+def _scores(bucket: _Bucket, suite: str, run: str, keys: Keys) -> tuple[str, dict[int, float]]:
+    """Return a run's model, and by document whether its answer is right (a mean over trials)."""
+    bucket.run_file(suite, run, _SPEC)
+    rows = list(helm_rows(bucket.run_file(suite, run, _STATS), []))
+    metrics = {row.metric for row in rows}
+    metric = next((metric for metric in _RIGHT if metric in metrics), None)
+    if metric is None:
+        raise UsageError(f"{bucket.name}: {run} does not say which answers are right")
+    scores: dict[int, list[float]] = {}
+    for row in rows:
+        if row.metric == metric and row.doc_id in keys:
+            scores.setdefault(keys[row.doc_id], []).append(row.score)
+    means = {doc_id: sum(values) / len(values) for doc_id, values in scores.items()}
+    return rows[0].model, means
+
+
+# -- the bucket -----------------------------------------------------------------------------------
+
+
+class _Bucket:
+    """A release of one of HELM's projects, and the local copies of its files."""
+
+    def __init__(self, name: str) -> None:
+        match = NAME.fullmatch(name)
+        if match is None:
+            raise UsageError(f"{name}: a project of HELM is named helm:lite, or helm:lite@v1.13.0")
+        self.name, self._root = name, f"{match['project']}/benchmark_output"
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        self.cache = Path(cache) / "lm-eval-ccat" / "helm" / match["project"]
+        releases = self._below(f"{self._root}/releases/")
+        if not releases:
+            raise UsageError(f"{name}: HELM's bucket has no releases of {match['project']}")
+        self.release = match["release"] or max(releases, key=_version)
+        if self.release not in releases:
+            raise UsageError(f"{name}: no such release; there are {', '.join(sorted(releases))}")
+
+    def suites(self) -> dict[str, str]:
+        """Return the suite of every run of the release."""
+        try:
+            path = self._file(f"releases/{self.release}/runs_to_run_suites.json")
+        except urllib.error.HTTPError as error:
+            raise UsageError(
+                f"{self.name}: {self.release} does not say where its runs are ({error}); take a "
+                "later release"
+            ) from None
+        return {str(run): str(suite) for run, suite in json.loads(path.read_bytes()).items()}
+
+    def run_file(self, suite: str, run: str, file: str) -> Path:
+        """Fetch a file of a run; return the local copy."""
+        return self._file(f"runs/{suite}/{run}/{file}")
+
+    def size(self, suite: str, run: str) -> int:
+        """Return the bytes of a run's scores."""
+        path = f"{self._root}/runs/{suite}/{run}/{_STATS}"
+        return sum(int(item["size"]) for item in self._listed(prefix=path).get("items", ()))
+
+    def _file(self, path: str) -> Path:
+        local = self.cache.joinpath(*path.replace(":", "_").split("/"))  # Windows has no colons
+        if not local.resolve().is_relative_to(self.cache.resolve()):
+            raise ValueError(f"a file outside its folder, {path}")
+        if not local.is_file():
+            local.parent.mkdir(parents=True, exist_ok=True)
+            part = local.with_name(f"{local.name}.{os.getpid()}.part")
+            with _opened(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:
+                with part.open("wb") as out:
+                    while chunk := stream.read(1 << 20):
+                        out.write(chunk)
+                    length = stream.headers.get("Content-Length")
+                    if length is not None and out.tell() != int(length):
+                        raise OSError(f"{path} broke off after {out.tell():,} of {length} bytes")
+            part.replace(local)
+        return local
+
+    def _below(self, prefix: str) -> list[str]:
+        """Return the names of the folders at a place."""
+        listed = self._listed(prefix=prefix, delimiter="/").get("prefixes", ())
+        return [str(path).removeprefix(prefix).strip("/") for path in listed]
+
+    def _listed(self, **query: str) -> dict[str, Any]:
+        url = f"{_HOST}/storage/v1/b/{_BUCKET}/o?{urlencode(query)}"
+        with _opened(url) as stream:
+            return dict(json.load(stream))
+
+
+def _opened(url: str) -> Any:
+    return urllib.request.urlopen(
+        urllib.request.Request(url, headers={"User-Agent": "lm-eval-ccat"}), timeout=_PATIENCE
+    )
+
+
+def _version(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
