@@ -34,7 +34,7 @@ NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
 _PATIENCE = 60.0  # seconds
 _STATS, _SPEC, _TEXTS = "per_instance_stats.json", "run_spec.json", "instances.json"
-_FEWEST = 20  # documents that must be found
+_FEWEST = 20  # documents that must be matched
 #: HELM's metrics that say whether an answer is right, and the harness's that say the same.
 _RIGHT = (
     "final_number_exact_match", "chain_of_thought_correctness", "math_equiv_chain_of_thought",
@@ -108,20 +108,20 @@ def _fetch(
     groups: dict[str, list[str]] = {}
     for run in suites:
         groups.setdefault(helm_task(run), []).append(run)
-    found = _matching(bucket, task, groups, suites, documents)
-    if not found:
+    matched = _matching(bucket, task, groups, suites, documents)
+    if not matched:
         raise UsageError(
             f"{name}: no document of {task} was found by its text in the {len(groups)} scenarios "
             f"of {bucket.release} (they sample others, or show them otherwise); HELM's own logs, "
             "downloaded, make a bank under HELM's ids"
         )
-    runs = {_model_in(run): (run, group) for group in reversed(found) for run in groups[group]}
+    runs = {_model_in(run): (run, group) for group in reversed(matched) for run in groups[group]}
     chosen = {model: runs[model] for model in models(sorted(runs))}
     sizes = {run: bucket.size(suites[run], run) for run, _ in chosen.values()}
     total = sum(sizes.values())
-    known = {doc_id for keys in found.values() for doc_id in keys.values()}
+    known = {doc_id for keys in matched.values() for doc_id in keys.values()}
     say(
-        f"{name}: {bucket.release}, {first_of(list(found), 1)}: {len(known):,} of "
+        f"{name}: {bucket.release}, {first_of(list(matched), 1)}: {len(known):,} of "
         f"{len(session.doc_ids):,} documents of {task} found by their text; {len(chosen)} of "
         f"{plural(len(runs), 'model')}, {total / 1e6:,.0f} MB; what is cached is not fetched again"
     )
@@ -134,7 +134,7 @@ def _fetch(
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "doc_id", "doc_hash", "score")}
     done = 0
     for run, group in chosen.values():
-        model, scores = _scores(bucket, suites[run], run, found[group])
+        model, scores = _scores(bucket, suites[run], run, matched[group])
         for doc_id, score in scores.items():
             for key, value in zip(columns, (model, doc_id, hashes[doc_id], score)):
                 columns[key].append(value)
@@ -210,9 +210,9 @@ def _matching(
     named less like it.
     """
     likeness = {group: _likeness(group, task) for group in groups}
-    found: dict[str, Keys] = {}
+    matched: dict[str, Keys] = {}
     for group in sorted(groups, key=lambda group: (-likeness[group], group)):
-        if found and likeness[group] < max(likeness[match] for match in found):
+        if matched and likeness[group] < max(likeness[match] for match in matched):
             break
         run = groups[group][0]
         try:
@@ -221,8 +221,8 @@ def _matching(
             continue  # a scenario whose texts HELM may not show
         keys = documents.keys(texts)
         if len(keys) >= _FEWEST:
-            found[group] = keys
-    return dict(sorted(found.items(), key=lambda item: -len(groups[item[0]])))
+            matched[group] = keys
+    return dict(sorted(matched.items(), key=lambda item: -len(groups[item[0]])))
 
 
 def _likeness(group: str, task: str) -> int:
