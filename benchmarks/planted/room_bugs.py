@@ -11,6 +11,7 @@ from .bugs import Bug
 #: The tests of a module, or of a room where nothing is said of the module.
 TESTS: dict[str, tuple[str, ...]] = {
     "report": (
+        "tests/report/test_tables.py",
         "tests/report/test_one_truth.py",
         "tests/report/test_page.py",
         "tests/report/test_plots.py",
@@ -1212,7 +1213,9 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 
 def _tests(module: str) -> tuple[str, ...]:
-    return TESTS.get(module) or TESTS[module.split("/")[0]]
+    room = module.split("/")[0]
+    examples = f"tests/test_doctests.py::test_the_examples_run_as_printed[{room}]"
+    return (*(TESTS.get(module) or TESTS[room]), examples)
 
 
 ROOM_BUGS: tuple[Bug, ...] = tuple(

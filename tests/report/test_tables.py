@@ -1,0 +1,257 @@
+"""Rows, ranks and columns that terminal and page share, from rankings written down by hand."""
+
+from __future__ import annotations
+
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from lm_eval_ccat.report.following import following, to_decide
+from lm_eval_ccat.report.tables import chain, duration, parts, percent, rank_rows
+from lm_eval_ccat.report.terminal import (
+    Progress,
+    forecast_lines,
+    models_table,
+    notes,
+    print_result,
+    shortened,
+)
+from lm_eval_ccat.report.trust import of_models, warnings
+
+
+def ranking(names="abcd", ties=(), ranges=None, known=(), **more):
+    """A ranking of models with estimates .9, .8, .. that are tied in groups."""
+    models = {
+        name: {
+            "rank": n, "rank_range": list((ranges or {}).get(name, (n, n))), "p_best": 0.25,
+            "estimate": 1.0 - 0.1 * n, "standard_error": 0.01, "n_items": 0 if name in known else 9,
+            "interval": [0.95 - 0.1 * n, 1.05 - 0.1 * n], "known": name in known, "cost": 0.5,
+            "failed": [], "set_aside": None,
+        }
+        for n, name in enumerate(names, 1)
+    }  # fmt: skip
+    tied = [set(group) for group in ties]
+    pairs = [
+        {"a": a, "b": b, "p": 0.5 + 0.1 * (j - i), "difference": 0.1 * (j - i), "low": 0.0,
+         "high": 0.2 * (j - i), "decision": "open" if any({a, b} <= g for g in tied) else "decided"}
+        for i, a in enumerate(names) for j, b in enumerate(names) if a != b
+    ]  # fmt: skip
+    return {
+        "order": list(names), "models": models, "pairwise": pairs, "ties": list(map(list, ties)),
+        "separated_within_ties": [], "open_pairs": [], "scale": {"higher_is_better": True},
+        "confidence": 0.95, "cost_unit": "items", "cost": 9.0, "warnings": [], "headline": "",
+        "stopped_because": "the end", "estimand": "A mean", "looks": "every", "signature": "s",
+        "items_of_benchmark": 99, "familywise": False, "ranking": " > ".join(names), **more,
+    }  # fmt: skip
+
+
+def printed(content, width=200):
+    out = io.StringIO()
+    print_result(Console(file=out, width=width, no_color=True, highlight=False), content)
+    return out.getvalue()
+
+
+# -- the order ------------------------------------------------------------------------------------
+
+
+def test_a_chain_names_as_many_models_as_it_may():
+    tied = ranking("abcde", [("a", "b", "c"), ("d", "e")])
+    assert [part.names for part in chain(tied, 4)] == [["a", "b", "c"], ["d"]]
+    assert [part.names for part in chain(tied, 3)] == [["a", "b", "c"]]
+
+
+def test_a_link_of_a_chain_has_its_ranks_where_they_are_open():
+    content = ranking("abc", [("a", "b", "c")], {"a": (1, 2), "b": (1, 3), "c": (3, 3)})
+    content["separated_within_ties"] = [("a", "c")]
+    assert [part.ranks for part in chain(content)] == ["(1 to 2)", "(1 to 3)", ""]
+
+
+def test_only_models_that_were_asked_have_a_line_of_ranks():
+    """Rank r of n is drawn from (r - 1) / n to r / n: its mark stands in the middle."""
+    content = ranking("abcd", ranges={"b": (2, 3)}, known=("c",))
+    cells, axis = rank_rows(content)
+    assert [row.name for row in cells] == ["a", "b", "d"]
+    assert [axis.place(tick) for tick in axis.ticks] == [100 * (r - 0.5) / 4 for r in (1, 2, 3, 4)]
+    assert axis.labels == ("1", "2", "3", "4")
+
+
+def test_a_model_that_was_not_asked_has_no_figures_in_a_part():
+    part = ranking("ab")
+    part["models"]["b"]["n_items"] = 0
+    [column] = parts({**ranking("ab"), "outcomes": {"acc": {**part, "weight": 0.5}}})
+    assert list(column.cells) == ["a"] and column.weight == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("part", "total", "text"),
+    [(1, 200, "0.5%"), (9.96, 100, "10.0%"), (3, 100, "3.0%"), (55.4, 100, "55%"), (1, 0, "0%")],
+)
+def test_a_share_has_a_decimal_below_a_tenth(part, total, text):
+    assert percent(part, total) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(89, "89 s"), (3_540, "59 min"), (7_260, "2 h 1 min")]
+)
+def test_a_duration_is_in_hours_and_minutes_of_sixty(seconds, text):
+    assert duration(seconds) == text
+
+
+# -- the terminal ---------------------------------------------------------------------------------
+
+
+def test_a_narrow_table_loses_the_columns_that_say_least():
+    """What is left of the columns at any width is what a wider table has, in its order."""
+    content = ranking("abcd", [("a", "b")], {"a": (1, 2), "b": (1, 2)})
+    headings = []
+    for width in range(120, 16, -2):
+        table, _ = models_table(content, width)
+        headings.append([str(column.header) for column in table.columns])
+    for wide, narrow in pairwise(headings):
+        assert [name for name in wide if name in narrow] == narrow
+    assert len(headings[0]) > len(headings[-1]) and any("estimate" in h for h in headings[-1])
+    gone = [name for name in headings[0] if name not in headings[-1]]
+    assert gone and not any("estimate" in name for name in gone)
+
+
+def test_three_long_names_with_equal_ends_stay_apart():
+    names = [f"org/model-{letter}-of-a-family-instruct" for letter in "xyz"]
+    assert len(set(shortened(names, 12).values())) == 3
+    assert len(set(shortened(names[:2], 12).values())) == 2
+
+
+def test_a_task_with_too_few_items_has_no_estimate_of_its_own():
+    cells = {"a": {"items": 3, "too_few": True}, "b": {
+        "items": 30, "too_few": False, "estimate": 0.5, "standard_error": 0.1}}  # fmt: skip
+    column = {"name": "law", "kind": "task", "weight": 0.5, "items": 99, "models": cells}
+    [line] = [x for x in printed(ranking("ab", board=[column])).splitlines() if "law" in x]
+    assert "too few items (3)" in line and "0.5 ± 0.1 (30)" in line and "law (50%)" in line
+
+
+def test_the_matrix_has_the_probability_that_the_row_is_better():
+    content = ranking("abc", [("a", "b")])
+    lines = notes(content)
+    start = next(n for n, line in enumerate(lines) if line.startswith("Probability that the row"))
+    assert lines[start + 1].split() == ["b", "c"]
+    assert lines[start + 2].split() == ["a", "60%", "70%"]
+    assert lines[start + 3].split() == ["b", "60%"]
+
+
+def forecast(**changes):
+    """A forecast of two models that take an hour and two at a second an answer."""
+    model = {
+        "price_known": True, "cost_per_item": 0.001, "most_expensive_item": 0.002,
+        "cost_estimated": False, "least_items": 20, "most_items": 400, "least_cost": 0.1,
+        "most_cost": 2.5, "full_evaluation_cost": 3.0, "in_flight_at_most": 16,
+        "most_seconds_at_1s": 3600.0,
+    }  # fmt: skip
+    way = {
+        "items_per_model": 90, "answers": 180, "input_tokens": 9e4, "output_tokens": 1e3,
+        "usd": 0.3, "minutes_at_1s": 3.0,
+    }  # fmt: skip
+    return {
+        "task": "t", "documents": 400, "bank": None, "metric": "acc", "budget": {},
+        "models": {"a": model, "b": {**model, "most_seconds_at_1s": 7200.0}}, "least_items": 40,
+        "most_items": 800, "least_cost": 0.2, "most_cost": 5.0, "overspend_at_most": None,
+        "judge_cost_per_item": None, "ahead": 16, "one_at_a_time": False, "loads": None,
+        "chance": 0.8, "confidence": 0.95, "familywise": False,
+        "smallest_gap_by_items": {100: {"random": 0.1, "full": 0.02}},
+        "by_gap": {"0.05": {"random": way}}, **changes,
+    }  # fmt: skip
+
+
+def test_models_that_take_turns_take_the_sum_of_their_times():
+    at_once, in_turns = (
+        next(line for line in forecast_lines(forecast(one_at_a_time=alone)) if "Time:" in line)
+        for alone in (False, True)
+    )
+    assert "at most 7200 s" in at_once and "at the same time" in at_once
+    assert "at most 10800 s" in in_turns and "same time" not in in_turns
+
+
+def test_a_cost_that_is_not_known_is_never_called_nothing():
+    lines = forecast_lines(forecast(least_cost=None, most_cost=5.0))
+    assert any(re.match(r"Together 40 to 800 items, cost unknown\.", line) for line in lines)
+    lines = forecast_lines(forecast(least_cost=0.2, most_cost=None))
+    assert any("cost unknown" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("spent", "elapsed", "words"),
+    [(30.0, 60.0, "60 s, at most 140 s left"), (90.0, 60.0, "60 s, at most 7 s left"),
+     (100.0, 60.0, "60 s, at most 0 s left"), (30.0, 1.0, "1 s")],
+)  # fmt: skip
+def test_the_time_left_is_what_the_rest_of_the_budget_takes(spent, elapsed, words):
+    progress = Progress(quiet=True)
+    charges = SimpleNamespace(currency="items", budget=100.0)
+    progress.plan = SimpleNamespace(charges=charges, seconds=None)
+    progress.book = SimpleNamespace(ranker=SimpleNamespace(spent=spent), elapsed=lambda: elapsed)
+    assert progress._spending() == [f"budget {spent:g} of 100 items", words]
+
+
+# -- what to trust, and what to do next -----------------------------------------------------------
+
+
+def test_a_model_that_was_set_aside_is_told_once():
+    content = ranking("ab")
+    failed = [{"doc_id": 3, "reason": "too long"}]
+    content["models"]["a"] |= {"set_aside": "HTTP 401", "failed": failed}
+    content["models"]["b"] |= {"failed": failed}
+    topics = [(topic, text.split()[0]) for topic, text in of_models(content)]
+    assert topics == [("Set aside", "a"), ("Failed", "b")]
+
+
+def test_the_gravest_warning_comes_first():
+    content = ranking("abc")
+    content["models"]["a"]["empty_outputs"] = 4
+    content["models"]["b"]["failed"] = [{"doc_id": 3, "reason": "too long"}]
+    content["models"]["c"]["set_aside"] = "HTTP 401"
+    run = SimpleNamespace(
+        finished=True, result=content, models=list("abc"), torn=False, bank_of={}, banks={},
+        answers=[],
+    )  # fmt: skip
+    assert [topic for topic, _ in warnings(run)] == ["Set aside", "Failed", "Empty"]
+
+
+def open_pair(cost=0.004, **items):
+    return {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": cost, "all_items": False}
+
+
+def test_the_limit_that_decides_a_pair_is_that_of_the_model_that_needs_more():
+    content = ranking(
+        "ab", open_pairs=[open_pair(a=30, b=10)], finished=True,
+        stopped_because="the limit of 9 items per model is reached",
+    )  # fmt: skip
+    assert to_decide(content).endswith("--resume --max_items 39")
+    content["open_pairs"] = [open_pair(a=30, b=500)]
+    assert to_decide(content).endswith("--resume --max_items 99")  # the benchmark has no more
+
+
+@pytest.mark.parametrize(
+    ("spent", "cost", "amount"), [(1.0, 0.25, "1.25"), (1.0, 0.001, "1.01"), (0.33, 0.332, "0.67")]
+)
+def test_the_budget_that_decides_a_pair_holds_what_was_spent_and_is_rounded_up(spent, cost, amount):
+    content = ranking(
+        "ab", open_pairs=[open_pair(cost, a=30, b=10)], finished=True, cost=spent, cost_unit="usd",
+        stopped_because="the budget is used up",
+    )  # fmt: skip
+    assert f"--resume --budget_usd {amount} (" in to_decide(content)
+    content["cost_unit"] = "items"
+    content["cost"] = 18.0
+    assert to_decide(content).endswith("--resume --budget_items 58")
+
+
+def test_what_set_a_model_aside_is_corrected_before_a_pair_is_decided():
+    content = ranking("ab", open_pairs=[open_pair(a=30, b=10)], finished=True, exit_code=4)
+    content["stopped_because"] = "the limit of 9 items per model is reached"
+    assert "--max_items" in following(content, Path("x.run"))
+    content["models"]["b"]["set_aside"] = "HTTP 401"
+    assert following(content, Path("x.run")).startswith("Next: correct what set b aside")
+    content["exit_code"] = 0
+    assert "--max_items" in following(content, Path("x.run"))
+    assert following(content, None) == ""
