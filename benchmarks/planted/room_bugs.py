@@ -12,6 +12,7 @@ from .bugs import Bug
 TESTS: dict[str, tuple[str, ...]] = {
     "report": (
         "tests/report/test_tables.py",
+        "tests/report/test_evidence.py",
         "tests/report/test_one_truth.py",
         "tests/report/test_page.py",
         "tests/report/test_plots.py",

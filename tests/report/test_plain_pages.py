@@ -8,6 +8,8 @@ import numpy as np
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.ranker.difference import Difference
+from lm_eval_ccat.report.plain import figures
 
 
 def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> None:
@@ -34,3 +36,8 @@ def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> Non
     places = {float(label): float(x) for x, label in ticks}
     assert sorted(places.values()) == [places[label] for label in sorted(places)]
     assert places[0.0] == zero
+
+
+def test_an_interval_has_its_lower_end_first():
+    found = Difference(300, None, 0.5, 0.52, 0.02, -0.01, 0.05, 0.9, "not known", None)
+    assert figures(found) == "+0.02 [-0.01, +0.05], P(better) 90%, 300 documents"
