@@ -32,7 +32,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_channel.py",
         "tests/live/test_failures.py",
         "tests/live/test_availability.py",
-        "tests/live/test_outages.py",
     ),
     "live/charges": (
         "tests/live/test_rates.py",
@@ -755,7 +754,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "if not any(untold.values()):",
         ),
         (
-            "a model that is away is set aside for good no more",
+            "a model that was set aside for good is set aside once more",
             "and (back or model not in self.away):",
             "and back:",
         ),

@@ -225,3 +225,59 @@ def test_a_budget_that_shrinks_gives_back_the_youngest_asks():
     line.lost(Lost(model="a", item=book.unanswered[0].item, why="cut", cost=8.5))
     left = sorted(ask.number for ask in book.unanswered)
     assert 0 < len(left) < len(numbers) and left == numbers[: len(left)]
+
+
+def line_of(models: str, windows: int = 2, warmup: int = 1, **options: Any) -> Line:
+    """A line of models that may each be asked twelve items, which has started."""
+    ranker = Ranker(BANK, dict.fromkeys(models, 1.0), warmup=warmup, max_items=12, stop="limits")
+    line = Line(Book(ranker, Journal()), dict.fromkeys(models, windows), warmup=warmup, **options)
+    line.start()
+    return line
+
+
+def answer(line: Line, model: str) -> None:
+    """Answer the oldest ask of a model that waits."""
+    [ask] = line.next(model)
+    line.arrive([Tell(n=ask.number, model=model, item=ask.item, score=0.5, cost=1.0)])
+
+
+def test_a_model_that_is_left_alone_is_asked_nothing_unless_it_may_be():
+    line = line_of("ab")
+    line.set_aside("b", "HTTP 401")
+    assert line.over == "only a is left, with no model to compare it to"
+    line = line_of("a", needs_two=False)
+    assert line.over is None and line.has_next("a")
+    line.set_aside("a", "HTTP 401")
+    assert line.over == "every model was set aside"
+
+
+def test_a_first_answer_tells_a_price_before_anything_else_is_asked():
+    line = line_of("ab", windows=6, warmup=4, one_first=True)
+    assert Counter(ask.model for ask in line.book.unanswered) == {"a": 1, "b": 1}
+    answer(line, "a")
+    assert Counter(ask.model for ask in line.book.unanswered)["b"] == 1
+    answer(line, "b")
+    assert min(Counter(ask.model for ask in line.book.unanswered).values()) > 1
+
+
+def test_a_run_waits_for_a_model_that_is_away_and_ends_without_one_that_is_gone():
+    line = line_of("abc")
+    line.set_aside("b", "HTTP 503", back=True)
+    while waiting := [model for model in "ac" if line.has_next(model)]:
+        answer(line, waiting[0])
+    assert line.book.told_of["a"] == line.book.told_of["c"] == 12
+    assert line.over is None and line.away == {"b"}
+    line.set_aside("b", "away for 30 minutes")
+    assert line.over == "" and not line.away
+    count = line.book.journal.count
+    line.set_aside("b", "HTTP 401")
+    assert line.book.tally.set_aside["b"] == "away for 30 minutes"
+    assert line.book.journal.count == count
+
+
+def test_a_run_that_is_over_keeps_its_reason():
+    line = line_of("ab")
+    line.end("the 60 seconds are used up")
+    count = line.book.journal.count
+    line.end("interrupted")
+    assert line.over == "the 60 seconds are used up" and line.book.journal.count == count

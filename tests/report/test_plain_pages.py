@@ -40,4 +40,4 @@ def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> Non
 
 def test_an_interval_has_its_lower_end_first():
     found = Difference(300, None, 0.5, 0.52, 0.02, -0.01, 0.05, 0.9, "not known", None)
-    assert figures(found) == "+0.02 [-0.01, +0.05], P(better) 90%, 300 documents"
+    assert figures(found) == "+0.020 [-0.010, +0.050], P(better) 90%, 300 documents"
