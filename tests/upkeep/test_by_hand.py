@@ -1,0 +1,176 @@
+"""Banks and forms whose right values are worked out beside them, a few items at a time."""
+
+from __future__ import annotations
+
+import runpy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.bank.bank import Observation
+from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.scores.reading import Query
+from lm_eval_ccat.testing.methods import example_table
+from lm_eval_ccat.upkeep.borrow import _profile, donors_of
+from lm_eval_ccat.upkeep.check import check_scores
+from lm_eval_ccat.upkeep.forms import Form, _write_task, make_form, score_form
+from lm_eval_ccat.upkeep.update import merged, retire, update
+
+# -- banks ----------------------------------------------------------------------------------------
+
+
+def observed(chosen, items, scores, probabilities=None):
+    drawn = None if probabilities is None else np.array(probabilities)
+    return Observation("a", chosen, np.array(items), np.array(scores), drawn)
+
+
+def test_what_was_chosen_once_is_no_random_sample_any_more():
+    for old, new in (("adaptive", "drawn"), ("drawn", "adaptive")):
+        [both] = merged([observed(old, [0, 1], [0.1, 0.2])], [observed(new, [2], [0.3])])
+        assert both.chosen == "adaptive" and both.items.tolist() == [0, 1, 2]
+    [again] = merged([observed("adaptive", [2], [0.1])], [observed("drawn", [1, 2], [0.2, 0.3])])
+    assert again.chosen == "drawn" and again.scores.tolist() == [0.2, 0.3]
+
+
+def test_items_that_stay_keep_their_own_parameters():
+    bank = calibrate(example_table(12, 30, seed=1), "paper")
+    left = retire(bank, [bank.doc_ids[n] for n in (0, 7, 8)], "leaked")
+    assert left.n_items == 27
+    for name, values in left.parameters.items():
+        for item, value in zip(left.doc_ids, values):
+            assert value == bank.parameters[name][bank.index[item]], name
+
+
+def versions(n_models):
+    """A bank of documents 0 to 19, and scores of some models on documents 1 to 20."""
+    rng = np.random.default_rng(0)
+    scores = 1 / (1 + np.exp(-rng.normal(size=(30, 1)) - rng.normal(size=21)))
+    hashes = [f"h{d}" for d in range(21)]
+    old = ScoreTable.from_arrays(
+        scores[:12, :20], [f"old{m}" for m in range(12)], range(20), doc_hashes=hashes[:20]
+    )
+    new = ScoreTable.from_arrays(
+        scores[12 : 12 + n_models, 1:], [f"new{m}" for m in range(n_models)], range(1, 21),
+        doc_hashes=hashes[1:],
+    )  # fmt: skip
+    return calibrate(old, "paper", keep_scores=True), old, new
+
+
+@pytest.mark.parametrize(("n_models", "learned"), [(4, False), (5, True)])
+def test_five_models_teach_a_bank_a_new_document(n_models, learned):
+    bank, _, new = versions(n_models)
+    updated = update(bank, new, new_version=True)
+    assert (20 in updated.index) == learned and 0 not in updated.index
+
+
+def test_the_scores_of_a_calibration_are_of_its_models_and_no_others():
+    bank, old, new = versions(5)
+    assert update(bank, new, calibrated_on=old).models == (*old.models, *new.models)
+    more = ScoreTable.from_arrays(
+        np.vstack([old.raw, old.raw[:1]]), [*old.models, "stranger"], range(20),
+        doc_hashes=old.doc_hashes,
+    )  # fmt: skip
+    for other, name in ((more, "stranger"), (old.without(["old3"]), "old3")):
+        with pytest.raises(BankError, match=name):
+            update(bank, new, calibrated_on=other)
+
+
+def test_a_shift_of_every_item_is_no_drift_and_one_beyond_it_is_told_by_how_much():
+    """Newer models find all items easier by a logit; item 5 became easier by 2.5 more."""
+    rng = np.random.default_rng(2)
+    ease, n = rng.normal(0.0, 1.0, 80), 60
+
+    def scores(abilities, ease):
+        mu = 1 / (1 + np.exp(-abilities[:, None] - ease))
+        return rng.beta(20 * mu, 20 * (1 - mu))
+
+    old = scores(rng.normal(-0.5, 1.0, n), ease)
+    bank = calibrate(ScoreTable.from_arrays(old, [f"o{m}" for m in range(n)]), "paper")
+    moved = 0.6 * ease  # the spread of the items changes, too: a common trend
+    moved[5] += 2.5
+    new = ScoreTable.from_arrays(
+        scores(rng.normal(0.5, 1.0, n), moved), [f"n{m}" for m in range(n)]
+    )
+    [drift] = [finding for finding in check_scores(bank, new) if finding.kind == "drifted_items"]
+    assert drift.items == (5,) and "1 became easier, 0 harder" in drift.message
+    assert drift.figures["shift_in_logits"]["5"] == pytest.approx(2.5, abs=0.5)
+
+
+# -- forms ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def form():
+    rng = np.random.default_rng(0)
+    scores = 1 / (1 + np.exp(-rng.normal(size=(12, 1)) - rng.normal(size=30)))
+    scores[:, 5:20] = 0.5  # these tell no models apart
+    return make_form(scores, range(100, 130), 15)
+
+
+def test_a_form_has_only_items_that_tell_models_apart_and_each_once(form):
+    assert len(set(form.items)) == 15
+    assert not set(form.items) & set(range(105, 120))
+    rng = np.random.default_rng(0)
+    scores = np.repeat(rng.uniform(size=(12, 1)), 30, axis=1)
+    scores[:, 5:20] = 0.5
+    with pytest.raises(UsageError, match="15 items tell models apart"):
+        make_form(scores, range(30), 16)
+
+
+@pytest.mark.parametrize("models", [8, 40])
+def test_an_interval_of_a_form_is_two_sided_with_the_degrees_of_freedom_of_its_models(models):
+    form = Form((1,), (None,), *[np.ones(1)] * 3, 0.5, 1.0, 0.01, models)
+    reach = 0.01 * student.ppf(0.975, models - 1)
+    assert form.interval(0.5, 0.01) == pytest.approx((0.5 - reach, 0.5 + reach))
+
+
+def test_a_forms_own_task_numbers_its_documents_from_0(form, tmp_path):
+    """The harness knows them by their places in the form."""
+    form = Form(**{**vars(form), "task": "t", "metric": "acc", "n_items": 30})
+    scores = np.linspace(0.2, 0.9, 15)
+    ScoreTable.from_arrays([scores], ["m"], range(15), metric="acc", task=form.name).write(
+        tmp_path / "own.csv"
+    )
+    ScoreTable.from_arrays([scores], ["m"], form.items, metric="acc", task="t").write(
+        tmp_path / "whole.csv"
+    )
+    own, whole = (score_form(form, tmp_path / f"{name}.csv") for name in ("own", "whole"))
+    assert own == whole and own["m"][0]["items"] == 15
+
+
+def test_few_shot_examples_of_a_form_come_from_all_of_their_split(form, tmp_path):
+    form = Form(**{**vars(form), "task": "t"})
+    _write_task(form, tmp_path, {"test_split": "test"}, tmp_path / "t.yaml")
+    code = runpy.run_path(str(tmp_path / f"{form.name}_docs.py"))
+
+    def dataset(split):
+        documents = SimpleNamespace(split=split)
+        documents.select = lambda items: ("selected", items)
+        return documents
+
+    assert code["process_docs"](dataset("test")) == ("selected", list(form.items))
+    train = dataset("train")
+    assert code["process_docs"](train) is train
+
+
+# -- what is borrowed -----------------------------------------------------------------------------
+
+
+def test_a_profile_says_which_documents_are_hard_and_not_how_hard_all_are():
+    scores = np.array([[0.2, 0.5, 0.8, np.nan], [0.3, 0.6, 0.7, np.nan]])
+    profile = _profile(scores)
+    assert profile[3] == 0.0 and profile[:3].sum() == pytest.approx(0.0)
+    logits = np.log(scores[:, :3].mean(axis=0) / (1 - scores[:, :3].mean(axis=0)))
+    assert profile[:3] == pytest.approx(logits - logits.mean())
+
+
+def test_the_new_task_is_no_donor(tmp_path):
+    for task in ("de", "es", "new"):
+        table = ScoreTable.from_arrays([[0.1, 0.9]], ["m"], metric="acc", task=task)
+        table.write(tmp_path / f"{task}.csv")
+    files = sorted(tmp_path.glob("*.csv"))
+    assert list(donors_of(files, Query(task="new"))) == ["de", "es"]
+    assert list(donors_of(files)) == ["de", "es", "new"]
