@@ -304,8 +304,9 @@ class Replays:
         items_per_task = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
         scale = np.interp(np.log(items_per_task), np.log([EARLY, LATE]), factors)
         scale = 0.5 * (scale[:, None] + scale)
-        # Models that were left out in one group share the bank's curves and the draws.
-        largest_df = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
+        # Models that were left out in one group share a task's curves and draws, but every task
+        # has curves and draws of its own: so many independent cases judge the sum.
+        largest_df = min(self.rows.shape[3], GROUPS * n_tasks) + PRIOR - 2.0
         return replace(
             belief, variance=belief.variance * scale, df=np.minimum(belief.df, largest_df)
         )

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.belief import Belief
 from lm_eval_ccat.methods.policy import Levers
 from lm_eval_ccat.ranker.across import FEWEST_MODELS, PRIOR, USUAL, Across, Replays, correlation
 
@@ -203,3 +204,15 @@ def test_a_prior_across_tasks_is_used_where_the_models_left_out_gained_by_it(sha
 
     replays = Replays(np.array([5.0, 10.0]), rows)
     assert replays.gains(np.array([0.5, 0.5]), Prior()) is gains
+
+
+@pytest.mark.parametrize("models, cases", [(6, [6, 6]), (40, [10, 25])])
+def test_the_error_of_a_mean_rests_on_as_many_cases_as_were_left_out_of_its_tasks(models, cases):
+    """Five groups of each task, but never more than there are models; and no more than stated."""
+    belief = Belief.independent([0.5, 0.4], [0.03, 0.03], n=[99, 99], n_items=900)
+    for n_tasks, n_cases in zip((2, 5), cases):
+        replays = Replays(np.array([5.0]), np.ones((1, 7, n_tasks, models)))
+        for df in (math.inf, 3.0):
+            stated = replace(belief, df=np.full((2, 2), df))
+            found = replays.judge(stated, np.ones(2), n_tasks).df
+            assert (found == min(n_cases + PRIOR - 2.0, df)).all()
