@@ -1,30 +1,76 @@
 """Level and power of what warns a board's operator: copies, and items that were known.
 
     python benchmarks/cheats.py MATRIX.parquet ...
+    python benchmarks/cheats.py --texts TEXTS.parquet
 
 Each file holds a row per model and a column per item, scores 0 or 1. Two thirds of the models have
 full results and make the bank; the others are placed by 100 items, half of them among those that
 the bank would ask, of which 40 earlier models saw 100 each. A cheat is right on a share of the
 fifth of items that were shown most. A copy is of 60 and of 200 random answers of a known model.
+
+With ``--texts`` (columns model, question_id, text; scores beside it), each model is placed after
+all others, half of its items shared with them, and once more after a copy of itself, of whose
+answers a share has another end.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 from join import table_of
 
 from lm_eval_ccat import calibrate
-from lm_eval_ccat.board.cheats import KNOWN_CHANCE, alike, known_items
+from lm_eval_ccat.board.cheats import KNOWN_CHANCE, alike, known_items, same_texts
 
 SHARES = (0.0, 0.5, 0.8, 1.0)
+CHANGED = (0.0, 0.05, 0.2)
+SCORES = "scores.parquet"
+
+
+def texts(path: Path) -> None:
+    """Print how often word-for-word answers are said of other models, and of copies."""
+    rows, scores = (pq.read_table(file).to_pylist() for file in (path, path.with_name(SCORES)))
+    imperfect = {(row["model"], row["question_id"]) for row in scores if row["score"] < 1.0}
+    written: dict[str, dict[int, str]] = {}
+    for row in rows:
+        written.setdefault(row["model"], {})[row["question_id"]] = row["text"]
+    questions, rng = sorted(next(iter(written.values()))), np.random.default_rng(0)
+
+    def answers(model: str, asked: list[int], changed: float = 0.0) -> dict[tuple[str, int], str]:
+        return {
+            ("", item): written[model][item] + " ." * (rng.random() < changed)
+            for item in asked
+            if (model, item) in imperfect
+        }
+
+    for items in (20, 60, 200):
+        others: list[bool] = []
+        copies: dict[float, list[bool]] = {share: [] for share in CHANGED}
+        for _ in range(40):
+            asked = rng.choice(questions, 3 * items // 2, replace=False).tolist()
+            first, second = asked[:items], asked[items // 2 :]
+            for model in written:
+                placed = {other: answers(other, first) for other in written if other != model}
+                others.append(bool(same_texts(answers(model, second), placed)))
+                for share, hits in copies.items():
+                    copy = answers(model, second, share)
+                    hits.append(bool(same_texts(copy, {"": answers(model, first)})))
+        said = {share: f"{np.mean(hits):.2f}" for share, hits in copies.items()}
+        print(f"{items} items: {sum(others)} of {len(others)} other models; copies, by share of "
+              f"answers changed: {said}", flush=True)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("matrices", nargs="*")
-    for named in parser.parse_args().matrices:
+    parser.add_argument("--texts", type=Path, metavar="TEXTS.parquet")
+    args = parser.parse_args()
+    if args.texts:
+        texts(args.texts)
+    for named in args.matrices:
         rng, table = np.random.default_rng(1), table_of(named)
         order = rng.permutation(len(table.models))[:180]
         known, new = np.split(table.scores[order], [2 * len(order) // 3])

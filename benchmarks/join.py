@@ -5,7 +5,8 @@
 Of each score table (Parquet, long form; or a matrix of models by items) some models are held out
 and ranked with a bank of the others, once as it is and once with its items shuffled, until each
 model has had so many items. Prints how many rankings set the bank aside, and after how many answers
-a model.
+a model; and of `bank check --scores` with the same models' full results, how often it says that the
+bank says nothing about the documents.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.upkeep.check import check_scores
 
 
 def table_of(named: str) -> ScoreTable:
@@ -60,14 +62,20 @@ def aside_after(bank: ItemBank, table: ScoreTable, most: int) -> float:
     return float("inf")
 
 
+def refused(bank: ItemBank, table: ScoreTable) -> bool:
+    """Whether `bank check --scores` says that the bank is joined to other documents."""
+    return any(finding.kind == "unrelated" for finding in check_scores(bank, table))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE:METRIC")
     parser.add_argument("--folds", type=int, default=8)
     parser.add_argument("--models", type=int, default=3)
-    parser.add_argument("--items", type=int, default=100)
+    parser.add_argument("--items", type=int, default=100, help="0: only `bank check`")
     args = parser.parse_args()
     every: dict[str, list[float]] = {"right": [], "shuffled": []}
+    checked: dict[str, list[bool]] = {"right": [], "shuffled": []}
     for named in args.tables:
         table = table_of(named)
         here: dict[str, list[float]] = {"right": [], "shuffled": []}
@@ -75,12 +83,16 @@ def main() -> None:
             names = np.random.default_rng(fold).permutation(list(table.models))[: args.models]
             bank = calibrate(table.without(names.tolist()))
             new = table.select(names.tolist())
-            here["right"].append(aside_after(bank, new, args.items))
-            here["shuffled"].append(aside_after(shuffled(bank, fold), new, args.items))
+            for kind, joined in (("right", bank), ("shuffled", shuffled(bank, fold))):
+                checked[kind].append(refused(joined, new))
+                if args.items:
+                    here[kind].append(aside_after(joined, new, args.items))
         for kind, after in here.items():
             every[kind] += after
         print(named, {k: [f"{a:.0f}" for a in after] for k, after in here.items()}, flush=True)
-    for kind, after in every.items():
+    for kind, hits in checked.items():
+        print(f"bank check: {kind}: {np.mean(hits):.3f} of {len(hits)} called unrelated")
+    for kind, after in every.items() if args.items else ():
         share = np.isfinite(after)
         error = float(np.sqrt(share.mean() * (1 - share.mean()) / max(len(after), 1)))
         print(f"{kind}: {share.mean():.3f} ± {error:.3f} of {len(after)} set aside, "

@@ -39,6 +39,7 @@
       key: "task" + t, head: task.slice(shared), title: task, cls: "num", first: data.taskHigher[t], value: (r) => (r[ESTIMATED] ? r[TASKS][t][0] : r[TASKS][t]), task: t,
     })).filter((c) => !hidden.has(c.task)),
     { key: "items", head: "Documents", cls: "num aside", first: true, value: (r) => r[ITEMS] },
+    { key: "level", head: "Level", title: "Confidence of the row's intervals", cls: "num aside", first: true, value: (r) => r[CONFIDENCE] },
     { key: "date", head: "Date", cls: "aside", first: true, value: (r) => r[DATE] },
   ];
 
@@ -120,6 +121,7 @@
       }
       else if (c.key === "interval") cell.append(interval(r));
       else if (c.key === "lead") cell.textContent = r[LEAD];
+      else if (c.key === "level") cell.textContent = r[ESTIMATED] ? `${r[CONFIDENCE]}%` : "full";
       else if (c.key === "items") cell.textContent = r[ESTIMATED]
         ? `${r[ITEMS].toLocaleString("en")} of ${r[DOCUMENTS].toLocaleString("en")}` : r[ITEMS].toLocaleString("en");
       else cell.textContent = c.value(r);
