@@ -2,12 +2,14 @@
 
 Tables hold shares of right answers among several. The probability of a right answer is drawn for
 every model and item from a beta distribution that the share updates; its prior mean is additive in
-model and item, its prior weight the likeliest one. Answers are then drawn, and a `Ranker` asks.
+model and item, its prior weight the likeliest one. Answers are then drawn in passes, for all
+rankings at once, and the sums and looks of the package decide after each.
 
-    python benchmarks/repeats.py TABLE.csv.gz [--items 30] [--repeats 8] [--rankings 100]
+    python benchmarks/repeats.py TABLE.csv.gz [--items 30] [--repeats 8] [--rankings 1000]
 
 Kinds: `same` (two models of the same probabilities), `exchanged` (those of a pair exchanged item by
-item, then moved to equal means) and `real` pairs.
+item, then moved to equal means), `deterministic` (one that always answers alike beside a noisy one
+of the same mean), `few` (all items alike but four of one model, which are noisy) and `real` pairs.
 """
 
 from __future__ import annotations
@@ -19,10 +21,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.methods.belief import zeros_to_come
+from lm_eval_ccat.methods.sample.repeats import RepeatSums
+from lm_eval_ccat.ranker.boundary import FIRST_LOOK
+from lm_eval_ccat.ranker.looks import Looks
 
 Floats = NDArray[np.float64]
-KINDS = ("same", "exchanged", "real")
+#: Noisy items of the kind `few`, and the level of a verdict.
+_FEW, _LEVEL = 4, 0.05
+KINDS = ("same", "exchanged", "deterministic", "few", "real")
 
 
 def posterior(table: str, answers: int) -> tuple[Floats, Floats]:
@@ -64,23 +71,57 @@ def pair(
         first, second = np.where(exchange, second, first), np.where(exchange, first, second)
         mean = 0.5 * float(first.mean() + second.mean())
         return moved(first, mean), moved(second, mean)
+    if kind == "deterministic":
+        rank = np.argsort(np.argsort(-(second + rng.normal(0.0, 0.25, n_items))))
+        always = (rank < np.rint(second.sum())) * 1.0
+        return always, moved(second, float(always.mean()))
+    if kind == "few":
+        always = np.rint(first)
+        noisy = always.copy()
+        always[:_FEW], noisy[:_FEW] = np.arange(_FEW) < _FEW / 2, 0.5
+        return always, noisy
     return first, second
 
 
-def ranked(p: tuple[Floats, Floats], repeats: int, seed: int) -> tuple[int, float]:
-    """Return the sign of the decided difference (0: open), and the share of all answers asked."""
-    rng = np.random.default_rng([seed, 1])
-    n_items, asked = len(p[0]), 0
-    ranker = Ranker(ItemBank.blank(range(n_items)), ["a", "b"], seed=seed, repeats=repeats)
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, float(rng.random() < p[model == "b"][item]))
-            asked += 1
-    ranking = ranker.result(parts=False)
-    sign = 0
-    if ranking.decisions["a", "b"] == "decided":
-        sign = 1 if ranking.order[0] == "a" else -1
-    return sign, asked / (2 * n_items * repeats)
+def played(p: Floats, repeats: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Play rankings of two models at once: the sign of each decision, and the share of answers.
+
+    Parameters
+    ----------
+    p : ndarray of shape (2, n_items, n_rankings)
+    repeats : int
+    rng : Generator
+
+    Returns
+    -------
+    sign, share : ndarray of shape (n_rankings,)
+        Sign 0 where the pair stays open, which takes all answers.
+    """
+    _, n_items, n_rankings = p.shape
+    horizon = n_items * repeats
+    looks = Looks(horizons=(horizon,), pass_length=n_items)
+    sums, series = RepeatSums(n_rankings, n_items), np.arange(n_rankings)
+    right, count = np.zeros(p.shape), np.zeros(n_items)
+    sign, share = np.zeros(n_rankings), np.ones(n_rankings)
+    slots = np.concatenate([rng.permutation(n_items) for _ in range(repeats)])
+    for n, item in enumerate(slots, 1):
+        answer = (rng.random((2, n_rankings)) < p[:, item]) * 1.0
+        before = right[:, item] / max(count[item], 1.0)
+        sums.learn(series, *answer, np.full(n_rankings, count[item]), *before)
+        right[:, item] += answer
+        count[item] += 1.0
+        if n < FIRST_LOOK:
+            continue
+        spread, answers = sums.spread(), np.full(n_rankings, float(n))
+        size, error = np.abs(spread.difference), np.sqrt(spread.variance)
+        # Student's tail never decides what the normal one leaves open, and takes more time.
+        near_enough = size >= error * looks.boundary(_LEVEL, answers, np.inf)
+        near_enough &= (size >= zeros_to_come(_LEVEL) * spread.event / n) & (sign == 0.0)
+        place = np.flatnonzero(near_enough)
+        reach = looks.reach(_LEVEL, spread.df[place], answers[place], np.inf)
+        place = place[size[place] >= reach * error[place]]
+        sign[place], share[place] = np.sign(spread.difference[place]), n / horizon
+    return sign, share
 
 
 def main() -> None:
@@ -90,23 +131,23 @@ def main() -> None:
     parser.add_argument("--answers", type=int, default=10, help="answers behind a share")
     parser.add_argument("--items", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=8)
-    parser.add_argument("--rankings", type=int, default=100)
+    parser.add_argument("--rankings", type=int, default=1000)
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
     a, b = posterior(args.table, args.answers)
     for kind in args.kinds.split(","):
-        found = []
-        for seed in range(args.rankings):
-            rng = np.random.default_rng([seed, args.items, args.repeats])
-            p = pair(a, b, args.items, kind, rng)
-            sign, share = ranked(p, args.repeats, seed)
-            found.append((sign != 0, sign * (p[0].mean() - p[1].mean()) < 0.0, share))
-        decided, wrong, share = np.array(found, dtype=float).T
-        error = float(np.sqrt(decided.mean() * (1.0 - decided.mean()) / len(decided)))
+        rng = np.random.default_rng([args.items, args.repeats])
+        pairs = [pair(a, b, args.items, kind, rng) for _ in range(args.rankings)]
+        p = np.moveaxis(np.array(pairs), 0, -1)
+        sign, share = played(p, args.repeats, rng)
+        decided = float((sign != 0.0).mean())
+        error = (decided * (1.0 - decided) / len(sign)) ** 0.5
+        gap = p[0].mean(axis=0) - p[1].mean(axis=0)
+        wrong = float((sign * gap < 0.0).mean()) if kind == "real" else decided
         print(
-            f"{args.items} items x {args.repeats}, {kind}: decided {decided.mean():.3f} "
-            f"(+- {error:.3f}), answers {share.mean():.2f} (median {np.median(share):.2f}), "
-            f"wrong {wrong.mean() if kind == 'real' else decided.mean():.3f}",
+            f"{args.items} items x {args.repeats}, {kind}: decided {decided:.3f} "
+            f"(+- {error:.3f}), answers {share.mean():.3f} (median {np.median(share):.3f}), "
+            f"wrong {wrong:.4f}",
             flush=True,
         )
 

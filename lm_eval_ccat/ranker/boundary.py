@@ -16,6 +16,10 @@ and what is lost outside is the chance of a decision. C is the constant that use
 equal models 0.1 to 0.5 per cent more are called different (`benchmarks/paths.py`), and more than
 one in twenty where scores are right or wrong and few (enumerated in the tests).
 
+Where answers are repeated in passes over the items, DELTA is 0.4, the clock is `clock_of_passes`,
+and the stretch is smaller: the tails of repeats know how little few events of noise tell
+(benchmarks/repeats.py).
+
 References
 ----------
 P. Armitage, C. K. McPherson and B. C. Rowe, Journal of the Royal Statistical Society A 132 (1969),
@@ -38,8 +42,11 @@ from ..metrics.scale import Floats
 #: Items of both models before which no pair is decided; exponent of the boundary: 0.5 gives
 #: Pocock's constant boundary, 0 O'Brien and Fleming's.
 FIRST_LOOK, DELTA = 10, 0.25
+#: In passes, DELTA, and the share of an answer's variance that lies within its item. Between shares
+#: of .1 and 1 the constant C moves by .01.
+DELTA_OF_PASSES, WITHIN = 0.4, 0.4
 #: Factor on the boundary for standard errors and tails of real scores.
-STRETCH = 1.03
+STRETCH, STRETCH_OF_PASSES = 1.03, 1.02
 #: Part of the level that a horizon leaves to further ones, so that one that is used to its end can
 #: be raised at all.
 KEPT = 0.02
@@ -55,6 +62,29 @@ _NODES = 1.15
 def clock(n: Floats, n_items: float) -> Floats:
     """Return one over the variance of a mean over `n` of `n_items` drawn without replacement."""
     return np.asarray(n / np.maximum(1.0 - n / n_items, 0.5 / n_items))
+
+
+def clock_of_passes(n: Floats, pass_length: int) -> Floats:
+    """Return one over the variance of a mean after `n` answers in passes over the same items.
+
+    What items differ by fades as the first pass ends; what answers to an item differ by, a share
+    `WITHIN`, falls with one over their number for ever.
+
+    Examples
+    --------
+    >>> clock_of_passes(np.array([15.0, 30.0, 60.0]), 30).round(1).tolist()
+    [21.4, 75.0, 150.0]
+    """
+    whole = np.maximum(np.floor(n / pass_length), 1.0)
+    seen = np.minimum(n, float(pass_length))
+    again = np.maximum(n - whole * pass_length, 0.0)
+    between = (1.0 - WITHIN) * (1.0 - seen / pass_length) / seen
+    inverse = np.where(
+        n < pass_length,
+        1.0 / seen,
+        (again / (whole + 1.0) + (pass_length - again) / whole) / pass_length**2,
+    )
+    return np.asarray(1.0 / (between + WITHIN * inverse))
 
 
 def chances(boundary: Floats, time: Floats) -> Floats:
@@ -100,10 +130,14 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     return np.cumsum(out, axis=1)
 
 
-def _looks(first: int, last: int, n_items: float) -> tuple[Floats, Floats]:
-    """Return looks to compute with, and how much nearer the boundary lies for those left out."""
+def _looks(first: int, last: int, n_items: float, pass_length: int) -> tuple[Floats, ...]:
+    """Return looks to compute with, their clock, and how much nearer the boundary lies there.
+
+    It lies nearer for the looks that are left out.
+    """
     n = np.arange(first, last + 1.0)
-    log = np.log(clock(n, n_items))
+    time = clock_of_passes(n, pass_length) if pass_length else clock(n, n_items)
+    log = np.log(time)
     short = np.diff(log, prepend=log[0])
     # From the last look backwards, one is left out if it is less than _STEP before the next.
     stays, after = np.zeros(len(n), dtype=bool), np.inf
@@ -112,22 +146,29 @@ def _looks(first: int, last: int, n_items: float) -> tuple[Floats, Floats]:
             stays[k], after = True, log[k]
     long = np.diff(log[stays], prepend=log[0])
     nearer = _SIEGMUND * np.maximum(np.sqrt(long) - np.sqrt(short[stays]), 0.0)
-    return n[stays], nearer
+    return n[stays], time[stays], nearer
+
+
+def _delta(pass_length: int) -> float:
+    return DELTA_OF_PASSES if pass_length else DELTA
 
 
 @lru_cache(maxsize=64)
-def _table(first: int, horizon: int, n_items: float) -> tuple[Floats, Floats, Floats]:
+def _table(
+    first: int, horizon: int, n_items: float, pass_length: int
+) -> tuple[Floats, Floats, Floats]:
     """Return looks, stretched constants (descending), and log chances of a decision by then.
 
     The chances have shape (n_constants, n_looks).
     """
-    n, nearer = _looks(first, horizon, n_items)
-    c = np.multiply.outer(_KNOTS, (n / horizon) ** (DELTA - 0.5)) - nearer
-    log = np.log(chances(np.maximum(c, 1e-3), clock(n, n_items)))
+    n, time, nearer = _looks(first, horizon, n_items, pass_length)
+    c = np.multiply.outer(_KNOTS, (n / horizon) ** (_delta(pass_length) - 0.5)) - nearer
+    log = np.log(chances(np.maximum(c, 1e-3), time))
     scale = np.linspace(9.0, 0.5, 400)
     # A chance never falls as the constant falls, and never exceeds 1.
     between = np.minimum(CubicSpline(_KNOTS, log)(scale), 0.0)
-    return n, STRETCH * scale, np.maximum.accumulate(between, axis=0)
+    stretch = STRETCH_OF_PASSES if pass_length else STRETCH
+    return n, stretch * scale, np.maximum.accumulate(between, axis=0)
 
 
 class Horizon(NamedTuple):
@@ -138,6 +179,7 @@ class Horizon(NamedTuple):
     first, last, horizon : int
     log_level, scale : ndarray
         Log of levels of the whole, ascending, and the stretched constant C at each.
+    delta : float
     """
 
     first: int
@@ -145,15 +187,16 @@ class Horizon(NamedTuple):
     horizon: int
     log_level: Floats
     scale: Floats
+    delta: float
 
     def shape(self, n: Floats) -> Floats:
         """Return the boundary in units of C."""
-        return np.asarray(np.minimum(n / self.horizon, 1.0) ** (DELTA - 0.5))
+        return np.asarray(np.minimum(n / self.horizon, 1.0) ** (self.delta - 0.5))
 
 
 @lru_cache(maxsize=64)
 def stretches(
-    horizons: tuple[int, ...], since: tuple[int, ...], n_items: float
+    horizons: tuple[int, ...], since: tuple[int, ...], n_items: float, pass_length: int = 0
 ) -> tuple[Horizon, ...]:
     """Return the horizons of a ranking, each with what the earlier ones left of the level.
 
@@ -162,6 +205,8 @@ def stretches(
     horizons, since : tuple of int
         The horizons, and the first number of items at which each applies.
     n_items : float
+    pass_length : int, optional
+        Items of a pass where answers are repeated in passes; 0 where they are not.
 
     Examples
     --------
@@ -176,7 +221,7 @@ def stretches(
         first = min(first, last) if k == 0 else first
         if last < first:  # after the last item everything is known: no level is needed
             break
-        looks, scale, log = _table(first, last, n_items)
+        looks, scale, log = _table(first, last, n_items, pass_length)
         if k == 0:
             level = np.exp(log[:, -1])
             left = level = level / (1.0 if horizon >= n_items - 1 else 1.0 - KEPT)
@@ -186,7 +231,8 @@ def stretches(
         end = int(np.argmin(c)) + 1
         strict = np.r_[(np.diff(level[:end]) > 0.0) & (np.diff(c[:end]) < 0.0), True]
         last_look = min(since[k + 1] - 1, last) if k + 1 < len(since) else last
-        out.append(Horizon(first, last_look, last, np.log(level[:end][strict]), c[:end][strict]))
+        log_level, scales = np.log(level[:end][strict]), c[:end][strict]
+        out.append(Horizon(first, last_look, last, log_level, scales, _delta(pass_length)))
         spent = log[:, np.searchsorted(looks, last_look)]
         left = np.maximum(left - np.exp(np.interp(-c, -scale, spent)), 0.5 * KEPT * left)
     return tuple(out)

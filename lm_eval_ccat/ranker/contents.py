@@ -321,6 +321,12 @@ class Contents:
         self._starts = [t.where.start for t in self.tasks]
         self.kept_items = np.concatenate([t.kept_items for t in self.tasks])
         self.n_kept = np.array([int(t.kept_items.sum()) for t in self.tasks])
+        #: Items of a pass, where a single task is asked in passes; else 0.
+        self.pass_length = int(self.n_kept[0]) // self.tasks[0].repeats if self._in_passes else 0
+
+    @property
+    def _in_passes(self) -> bool:
+        return len(self.tasks) == 1 and self.tasks[0].repeats > 1
 
     @property
     def changes(self) -> int:

@@ -51,6 +51,8 @@ class Looks:
         there is no limit.
     since : tuple of int
         The number of items of a pair from which each horizon applies.
+    pass_length : int
+        Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
     evidence : PairEvidence, optional
         The largest evidence of the looks so far, in arrays of shape (n_tested, n_rows); 0 where it
         decides nothing. Only `after` changes it, which only the ranker calls: reading a result is
@@ -72,6 +74,7 @@ class Looks:
     once: bool = False
     horizons: tuple[int, ...] = ()
     since: tuple[int, ...] = (FIRST_LOOK,)
+    pass_length: int = 0
     evidence: PairEvidence | None = None
     counts: Floats | None = None
     last: Belief | None = None
@@ -79,7 +82,7 @@ class Looks:
     # -- the boundary -------------------------------------------------------------------------
 
     def _stretches(self, n_items: float) -> tuple[Horizon, ...]:
-        return stretches(self.horizons, self.since, n_items)
+        return stretches(self.horizons, self.since, n_items, self.pass_length)
 
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the two-sided level at which a one-sided tail decides, at any look."""
@@ -255,7 +258,7 @@ class Looks:
     @property
     def anew(self) -> Looks:
         """The same rule before its first look."""
-        return Looks(self.once, self.horizons[-1:])
+        return Looks(self.once, self.horizons[-1:], pass_length=self.pass_length)
 
     def raised(self, horizon: int, n: float) -> Looks:
         """Return these looks with a horizon beyond the last, from more than `n` items of a pair on.

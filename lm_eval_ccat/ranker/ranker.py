@@ -297,7 +297,7 @@ class Ranker:
         # After its first look a ranking keeps its boundary; it cannot become a single look either.
         if standing.looks.evidence is None or (standing.looks.once and not once):
             horizons = () if once or not standing.horizon else (standing.horizon,)
-            standing.looks = Looks(once, horizons)
+            standing.looks = Looks(once, horizons, pass_length=self._contents.pass_length)
 
     # -- the loop -----------------------------------------------------------------------------
 

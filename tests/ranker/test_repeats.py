@@ -12,6 +12,8 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.sample.repeats import pass_at
+from lm_eval_ccat.ranker.boundary import WITHIN, clock_of_passes
+from lm_eval_ccat.ranker.looks import Looks
 
 N_ITEMS, REPEATS = 6, 3
 NAMES = ("a", "b", "c")
@@ -219,3 +221,38 @@ def test_pass_at_k_is_the_share_of_choices_with_a_right_answer() -> None:
         ]
         counts = np.array([of.sum() for of in right], dtype=float)
         assert pass_at(counts, np.full(7, 5.0), k) == pytest.approx(float(np.mean(chosen)))
+
+
+def test_the_clock_of_passes_is_one_over_the_variance_of_item_means() -> None:
+    for n in range(1, N_ITEMS * REPEATS + 1):
+        counts = np.bincount(np.arange(n) % N_ITEMS, minlength=N_ITEMS)
+        seen = counts > 0
+        k = int(seen.sum())
+        between = (1.0 - k / N_ITEMS) * (1.0 - WITHIN) / k
+        within = WITHIN * float((1.0 / counts[seen]).sum()) / k**2
+        clock = clock_of_passes(np.array([float(n)]), N_ITEMS)
+        assert float(clock[0]) == pytest.approx(1.0 / (between + within))
+
+
+def test_equal_models_leave_the_boundary_of_passes_in_one_of_twenty_rankings() -> None:
+    """Gaussian answers of equal models, drawn slot by slot, with known variances."""
+    rng, n_items, repeats, rankings = np.random.default_rng(4), 12, 4, 20_000
+    n = np.arange(1.0, n_items * repeats + 1.0)
+    time = clock_of_passes(n, n_items)
+    steps = rng.standard_normal((rankings, len(n))) * np.sqrt(np.diff(time, prepend=0.0))
+    z = np.abs(steps.cumsum(axis=1)) / np.sqrt(time)
+    limit = Looks(horizons=(len(n),), pass_length=n_items).boundary(0.05, n, np.inf)
+    left = float((z >= limit).any(axis=1).mean())
+    assert 0.038 < left <= 0.05
+    # The boundary of single answers would spend less of the level early.
+    single = Looks(horizons=(len(n),)).boundary(0.05, n, np.inf)
+    assert (limit[9:15] < single[9:15]).all() and limit[-1] > single[-1]
+
+
+def test_a_ranker_of_repeats_decides_by_the_boundary_of_its_passes() -> None:
+    ranker = Ranker(ItemBank.blank(range(30)), ["a", "b"], repeats=8)
+    for item in range(20):
+        for model in "ab":
+            ranker.tell(model, item, float(model == "a" and item % 3 > 0))
+    looks = ranker.verdicts.looks
+    assert looks.pass_length == 30 and looks.horizons == (240,)
