@@ -21,7 +21,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_progress.py",
     ),
     "board": ("tests/board",),
-    "upkeep": ("tests/upkeep",),
+    "board/cheats": ("tests/board/test_chances.py", "tests/board/test_cheats.py"),
+    "board/ledger": ("tests/board/test_chances.py", "tests/board/test_board.py"),
+    "upkeep": ("tests/upkeep/test_suites.py", "tests/upkeep/test_any_table.py"),
     "upkeep/check": (
         "tests/upkeep/test_by_hand.py",
         "tests/upkeep/test_checks.py",
@@ -73,14 +75,19 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_rank.py",
     ),
     "harness": ("tests/harness",),
-    "harness/transport": ("tests/harness/test_transport.py", "tests/live/test_addresses.py"),
+    "harness/transport": (
+        "tests/harness/test_reports.py",
+        "tests/harness/test_transport.py",
+        "tests/live/test_addresses.py",
+    ),
     "harness/session": ("tests/harness",),
     "harness/served": (
+        "tests/harness/test_reports.py",
         "tests/live/test_provenance.py",
         "tests/live/test_rates.py",
         "tests/live/test_bill.py",
     ),
-    "harness/judge": ("tests/task_configs/test_judge.py",),
+    "harness/judge": ("tests/harness/test_reports.py", "tests/task_configs/test_judge.py"),
     "harness/estimates": (
         "tests/harness/test_harness_partial.py",
         "tests/harness/test_harness_together.py",
@@ -635,7 +642,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "if not 1 <= n_items <= usable:",
             "if not 1 <= n_items <= len(doc_ids):",
         ),
-        ("an item may stand in a form twice", "free[i] = False", "pass"),
         (
             "a form's own task is scored by the benchmark's numbers",
             "ids = _doc_ids(form, table) if task == form.name else table.doc_ids",
