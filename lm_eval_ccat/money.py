@@ -44,6 +44,11 @@ class Tokens:
         )
 
     @property
+    def total(self) -> float:
+        """Tokens read and written together, those from a cache included."""
+        return self.input + self.output
+
+    @property
     def billed(self) -> bool:
         """Whether the server stated them, or their cost."""
         return self.source == "usage" or self.usd is not None
@@ -184,6 +189,17 @@ def dollars(amount: float) -> str:
     return "$" + f"{amount:.{decimals}f}".rstrip("0")
 
 
+def in_unit(amount: float, unit: str) -> str:
+    """Format an amount of a budget or a cost in its unit: dollars, tokens or items.
+
+    Examples
+    --------
+    >>> in_unit(0.0123, "usd"), in_unit(12345.6, "tokens")
+    ('$0.0123', '12,346 tokens')
+    """
+    return dollars(amount) if unit == "usd" else f"{amount:,.0f} {unit}"
+
+
 def sum_of(rows: Iterable[Mapping[str, float]]) -> dict[str, float] | None:
     """Add up rows of money column by column; None if there are no rows."""
     paid = list(rows)
@@ -212,6 +228,8 @@ def spent_in_words(content: RankingContent) -> list[str]:
             sentences.append("~ marks costs estimated from the lengths of the texts.")
     elif columns:
         sentences += columns_in_words(columns, "Spent {}, where the price is known.")
+    if content.get("cost_unit") == "tokens":
+        sentences.append(f"Spent {in_unit(content['cost'], 'tokens')}.")
     for name, block in content["models"].items():
         if block.get("from_prior"):
             sentences.append(

@@ -166,7 +166,7 @@ class Adaptive:
             limits.append(
                 int(budget["items"]) if n == 1 else max(1, int(budget["items"]) // (2 * n))
             )
-        elif "usd" in budget:  # the warm-up of `paper` does not heed it
+        elif "usd" in budget or "tokens" in budget:  # the warm-up of `paper` does not heed it
             limits.append(0 if n == 1 or method == "paper" else 1)
         return replace(
             spec,
@@ -282,6 +282,8 @@ def run_tasks(
 def _spent(kind: str, run: TaskRun) -> float:
     if kind == "items":
         return float(len(run.administered))
+    if kind == "tokens":
+        return sum(answer.tokens.total for answer in run.administered.values() if answer.tokens)
     return run.seconds if kind == "seconds" else run.usd or 0.0
 
 
@@ -578,7 +580,7 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
     ready = {}
     for name, options in adaptive.items():  # make all refusals before the first request
-        session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
+        session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))
         # By its class each task may name a bank of its own.
         sharers = [o for o in adaptive.values() if o is options or o.spec.bank == options.spec.bank]
         ready[name] = prepare(session, options, only=len(sharers) == 1)

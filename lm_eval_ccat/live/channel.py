@@ -278,13 +278,19 @@ class Channel:
             for answer in answers:
                 self.copies.note(answer.item, answer.responses)
 
-    def lose(self, item: Item, column: str | None, why: str, usd: float | None = None) -> None:
+    def lose(
+        self,
+        item: Item,
+        column: str | None,
+        why: str,
+        cost: float | None = None,
+        usd: float | None = None,
+    ) -> None:
         """Record an attempt without an answer, which may have been billed all the same."""
         attempt = Lost(model=self.name, item=item, why=why)
         if column is not None:
-            if usd is None:
-                usd = self.plan.charges.usd_of_lost(self.name, item, column, self.book.tally)
-            cost = (usd or 0.0) if self.plan.charges.currency == "usd" else 0.0
+            if cost is None:
+                cost, usd = self.plan.charges.of_lost(self.name, item, column, self.book.tally)
             attempt = replace(attempt, column=column, usd=usd, cost=cost)
         self.line.lost(attempt)
 
@@ -330,9 +336,10 @@ class Channel:
     def _lose_attempts(self, sending: Sending, failure: Failure, parts: Sequence[Served]) -> None:
         """Record what a failed call cost: its answered `parts`, and an attempt of each ask."""
         for part in parts:
-            _, usd = self.plan.charges.charge(self.name, part.usage, 0.0, 0.0)
-            if part.usage is not None and usd:
-                self.lose(sending.asks[0].item, BILLED, "part of a call", usd)
+            if part.usage is not None:
+                paid = self.plan.charges.of_part(self.name, part.usage)
+                if any(paid):
+                    self.lose(sending.asks[0].item, BILLED, "part of a call", *paid)
         for ask in sending.asks:
             self.lose(ask.item, failure.column, failure.kind)
 

@@ -42,7 +42,7 @@ class Charges:
         Price of one unit, in `currency`.
     units : dict of item to float, or None
         Relative size of each item.
-    currency : {"items", "usd"}
+    currency : {"items", "usd", "tokens"}
     """
 
     spec: Spec
@@ -67,7 +67,8 @@ class Charges:
         """
         currency = currency_of(spec)
         expected: dict[Item, tuple[Tokens, Tokens]] = {}
-        if any(m.price.known for m in spec.models):  # this needs the prompt of every document
+        # This needs the prompt of every document.
+        if currency == "tokens" or any(m.price.known for m in spec.models):
             for task, outcomes in measured.items():
                 for doc, lengths in expected_tokens(
                     sessions[task], leading(outcomes).bank.doc_ids
@@ -88,19 +89,36 @@ class Charges:
             prices = {name: forecast.mean for name, forecast in forecasts.items()}
             if all(m.price.by_tokens for m in spec.models):
                 units = _sizes(spec, expected)
+        elif currency == "tokens":
+            tokens = {item: usual.total for item, (usual, _) in expected.items()}
+            prices = dict.fromkeys(forecasts, sum(tokens.values()) / len(tokens))
+            units = _relative(tokens)
         return cls(spec, forecasts, prices, units, currency)
 
     @property
     def budget(self) -> float | None:
         """The Ranker's budget, in `currency`; a budget in seconds is not among its arguments."""
-        return self.spec.budget.get("usd", self.spec.budget.get("items"))
+        return self.spec.budget.get(self.currency)
 
-    def usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
-        """Return what to count for an attempt without an answer; None if no price is known.
+    def of_lost(
+        self, model: str, item: Item, column: str, tally: Tally
+    ) -> tuple[float, float | None]:
+        """Return (cost in `currency`, dollars or None) of an attempt without an answer.
 
         The model's answers tell (`Costs.of_lost`); before the first one, its price at the token
-        limit does.
+        limit does. An attempt costs no item.
         """
+        usd = self._usd_of_lost(model, item, column, tally)
+        if self.currency == "tokens":
+            tokens = tally.lengths[model].of_lost(column)
+            return self._expected(model, item) if tokens is None else tokens, usd
+        return (usd or 0.0) if self.currency == "usd" else 0.0, usd
+
+    def _expected(self, model: str, item: Item) -> float:
+        """Return the expected cost of one item in `currency`."""
+        return self.prices[model] * (1.0 if self.units is None else self.units[item])
+
+    def _usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
         if (usd := tally.costs[model].of_lost(column)) is not None:
             return usd
         forecast = self.forecasts[model]
@@ -108,6 +126,11 @@ class Charges:
             return None
         assumed = forecast.mean * (1.0 if self.units is None else self.units[item])
         return forecast.largest if column == UNKNOWN else assumed
+
+    def of_part(self, model: str, tokens: Tokens) -> tuple[float, float | None]:
+        """Return (cost in `currency`, dollars or None) of a request of a lost document."""
+        cost, usd = self.charge(model, tokens, 0.0, 0.0)
+        return 0.0 if self.currency == "items" else cost, usd
 
     def charge(
         self, model: str, tokens: Tokens | None, seconds: float, judged: float, prior: bool = False
@@ -123,19 +146,24 @@ class Charges:
             usd += 0.0 if prior else price.cost(tokens, seconds)
         if self.currency == "usd" and usd is not None:
             return usd, usd
+        if self.currency == "tokens" and not prior:
+            return self.prices[model] if tokens is None else tokens.total, usd
         return 0.0 if prior else 1.0, usd
 
 
 def currency_of(spec: Spec) -> str:
-    """Return "usd" if every price is known and the budget is not in items, else "items".
+    """Return "usd" if every price is known and the budget is in nothing else, else "items".
+
+    A budget in tokens counts tokens.
 
     Raises
     ------
     UsageError
         A budget in money, and a model without a price.
     """
-    if "items" in spec.budget:
-        return "items"
+    for currency in ("items", "tokens"):
+        if currency in spec.budget:
+            return currency
     for model in spec.models:
         if not model.price.known:
             if "usd" not in spec.budget:
@@ -173,6 +201,12 @@ def _sizes(spec: Spec, expected: Mapping[Item, tuple[Tokens, Tokens]]) -> dict[I
     """Return the relative cost of each document if every model is paid by the token; mean 1."""
     read = sum(m.price.input or 0.0 for m in spec.models)
     written = sum(m.price.output or 0.0 for m in spec.models)
-    sizes = {item: read * t.input + written * t.output for item, (t, _) in expected.items()}
+    return _relative(
+        {item: read * t.input + written * t.output for item, (t, _) in expected.items()}
+    )
+
+
+def _relative(sizes: Mapping[Item, float]) -> dict[Item, float] | None:
+    """Return sizes with a mean of 1; None if all are 0."""
     mean = sum(sizes.values()) / len(sizes)
     return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None

@@ -81,10 +81,11 @@ PRICE = Kind(_price, schema_of(Price), "PART=X", many=True)
 
 # -- tasks, banks, metrics, budgets ----------------------------------------------------------------
 
-#: Kinds of budgets, with the help of their flags; a run has at most one.
+#: Kinds of budgets, with their help; a run has at most one.
 BUDGETS = {
     "items": "most documents of all models and tasks together",
     "usd": "most dollars",
+    "tokens": "most tokens, read and written",
     "seconds": "most seconds",
 }
 WEIGHTINGS = ("documents", "equal")
@@ -260,7 +261,7 @@ def _stop(value: Any, place: OptionPlace) -> str:
 
 def _budget(value: Any, place: OptionPlace) -> dict[str, float]:
     if not isinstance(value, Mapping) or len(value) != 1 or not set(value) <= set(BUDGETS):
-        kinds = "{items: n}, {usd: x}, {seconds: s}"
+        kinds = "{items: n}, {usd: x}, {tokens: n}, {seconds: s}"
         raise UsageError(f"`{place.path}:` must be one of {kinds}, not {value!r}")
     return {kind: ABOVE_0.read(amount, place.at(kind)) for kind, amount in value.items()}
 
@@ -299,7 +300,12 @@ BUDGET = Kind(
         "additionalProperties": False,
         "properties": {kind: ABOVE_0.schema for kind in BUDGETS},
     },
-    parts={f"budget_{kind}": (kind, help, ABOVE_0) for kind, help in BUDGETS.items()},
+    # A budget in tokens stands in configurations alone.
+    parts={
+        f"budget_{kind}": (kind, help, ABOVE_0)
+        for kind, help in BUDGETS.items()
+        if kind != "tokens"
+    },
 )
 HARNESS = Kind(
     _harness,

@@ -82,6 +82,14 @@ def _budget_in_money(plan: Plan) -> float | None:
     return plan.charges.budget if plan.charges.currency == "usd" else None
 
 
+def _budget_and_prices(plan: Plan) -> tuple[float, list[float]] | None:
+    """Return a budget in dollars or tokens and what an item of each model takes of it."""
+    charges = plan.charges
+    if charges.currency == "items" or charges.budget is None:
+        return None
+    return charges.budget, [charges.prices[entry.name] for entry in plan.spec.models]
+
+
 def _mean_costs(plan: Plan) -> list[float] | None:
     """Return the expected cost of one item of each model; None if a price is unknown."""
     costs = [plan.charges.forecasts[entry.name] for entry in plan.spec.models]
@@ -94,9 +102,9 @@ def _most_items(plan: Plan) -> list[int]:
     n_models, limit = len(spec.models), min(plan.new_ranker().item_cap, len(plan.offered))
     answers = spec.budget.get("items", limit * n_models)
     alone = max(least_items, min(limit, int(answers) - least_items * (n_models - 1)))
-    budget, costs = _budget_in_money(plan), _mean_costs(plan)
-    if budget is None or costs is None:
+    if (limited := _budget_and_prices(plan)) is None:
         return [alone] * n_models
+    budget, costs = limited
     left_for_model = [budget - least_items * (sum(costs) - cost) for cost in costs]
     return [
         max(least_items, min(alone, math.ceil(money / cost))) if cost > 0.0 else alone
@@ -132,15 +140,18 @@ def _together(
     most_items = sum(model["most_items"] for model in models)
     if "items" in plan.spec.budget:
         most_items = min(most_items, max(int(plan.spec.budget["items"]), least_items * n_models))
+    further_items = [model["most_items"] - least_items for model in models]
+    if (limited := _budget_and_prices(plan)) is not None:
+        # The most answers come from the cheapest models.
+        budget, amounts = limited
+        further = np.sort(np.repeat(amounts, further_items))
+        left = (budget - least_items * sum(amounts)) * (1.0 - SLACK)
+        affordable = (further.cumsum() - further < left) | (further == 0.0)
+        most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     if (costs := _mean_costs(plan)) is None:
         return most_items, None, None
     least_cost = least_items * sum(costs)
-    prices = np.sort(np.repeat(costs, [model["most_items"] - least_items for model in models]))
-    if (budget := _budget_in_money(plan)) is not None:
-        # The most answers come from the cheapest models.
-        before = prices.cumsum() - prices
-        affordable = (before < (budget - least_cost) * (1.0 - SLACK)) | (prices == 0.0)
-        most_items = min(most_items, least_items * n_models + int(affordable.sum()))
+    prices = np.sort(np.repeat(costs, further_items))
     # So many answers cost most if the dearest models give them.
     dearest = prices[::-1][: most_items - least_items * n_models]
     return most_items, least_cost, least_cost + float(dearest.sum())

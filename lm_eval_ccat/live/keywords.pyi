@@ -51,8 +51,8 @@ class Keywords(TypedDict, total=False):
     """`every`: verdicts stay valid although results are checked after each answer. `one`: they are
     valid for a single look, at a number of items fixed in advance."""
     budget: Mapping[str, Any] | None
-    """One of `{items: n}`, `{usd: x}`, `{seconds: s}`. Without a budget the run ends when its goal
-    is met or every item has been asked."""
+    """One of `{items: n}`, `{usd: x}`, `{tokens: n}`, `{seconds: s}`. Without a budget the run ends
+    when its goal is met or every item has been asked."""
     max_items: int | None
     """Maximum number of items per model (`run`: per task); only `run` cuts `warmup` by it. Default:
     the method's limit."""

@@ -321,7 +321,7 @@ class HarnessModel(Model):
             self.slots = max(1, self.slots * size // max(per_document, size))
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        counts, template = self.price.by_tokens, self._spec.template_for(self.entry)
+        counts, template = self._spec.counts_tokens(self.entry), self._spec.template_for(self.entry)
         judged = any(s.judged for s in self._loaded.values())
         if self._loaded and not (template or judged):
             return {name: s.bound(lm, counts) for name, s in self._loaded.items()}

@@ -13,7 +13,7 @@ from ..cluster import address_of
 from ..content import ForecastContent
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
-from ..money import dollars
+from ..money import dollars, in_unit
 from ..ranker.accounts import SLACK
 from ..runs.directory import banks_at
 from .forecast import forecast, need_in_words, offer_in_words
@@ -183,17 +183,18 @@ def _require_warmup(plan: Plan, observer: Observer) -> None:
     cost = first * sum(plan.charges.prices.values())
     if plan.charges.budget >= cost * (1.0 - SLACK):
         return
-    usd = plan.charges.currency == "usd"
-    amount = dollars(cost) if usd else f"{cost:,.0f} items"
+    currency = plan.charges.currency
+    amount = in_unit(cost, currency)
     if plan.outcome.bank.method == "paper":
         observer.warn(
             f"the method paper gives every model its first {first} items whatever the budget is: "
             f"they are expected to take {amount}"
         )
         return
-    enough = math.ceil(cost * 1e4 - 1e-6) / 1e4  # never less than it takes
+    digits = 1e4 if currency == "usd" else 1.0  # never less than it takes
+    enough = math.ceil(cost * digits - 1e-6) / digits
     raise UsageError(
         f"the budget is too small for the first {first} items of each of {len(plan.spec.models)} "
-        f"models: give at least {{{f'usd: {enough:.12g}' if usd else f'items: {cost:.0f}'}}}, or "
+        f"models: give at least {{{currency}: {enough:.12g}}}, or "
         "a smaller warmup:"
     )

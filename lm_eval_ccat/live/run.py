@@ -330,9 +330,9 @@ class Run:
             wire[ask.model] = wire.get(ask.model, 1) - 1
             if wire[ask.model] >= 0:  # one of the oldest asks, which may have been billed
                 # Leave the budget alone: a killed run must end as one that was not killed.
-                usd, (model, item) = (
-                    plan.charges.usd_of_lost(*ask.pair, UNKNOWN, book.tally),
+                (model, item), (_, usd) = (
                     ask.pair,
+                    plan.charges.of_lost(*ask.pair, UNKNOWN, book.tally),
                 )
                 book.event(Lost(model=model, item=item, why="killed", column=UNKNOWN, usd=usd))
         book.change(changed, identity_of(plan))

@@ -72,7 +72,8 @@ class Sender:
             arrival=spec.order == "arrival",
             warmup=plan.warmup * len(plan.measured),
             at_once=spec.ahead is None,
-            one_first="usd" in spec.budget and any(m.price.by_tokens for m in spec.models),
+            one_first="tokens" in spec.budget
+            or ("usd" in spec.budget and any(m.price.by_tokens for m in spec.models)),
             needs_two=spec.target_se is None and several,
             max_untold=1 if spec.ahead == 1 else None,
             goal=self._has_goal,

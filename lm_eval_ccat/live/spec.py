@@ -251,8 +251,9 @@ class Spec:
         ranker=True,
     )
     budget: dict[str, float] = option(
-        dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{seconds: s}`. Without a budget the run "
-        "ends when its goal is met or every item has been asked.", "rank run", live=True,
+        dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{tokens: n}`, `{seconds: s}`. Without "
+        "a budget the run ends when its goal is met or every item has been asked.", "rank run",
+        live=True,
     )
     max_items: int | None = option(
         None, whole(1), "Maximum number of items per model (`run`: per task); only `run` cuts "
@@ -442,6 +443,10 @@ class Spec:
         implied = any(takes_messages(str(model.model)) for model in beside)
         template: bool | str = self.harness.get("apply_chat_template") or implied
         return template
+
+    def counts_tokens(self, entry: ModelSpec | Spec) -> bool:
+        """Whether the tokens of a model are counted: its price or the budget is in tokens."""
+        return entry.price.by_tokens or "tokens" in self.budget
 
     @property
     def rule(self) -> StoppingRule:

@@ -295,6 +295,14 @@ COLUMNS = (
         applies=lambda content, models: content.get("cost_unit") == "usd",
         leaves=5,
     ),
+    Column(
+        name="tokens",
+        value=lambda model: model.row["cost"],
+        text=lambda model: f"{model.row['cost']:,.0f}" + "~" * model.guessed,
+        places=f"{TERMINAL} {GRID}",
+        applies=lambda content, models: content.get("cost_unit") == "tokens",
+        leaves=5,
+    ),
     Column(name="note", value=lambda model: model.note, places=GRID),
 )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..content import RankingContent
 from ..methods.belief import POPULATION, RUN
-from ..money import dollars
+from ..money import in_unit
 from ..shown import difference, visible_name
 from .verdicts import EQUIVALENT, WORDS
 
@@ -102,7 +102,7 @@ def headline(content: RankingContent) -> str:
 
 
 def _effort(content: RankingContent) -> str:
-    """Say how many answers a ranking took, and dollars if they are known, of those of full runs.
+    """Say how many answers, and dollars or tokens, a ranking took, of those of full runs.
 
     More are asked than used where some were in flight at the deciding answer.
     """
@@ -112,11 +112,12 @@ def _effort(content: RankingContent) -> str:
     asked = content.get("asked", used)
     words = f"asked {asked:,}, used {used:,}" if asked != used else f"asked {used:,}"
     words += f" of {size * len(tested):,}"
-    usd = content.get("usd")
-    if content.get("cost_unit") != "usd" or not usd or not all(b["n_items"] for b in tested):
+    unit = content.get("cost_unit", "items")
+    spent = content.get("usd") if unit == "usd" else content.get("cost")
+    if unit == "items" or not spent or not all(b["n_items"] for b in tested):
         return words
     full = sum(size * block["cost"] / block["n_items"] for block in tested)
-    return f"{words}, {dollars(usd)} of about {dollars(full)}"
+    return f"{words}, {in_unit(spent, unit)} of about {in_unit(full, unit)}"
 
 
 def question(content: RankingContent) -> str:

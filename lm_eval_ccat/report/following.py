@@ -68,6 +68,9 @@ def to_decide(content: RankingContent) -> str:
         if content.get("cost_unit") == "usd":
             amount = f"--budget_usd {_rounded_up(spent + first['cost'], 2)}"
             return f"To decide {names}: {_AGAIN} {amount} ({dollars(first['cost'])} more)"
+        if content.get("cost_unit") == "tokens":
+            tokens = _rounded_up(spent + first["cost"], 0)
+            return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
         budget = round(spent + sum(answers_needed.values()))
         return f"To decide {names}: {_AGAIN} --budget_items {budget}"
     return ""

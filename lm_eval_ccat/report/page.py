@@ -281,6 +281,8 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     if run.currency == "usd":
         in_full = dollars(sum(spending["full_costs"].values()))
         yield (dollars(spending["cost"]), f"spent; a full evaluation about {in_full}")
+    elif run.currency == "tokens":
+        yield (f"{result['cost']:,.0f}", "tokens spent, read and written")
     elif usd := result.get("usd"):
         yield (dollars(usd), "spent, where the price is known")
     pairs = tables.pairs_decided(result)

@@ -20,6 +20,7 @@ from ..content import (
     ColumnContent,
     ForecastContent,
     LoadsContent,
+    ModelContent,
     ModelForecastContent,
     RankingContent,
 )
@@ -27,7 +28,7 @@ from ..harness.scorers import in_words
 from ..live.identity import facts_of_plan
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
-from ..money import ASSUMED, BILLED, dollars, no_money, spent_in_words, sum_of
+from ..money import ASSUMED, BILLED, dollars, in_unit, no_money, spent_in_words, sum_of
 from ..ranker.columns import TERMINAL, ModelCells, columns_of, model_cells, paid
 from ..ranker.headline import held
 from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
@@ -368,10 +369,10 @@ class Progress(Observer):
         content, waiting = self._now()
         tested = [row for row in model_cells(content) if not row.known]
         names = shortened([row.name for row in tested], _NAME_IN_LINE)
-        usd = content["cost_unit"] == "usd"
+        unit = content["cost_unit"]
         models = [
             f"{visible_name(names[row.name])} {row.ranks if row.seen and row.ranks else '-'} "
-            f"({row.row['n_items']}{f', {dollars(paid(row.row))}' if usd else ''})"
+            f"({row.row['n_items']}{_cost(row.row, unit)})"
             for row in tested
         ]
         items = f"{content['items_administered']} items"
@@ -382,8 +383,8 @@ class Progress(Observer):
 
     def _spending(self) -> list[str]:
         plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
-        parts, left = [], ""
-        if plan.charges.currency == "usd":
+        parts, left, currency = [], "", plan.charges.currency
+        if currency == "usd":
             money = sum_of(self.book.tally.paid.values()) or no_money()
             spent = money[BILLED] + money[ASSUMED]
             parts.append(
@@ -391,7 +392,7 @@ class Progress(Observer):
                 + (f" of {dollars(plan.charges.budget)}" if plan.charges.budget else "")
             )
         elif plan.charges.budget:
-            parts.append(f"budget {spent:g} of {plan.charges.budget:g} items")
+            parts.append(f"budget {spent:,.0f} of {in_unit(plan.charges.budget, currency)}")
         if plan.seconds is not None:
             return [*parts, f"{max(0.0, plan.seconds - elapsed):.0f} s left"]
         if plan.charges.budget and spent > 0 and elapsed >= 2:
@@ -417,6 +418,7 @@ class Progress(Observer):
 def forecast_lines(content: ForecastContent) -> list[str]:
     """Format what `lm_eval_ccat.live.ranking_run.dry_run` returns as lines of text."""
     models, one_at_a_time = content["models"], content["one_at_a_time"]
+    tokens = content["budget"].get("tokens")
     bank = f"bank {content['bank']}." if content["bank"] else "no bank: random documents."
     lines = [
         f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
@@ -432,7 +434,8 @@ def forecast_lines(content: ForecastContent) -> list[str]:
             f"{_usd(m['full_evaluation_cost'], mark):>12}"
         )
     lines += [
-        f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}.",
+        f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}"
+        + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
         *_power_lines(content),
     ]
     if content["overspend_at_most"] is not None:
@@ -511,6 +514,13 @@ def _loads_in_words(loads: LoadsContent) -> str:
 def _items(block: ForecastContent | ModelForecastContent) -> str:
     fewest, largest = block["least_items"], block["most_items"]
     return f"{fewest} to {largest}" if fewest != largest else str(largest)
+
+
+def _cost(row: ModelContent, unit: str) -> str:
+    """Return what a model has cost so far, after a comma; nothing where items are counted."""
+    if unit == "items":
+        return ""
+    return f", {in_unit(paid(row) if unit == 'usd' else row['cost'], unit)}"
 
 
 def _usd(amount: float | None, mark: str = "") -> str:

@@ -117,16 +117,16 @@ def _by_model(empty: Callable[[], Any]) -> Any:
 
 @dataclass
 class Costs:
-    """Dollars of the answers of one model: how many, their sum, and the largest."""
+    """Dollars or tokens of one model's answers: how many, their sum, and the largest."""
 
     answers: int = 0
     total: float = 0.0
     largest: float = 0.0
 
-    def add(self, usd: float) -> None:
-        """Add the cost of an answer."""
-        self.answers, self.total = self.answers + 1, self.total + usd
-        self.largest = max(self.largest, usd)
+    def add(self, amount: float) -> None:
+        """Add those of an answer."""
+        self.answers, self.total = self.answers + 1, self.total + amount
+        self.largest = max(self.largest, amount)
 
     def of_lost(self, column: str) -> float | None:
         """Return what to count for an attempt without an answer; None before the first answer.
@@ -147,8 +147,8 @@ class Tally:
     ----------
     asked : dict of model to int
         Requests that were sent and are or may be billed, whether or not their answers count.
-    costs : dict of model to Costs
-        Dollars of single answers.
+    costs, lengths : dict of model to Costs
+        Dollars and tokens of single answers.
     paid : dict of (model, task) to dict of column to float
         Dollars for all attempts, told or not, where the price is known.
     attempts : dict of model to dict of reason to int
@@ -193,6 +193,7 @@ class Tally:
 
     asked: dict[str, int] = _by_model(int)
     costs: dict[str, Costs] = _by_model(lambda: Costs())
+    lengths: dict[str, Costs] = _by_model(lambda: Costs())
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
     attempts: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     answered: dict[str, int] = _by_model(int)
@@ -235,6 +236,8 @@ class Tally:
                 self.asked[model] += answered and record.prior is None
                 if record.usd and record.prior is None:
                     self.costs[model].add(record.usd)
+                if tokens is not None and record.prior is None:
+                    self.lengths[model].add(tokens.total)
                 self.seconds[model] += record.seconds or 0.0
             case Lost(model=model):
                 self._pay(record, record.column or UNKNOWN)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness.served import Served
+from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.money import Price, Tokens
+from lm_eval_ccat.records import Lost
 
 PRICE = {"input": 1000.0, "output": 4000.0}
 LIMITS = {"max_items": 20, "stop": "limits", "bank": None}
@@ -122,3 +126,58 @@ def test_the_dollars_that_a_server_states_are_the_bill(bench, server, price):
     content = rank(config).content
     assert content["money"]["billed"] == pytest.approx(0.002 * 40)
     assert content["models"]["m01"]["tokens"]["usd"] == pytest.approx(0.002 * 20)
+
+
+# -- a budget in tokens ------------------------------------------------------------------------
+
+
+def counted(server: Any) -> int:
+    """All tokens that a server has counted."""
+    return sum(usage["total_tokens"] for bill in server.bills.values() for usage in bill)
+
+
+def test_a_budget_in_tokens_holds_without_prices_and_every_surface_counts_them(
+    bench, billing, capsys
+):
+    """Answers take 21 to 318 tokens where lengths of references promise about 24."""
+    budget = 6000
+    content = bench.ranked(
+        billing, ["m01", "m11"], budget={"tokens": budget}, stop="limits", bank=None,
+    )  # fmt: skip
+    printed = " ".join(capsys.readouterr().out.split())
+    spent = counted(billing)
+    # What is in flight when the budget is used up was asked at the mean cost so far.
+    assert 0.8 * budget < spent <= budget + 8 * 318
+    assert (content["cost_unit"], content["cost"]) == ("tokens", spent)
+    assert content["usd"] is None and "budget" in content["stopped_because"]
+    full = sum(120 * row["cost"] / row["n_items"] for row in content["models"].values())
+    told = f"{spent:,} tokens of about {full:,.0f} tokens"
+    assert told in content["headline"] and f"Spent {spent:,} tokens." in printed
+    for row in content["models"].values():
+        assert f" {row['cost']:,.0f} " in printed
+
+
+def test_lost_requests_take_their_part_of_a_budget_in_tokens(bench, billing):
+    """Every third request is billed, and its answer is lost: its tokens are those of the others."""
+    billing.mood = lambda model, prompt, before: (
+        ("cut",) if not before and int(prompt.rstrip(".").split()[-1]) % 3 == 0 else None
+    )
+    content = bench.ranked(
+        billing, ["m01", "m11"], budget={"tokens": 5000}, stop="limits", bank=None,
+        failures={"backoff": 0.01},
+    )  # fmt: skip
+    records = JournalFile(bench.run() / "journal.jsonl").read_new()
+    lost = [record.cost for record in records if isinstance(record, Lost)]
+    assert len(lost) > 3 and all(21 <= cost <= 318 for cost in lost)
+    assert 4000 < content["cost"] + sum(lost) <= 5000 + 8 * 318
+
+
+def test_a_budget_in_tokens_below_the_first_items_is_refused(bench, billing, capsys):
+    config = bench.config(billing.url, ["m01", "m11"], budget={"tokens": 100}, bank=None)
+    assert main(["rank", str(config)]) == 2
+    assert "give at least {tokens: " in capsys.readouterr().err
+    config = bench.config(billing.url, ["m01", "m11"], budget={"tokens": 2000}, bank=None)
+    assert main(["plan", str(config)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    fewest, most = map(int, re.search(r"Together (\d+) to (\d+) items", told).groups())
+    assert fewest == 20 < most < 240 and "at most 2,000 tokens" in told
