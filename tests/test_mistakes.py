@@ -107,7 +107,9 @@ YAML = {
     "a model called like a folder": (
         "task: t\nmodels: [{name: .., model: hf}]", "cannot be called '..'",
     ),
-    "a budget of nothing": (f"task: t\nbudget: 80\n{TWO}", r"{items: n}, {usd: x}, {tokens: n}, {seconds: s}"),
+    "a budget of nothing": (
+        f"task: t\nbudget: 80\n{TWO}", "{items: n}, {usd: x}, {tokens: n}, {seconds: s}",
+    ),
     "percent": (f"task: t\nconfidence: 95\n{TWO}", "a number above 0.5 and below 1, not 95"),
     "a limit": (f"task: t\nharness: {{limit: 5}}\n{TWO}", "use `budget:` or `max_items:`"),
     "a stopping rule made up": (f"task: t\nstop: when done\n{TWO}", "decided, se X, top K"),
