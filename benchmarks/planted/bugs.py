@@ -909,7 +909,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a refused budget names less than is enough",
         "lm_eval_ccat/live/ranking_run",
-        "math.ceil(cost * 1e4 - 1e-6) / 1e4",
+        "math.ceil(cost * digits - 1e-6) / digits",
         'float(f"{cost:.4g}")',
         ("tests/live/test_rank.py",),
     ),

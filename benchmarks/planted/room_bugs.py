@@ -833,8 +833,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a budget in items is one in money",
-            '    if "items" in spec.budget:\n        return "items"',
-            '    if "items" not in spec.budget:\n        return "items"',
+            "        if currency in spec.budget:\n            return currency",
+            "        if currency not in spec.budget:\n            return currency",
         ),
         (
             "a document with many requests reads one prompt",
