@@ -923,6 +923,13 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "before the last items, scores of 0 still to come count as less than one item",
+        "lm_eval_ccat/methods/belief",
+        "np.where(n < n_items, np.minimum(many, n_items), np.inf)",
+        "many",
+        ("tests/methods/sample/test_sample.py",),
+    ),
+    Bug(
         "scores of 0 that hide in one task count as if they were of all",
         "lm_eval_ccat/methods/belief",
         "per_zero = zeros.max(axis=0) if",

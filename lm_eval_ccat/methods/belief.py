@@ -549,7 +549,9 @@ def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Flo
 # all others looks better by q m than it is until the first 0 comes. None comes in n of N items with
 # a probability of at most (1 - n/N)^(q N) = exp(-gap / zero), where `zero` is by how much a score
 # of 0 would lower its mean. Once the first has come, the error that the scores show is still too
-# small; `FIRST_ZERO` covers that (measured in benchmarks/skew.py, enumerated in the tests).
+# small; `FIRST_ZERO` covers that (measured in benchmarks/skew.py, enumerated in the tests). Where
+# nearly all items are known, zeros that are left come at the very end: each counts at least as one
+# item of the benchmark.
 
 #: Scores of 0 that a gap must outweigh in addition to those that the level asks for.
 FIRST_ZERO = 1.0
@@ -558,15 +560,18 @@ FIRST_ZERO = 1.0
 def as_of_many(n: Floats, n_items: float) -> Floats:
     """Return how many of infinitely many items miss a rare score as often as `n` of `n_items`.
 
+    At most `n_items` before all are known: what is still to come is whole items.
+
     Examples
     --------
-    >>> as_of_many(np.array([10.0, 50.0]), 100.0).round(1).tolist()
-    [10.5, 69.3]
+    >>> as_of_many(np.array([10.0, 50.0, 99.0, 100.0]), 100.0).round(1).tolist()
+    [10.5, 69.3, 100.0, inf]
     """
     if math.isinf(n_items):
         return n
     with np.errstate(divide="ignore"):  # all items hide nothing
-        return np.asarray(-n_items * np.log(np.maximum(1.0 - n / n_items, 0.0)))
+        many = -n_items * np.log(np.maximum(1.0 - n / n_items, 0.0))
+    return np.asarray(np.where(n < n_items, np.minimum(many, n_items), np.inf))
 
 
 def zeros_to_come(level: Floats | float) -> Floats:

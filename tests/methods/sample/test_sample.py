@@ -11,6 +11,7 @@ from scipy.stats import hypergeom
 from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.methods.belief import Gaps, as_of_many
 from lm_eval_ccat.methods.sample.bets import LEAST, betting_interval
 from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.ranker.looks import Looks
@@ -149,6 +150,33 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
             if max(evidence.better[0, 1], evidence.worse[0, 1]) >= least:
                 different += chance.pop(zeros)
     assert different <= 0.05
+
+
+def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_most():
+    """By enumeration of right-or-wrong answers alike: of 200, the candidate loses by the margin."""
+    wins, losses, level = 3, 13, 0.935
+    n_items, margin = 200, 0.05 - 1e-9
+    won, lost = np.indices((wins + 1, losses + 1)).reshape(2, -1)
+    chance, passed = np.zeros((wins + 1, losses + 1)), 0.0
+    chance[0, 0] = 1.0
+    for n in range(1, n_items):
+        before, left = chance.ravel(), n_items - n + 1
+        equal = before * np.maximum(n_items - wins - losses - (n - 1 - won - lost), 0)
+        chance = equal.reshape(wins + 1, -1) / left
+        chance[1:] += (before * (wins - won) / left).reshape(wins + 1, -1)[:-1]
+        chance[:, 1:] += (before * (losses - lost) / left).reshape(wins + 1, -1)[:, :-1]
+        if n < LEAST:
+            continue
+        mean, none = (won - lost) / n, np.zeros(len(won))
+        variance = (won + lost - n * mean**2 + 0.5) / (n - 1) / n * (1 - n / n_items)
+        zero = none + level / as_of_many(np.array(float(n)), n_items)
+        gaps = Gaps(
+            mean + margin, variance, none + n - 1, none + n, none, none, zero, zero, none + 1
+        )
+        passes = Looks().of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
+        passed += chance.ravel()[passes].sum()
+        chance = np.where(passes.reshape(chance.shape), 0.0, chance)
+    assert passed <= 0.05
 
 
 def test_a_single_look_forecasts_what_its_own_errors_ask_for():
