@@ -139,6 +139,10 @@ class Source:
                         batch if rows is None else batch.take(rows),
                     )
 
+    def release(self) -> None:
+        """Give memory that Arrow no longer uses back to the system."""
+        self._pa.default_memory_pool().release_unused()
+
     def _parquet(self, **options: Any) -> Any:
         from pyarrow import parquet
 
@@ -168,6 +172,8 @@ def _tables(
                 grid, scale_columns = grids[key]
                 with source.readable():
                     _lay(grid, source.file, batch)
+                    # Arrow would keep the memory of past batches, a sixth of what reading takes.
+                    source.release()
                     for name in (name for name in _SCALE if name in batch.schema.names):
                         values = batch[name].unique().to_pylist()
                         scale_columns.setdefault(name, set()).update(
