@@ -100,8 +100,10 @@ def by_looks(looks: Looks, path: Path) -> Floats:
     tails = tail(size, path.variance, path.df)
     log = looks.log_p(tails, path.n, float(path.n_items))
     if not looks.once:
-        zero = np.where(path.gap > 0.0, path.zero_a, path.zero_b)
-        log = np.maximum(log, log_p_of_zeros(size, zero))
+        leads = path.gap > 0.0
+        zero = np.where(leads, path.zero_a, path.zero_b)
+        zeros = np.where(leads, path.zeros_a, path.zeros_b)
+        log = np.maximum(log, log_p_of_zeros(size, zero, zeros))
     return np.asarray((log <= np.log(LEVEL)) & (size > 0.0))
 
 

@@ -198,7 +198,8 @@ WORLDS = {
 
 #: What is recorded of a pair at each look; the first model's before the second's.
 COLUMNS = (
-    "had_a", "had_b", "gap", "variance", "df", "n", "zero_a", "zero_b", "mean_a", "mean_b",
+    "had_a", "had_b", "gap", "variance", "df", "n", "zero_a", "zero_b",
+    "zeros_a", "zeros_b", "mean_a", "mean_b",
     "variance_a", "variance_b", "df_a", "df_b",
 )  # fmt: skip
 
@@ -262,8 +263,9 @@ def _look(ranker: Ranker, turn: int) -> tuple[float, ...]:
     scores = belief.on_scores
     return (
         turn // 2 + 1, (turn + 1) // 2, belief.location[0] - belief.location[1],
-        belief.variance[0, 1], belief.df[0, 1], belief.n[0, 1], belief.zero[0, 1],
-        belief.zero[1, 0], *scores.location,
+        belief.variance[0, 1], belief.df[0, 1], belief.n[0, 1],
+        *(float(figure) for figure in belief.zeros_at(np.array(0), np.array(1))),
+        *scores.location,
         *scores.variance.diagonal(), *scores.df.diagonal(),
     )  # fmt: skip
 

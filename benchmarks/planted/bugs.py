@@ -298,7 +298,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that are still to come are not allowed for",
         "lm_eval_ccat/ranker/looks",
-        "out[tells] = np.minimum(out[tells], -log_p_of_zeros(size[tells], zero[tells]))",
+        "out[tells] = np.minimum(out[tells], -log)",
         "pass",
         ("tests/methods/sample/test_sample.py",),
     ),
@@ -916,8 +916,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 still to come are looked for in the worse model",
         "lm_eval_ccat/methods/belief",
-        "return row, np.where(equal | (j >= m), 0.0, self.zero[column, i])",
-        "return np.where(equal | (j >= m), 0.0, self.zero[column, i]), row",
+        "return row, column_zero, self.zeros[i, column]",
+        "return column_zero, row, self.zeros[i, column]",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide",
         ),
@@ -932,8 +932,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores of 0 that hide in one task count as if they were of all",
         "lm_eval_ccat/methods/belief",
-        "per_zero = zeros.max(axis=0) if",
-        "per_zero = None if",
+        "per_zero, losses = zero.max(axis=0), (zero",
+        "per_zero, losses = zero.min(axis=0), (zero",
         (
             "tests/ranker/test_verdicts.py::test_scores_of_0_on_one_of_two_tasks_explain_a_gap_of_their_mean",
         ),

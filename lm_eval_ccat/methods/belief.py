@@ -101,6 +101,8 @@ class Gaps(NamedTuple):
         How much lower and higher the difference may be because some answers failed.
     row_zero, column_zero : ndarray
         `Belief.zero` of the row and of the column.
+    row_zeros, column_zeros : ndarray
+        `Belief.zeros` of the row and of the column.
     slope : ndarray
         Factor that turns a difference of locations into one of scores. It is that of the chord
         between the two models, so a pair is as certain on either scale.
@@ -114,6 +116,8 @@ class Gaps(NamedTuple):
     up: Floats
     row_zero: Floats
     column_zero: Floats
+    row_zeros: Floats
+    column_zeros: Floats
     slope: Floats
 
     def at(self, place: Any) -> Gaps:
@@ -172,7 +176,10 @@ class Belief:
     lean : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
     per_zero : ndarray of shape (n, n), optional
-        What `zero` is if a model's mean does not simply rest on `n` items, as in a sum.
+        What `zero` is if it is known better than as a model's mean over `n` items.
+    zeros : ndarray of shape (n, n), optional
+        How many scores of 0 the row has had where the column had none: its losses squared, in
+        units of what one loses. None counts as 0.
     counts : ndarray of shape (n, n + n_references), optional
         Factor on a gap in `loss`: the gap that a single look would need, divided by the one that
         the current looks need; 0 where they cannot decide yet.
@@ -197,6 +204,7 @@ class Belief:
     lean: Floats | None = None
     counts: Floats | None = None
     per_zero: Floats | None = None
+    zeros: Floats | None = None
 
     @classmethod
     def independent(
@@ -283,7 +291,9 @@ class Belief:
             return self
         indices = np.asarray(models, dtype=np.intp)
         places: dict[str, Any] = dict.fromkeys(("location", "score", "slope", "lean"), indices)
-        places |= dict.fromkeys(("variance", "df", "n", "per_zero"), np.ix_(indices, indices))
+        places |= dict.fromkeys(
+            ("variance", "df", "n", "per_zero", "zeros"), np.ix_(indices, indices)
+        )
         parts: dict[str, Any] = {name: getattr(self, name) for name in places}
         selected: dict[str, Any] = {
             k: None if v is None else v[places[k]] for k, v in parts.items()
@@ -328,9 +338,14 @@ class Belief:
         mean = w @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
-        zeros = w[:, None, None] * np.array([b.zero for b in parts])
+        zero = w[:, None, None] * np.array([b.zero for b in parts])
+        had = np.array([np.zeros_like(b.zero) if b.zeros is None else b.zeros for b in parts])
         # An answer that scores 0 does so by all its outcomes, and is of one task alone.
-        per_zero = zeros.max(axis=0) if correlation is None else zeros.sum(axis=0)
+        if correlation is None:
+            per_zero, losses = zero.max(axis=0), (zero * zero * had).sum(axis=0)
+        else:
+            per_zero, losses = zero.sum(axis=0), (zero * np.sqrt(had)).sum(axis=0) ** 2
+        zeros = np.divide(losses, per_zero**2, out=np.zeros_like(losses), where=per_zero > 0.0)
         if correlation is not None:
             sd = w[:, None, None] * np.sqrt(variance)
             total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
@@ -345,7 +360,7 @@ class Belief:
             np.divide(total**2, share, out=together, where=share > 0.0)
             items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
         belief = cls(mean, total, together, items, n_items, first.question)
-        return replace(belief, per_zero=per_zero)
+        return replace(belief, per_zero=per_zero, zeros=zeros)
 
     def lent(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
@@ -412,12 +427,15 @@ class Belief:
             level = level / np.maximum(self.slope, 1e-12)
         return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
 
-    def zeros_at(self, i: Places, j: Places) -> tuple[Floats, Floats]:
-        """Return `zero` at some places of `pairs`, where the row scores 0 and where the column."""
+    def zeros_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return `zero` of the row and of the column at some places of `pairs`, and `zeros`."""
         m, equal = len(self.location), i == j
-        column = np.where(j < m, j, i)
+        column, known = np.where(j < m, j, i), equal | (j >= m)
         row = np.where(equal, 0.0, self.zero[i, column])
-        return row, np.where(equal | (j >= m), 0.0, self.zero[column, i])
+        column_zero = np.where(known, 0.0, self.zero[column, i])
+        if self.zeros is None:
+            return row, column_zero, np.zeros(row.shape), np.zeros(row.shape)
+        return row, column_zero, self.zeros[i, column], np.where(known, 0.0, self.zeros[column, i])
 
     def _if_equal(self, r: References) -> Floats:
         """Return the factor on each model's variance if it equalled each reference model."""
@@ -548,13 +566,17 @@ def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Flo
 # A model that scores 0 on a share q of the items, as one that now and then refuses does, and m on
 # all others looks better by q m than it is until the first 0 comes. None comes in n of N items with
 # a probability of at most (1 - n/N)^(q N) = exp(-gap / zero), where `zero` is by how much a score
-# of 0 would lower its mean. Once the first has come, the error that the scores show is still too
-# small; `FIRST_ZERO` covers that (measured in benchmarks/skew.py, enumerated in the tests). Where
+# of 0 would lower its mean. While few have come, say k, the error that the scores show is still too
+# small. If the gap g (in units of `zero`) were luck, k + g would have been expected, and Chernoff's
+# bound says that a Poisson variable of that mean is at most k with a probability of at most
+# exp(-(g - k log(1 + g/k))), as Bennett's inequality does. With many zeros that is exp(-z^2/2),
+# less than the boundary asks for (measured in benchmarks/skew.py, enumerated in the tests). Where
 # nearly all items are known, zeros that are left come at the very end: each counts at least as one
 # item of the benchmark.
 
-#: Scores of 0 that a gap must outweigh in addition to those that the level asks for.
-FIRST_ZERO = 1.0
+#: Part of a score of 0 that is imagined in addition to those that came, as in a pair's variance.
+IMAGINED_ZERO = 0.5
+_STEPS, _LEAST_GAP = 8, 1e-9  # of Newton's method
 
 
 def as_of_many(n: Floats, n_items: float) -> Floats:
@@ -574,12 +596,29 @@ def as_of_many(n: Floats, n_items: float) -> Floats:
     return np.asarray(np.where(n < n_items, np.minimum(many, n_items), np.inf))
 
 
-def zeros_to_come(level: Floats | float) -> Floats:
-    """Return how many scores of 0 of the better model a gap must outweigh to be decided."""
-    return np.asarray(FIRST_ZERO - np.log(level))
+def zeros_to_come(level: Floats | float, zeros: Floats | float) -> Floats:
+    """Return how many scores of 0 of the better model a gap must outweigh to be decided.
+
+    Parameters
+    ----------
+    level : float or ndarray
+        Two-sided.
+    zeros : float or ndarray
+        `Belief.zeros` of the better model.
+
+    Examples
+    --------
+    >>> zeros_to_come(0.05, np.array([0.0, 1.0, 10.0])).round(2).tolist()
+    [4.09, 5.28, 10.03]
+    """
+    least, k = -np.log(level), np.asarray(zeros + IMAGINED_ZERO)
+    gap = least + np.sqrt(2.0 * k * least)  # from above, Newton's steps fall to the root
+    for _ in range(_STEPS):
+        gap = gap - (gap - k * np.log1p(gap / k) - least) * (gap + k) / np.maximum(gap, _LEAST_GAP)
+    return np.asarray(gap)
 
 
-def log_p_of_zeros(gap: Floats, zero: Floats) -> Floats:
+def log_p_of_zeros(gap: Floats, zero: Floats, zeros: Floats) -> Floats:
     """Return the log of the level at which scores of 0 still to come do not explain a gap.
 
     Parameters
@@ -588,9 +627,12 @@ def log_p_of_zeros(gap: Floats, zero: Floats) -> Floats:
         At least 0.
     zero : ndarray
         `Belief.zero` of the better model.
+    zeros : ndarray
+        `Belief.zeros` of the better model.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(zero > 0.0, np.minimum(FIRST_ZERO - gap / zero, 0.0), -np.inf))
+        many, k = gap / zero, zeros + IMAGINED_ZERO
+        return np.asarray(np.where(zero > 0.0, k * np.log1p(many / k) - many, -np.inf))
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:

@@ -150,19 +150,19 @@ class Looks:
         limit = self.boundary(level, gaps.n, n_items)
         within = min_difference / gaps.slope
         better, worse, below, above = (
-            self._beyond(size, gaps, zero, limit, n_items)
-            for size, zero in (
-                (gaps.size - gaps.down, gaps.row_zero),
-                (-gaps.size - gaps.up, gaps.column_zero),
-                (within - gaps.size - gaps.up, gaps.column_zero),
-                (within + gaps.size - gaps.down, gaps.row_zero),
+            self._beyond(size, gaps, *zeros, limit, n_items)
+            for size, zeros in (
+                (gaps.size - gaps.down, (gaps.row_zero, gaps.row_zeros)),
+                (-gaps.size - gaps.up, (gaps.column_zero, gaps.column_zeros)),
+                (within - gaps.size - gaps.up, (gaps.column_zero, gaps.column_zeros)),
+                (within + gaps.size - gaps.down, (gaps.row_zero, gaps.row_zeros)),
             )
         )
         close = np.minimum(below, above) if min_difference > 0.0 else np.zeros(gaps.size.shape)
         return PairEvidence(better, worse, close)
 
     def _beyond(
-        self, size: Floats, gaps: Gaps, zero: Floats, limit: Floats, n_items: float
+        self, size: Floats, gaps: Gaps, zero: Floats, zeros: Floats, limit: Floats, n_items: float
     ) -> Floats:
         """Return the evidence that differences lie on one side, of which they are `size` away."""
         out = np.zeros(size.shape)
@@ -172,7 +172,8 @@ class Looks:
             tails = tail(size[tells], gaps.variance[tells], gaps.df[tells])
             out[tells] = -self.log_p(tails, gaps.n[tells], n_items)
             if not self.once:
-                out[tells] = np.minimum(out[tells], -log_p_of_zeros(size[tells], zero[tells]))
+                log = log_p_of_zeros(size[tells], zero[tells], zeros[tells])
+                out[tells] = np.minimum(out[tells], -log)
         return out
 
     def ends(
@@ -187,8 +188,16 @@ class Looks:
             Two-sided levels at which the lower and the upper end hold.
         """
         gaps = belief.gaps
-        low = gaps.size - gaps.down - self._arm(below, gaps, gaps.row_zero, belief.n_items)
-        high = gaps.size + gaps.up + self._arm(above, gaps, gaps.column_zero, belief.n_items)
+        low = (
+            gaps.size
+            - gaps.down
+            - self._arm(below, gaps, gaps.row_zero, gaps.row_zeros, belief.n_items)
+        )
+        high = (
+            gaps.size
+            + gaps.up
+            + self._arm(above, gaps, gaps.column_zero, gaps.column_zeros, belief.n_items)
+        )
         if belief.proof is None:
             return low, high
         levels = (
@@ -201,12 +210,14 @@ class Looks:
         # Bets are on the items of a pair, while the difference is of those of all models.
         return np.fmin(low, gaps.size), np.fmax(high, gaps.size)
 
-    def _arm(self, level: Floats | float, gaps: Gaps, zero: Floats, n_items: float) -> Floats:
+    def _arm(
+        self, level: Floats | float, gaps: Gaps, zero: Floats, zeros: Floats, n_items: float
+    ) -> Floats:
         """Return how far an end lies from the difference: `_beyond` inverted."""
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
         if not self.once:
-            arm = np.maximum(arm, zeros_to_come(level) * zero)
+            arm = np.maximum(arm, zeros_to_come(level, zeros) * zero)
         return np.where(gaps.variance == 0.0, 0.0, arm)
 
     # -- the looks so far ---------------------------------------------------------------------
@@ -246,7 +257,7 @@ class Looks:
         for name in ("location", "score", "slope", "lean"):
             if (value := getattr(belief, name)) is not None:
                 moved |= value != getattr(was, name)
-        for name in ("variance", "df", "n", "per_zero"):
+        for name in ("variance", "df", "n", "per_zero", "zeros"):
             if (value := getattr(belief, name)) is not None:
                 out |= value != getattr(was, name)
         out |= moved[:, None] | moved

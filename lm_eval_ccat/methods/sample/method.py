@@ -26,7 +26,7 @@ from ...bank.bank import ItemBank
 from ...errors import UsageError
 from ...metrics.scale import Floats
 from ...options import choice
-from ..belief import BENCHMARK, Belief, References
+from ..belief import BENCHMARK, Belief, References, as_of_many
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .bets import Betting, betting_interval
@@ -236,7 +236,11 @@ class SamplePolicy(Policy):
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
-        return Belief(mean, variance, df, n, size, question, proof=proof)
+        loss, zeros = self.pairs.zeros(np.arange(len(mean)))
+        per_zero = loss[:, None] / np.maximum(as_of_many(n, size), 1.0)
+        return Belief(
+            mean, variance, df, n, size, question, proof=proof, per_zero=per_zero, zeros=zeros
+        )
 
     def _of_pairs(self, finite: bool) -> Floats:
         """Return the three figures of all pairs, after updating the stale ones."""

@@ -39,11 +39,13 @@ class Sums:
         Number, sum and sum of squares of the values.
     largest : ndarray of shape (n_series,)
         Largest absolute value.
+    losses : ndarray of shape (n_series,)
+        Sum of the squares of the values below 0.
     """
 
     def __init__(self, n_series: int, size: int) -> None:
         self.size = size
-        self.count, self.total, self.square, self.largest = np.zeros((4, n_series))
+        self.count, self.total, self.square, self.largest, self.losses = np.zeros((5, n_series))
 
     def learn(self, series: Places, values: Floats) -> None:
         """Take in the values of one item for some series, each named once; NaN if missing."""
@@ -53,6 +55,7 @@ class Sums:
         self.total[series] += values
         self.square[series] += values * values
         self.largest[series] = np.maximum(self.largest[series], np.abs(values))
+        self.losses[series] += np.minimum(values, 0.0) ** 2
 
     def items(self, series: Places) -> Floats:
         """Return the number of items with a value."""
@@ -145,6 +148,8 @@ class Pairs:
 
     Attributes
     ----------
+    earned, positive : ndarray of shape (n_models,)
+        Sum of each model's scores, and how many of them are above 0.
     sums, single : Sums
         Sums of the differences of all pairs (series ``a n_models + b``: model `a` minus `b`), and
         of the scores of each model minus its first.
@@ -156,6 +161,7 @@ class Pairs:
         self.sequence, self.bets = sequence, bets
         self.scores = np.full((n_models, n_items), np.nan)
         self.done = np.zeros((n_models, n_items), dtype=bool)
+        self.earned, self.positive = np.zeros((2, n_models))
         self._start()
 
     def _start(self) -> None:
@@ -170,6 +176,7 @@ class Pairs:
         """Add a model, and compute all sums again."""
         self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
         self.done = np.pad(self.done, ((0, 1), (0, 0)))
+        self.earned, self.positive = np.pad(self.earned, (0, 1)), np.pad(self.positive, (0, 1))
         self._start()
         for model in range(len(self.scores)):
             self._advance(model)
@@ -177,6 +184,9 @@ class Pairs:
     def settle(self, model: int, item: int, score: float) -> None:
         """Record that `model` is done with `item`; the score of a failure is NaN."""
         self.scores[model, item], self.done[model, item] = score, True
+        if score > 0.0:
+            self.earned[model] += score
+            self.positive[model] += 1.0
         self._advance(model)
 
     def _advance(self, model: int) -> None:
@@ -228,6 +238,27 @@ class Pairs:
         edge = np.minimum(mean, 1.0 - mean)
         crowded = edge <= NEAR * np.sqrt(self.single.variances(models)[1])
         return np.where(crowded & (edge * self.single.items(models) <= 1.0), 1.0, 0.0)
+
+    def zeros(self, models: Places) -> tuple[Floats, Floats]:
+        """Return what one score of 0 loses, and how many each of two models has lost so far.
+
+        A score of 0 is one in place of a usual score above 0.
+
+        Parameters
+        ----------
+        models : ndarray of int
+
+        Returns
+        -------
+        loss : ndarray of shape (len(models),)
+            On [0, 1]; 1 for a model without a score above 0.
+        zeros : ndarray of shape (len(models), n_models)
+            Squares of how much lower the row scored than the column, in units of `loss` squared.
+        """
+        positive = self.positive[models]
+        loss = np.where(positive > 0.0, self.earned[models] / np.maximum(positive, 1.0), 1.0)
+        losses = self.sums.losses.reshape(len(self.scores), -1)[models]
+        return loss, losses / (loss * loss)[:, None]
 
     def stated(self, pairs: Places, finite: bool) -> Floats:
         """Return the variance of the mean difference of pairs; infinite if unknown.

@@ -108,6 +108,10 @@ def test_answers_that_come_back_early_wait_for_those_before_them():
     assert p.pairs.sums.items(np.array([1]))[0] == 40
 
 
+#: Wrong answers of 100, and the score of a right one.
+RIGHT = [(50, 1.0), (10, 1.0), (10, 0.8), (5, 0.8)]
+
+
 def test_a_failed_item_counts_for_no_pair_of_its_model():
     y = answers(6, 3, 40)
     y[1, ::4] = np.nan
@@ -120,16 +124,22 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     assert verdicts(p).state[0, 2] == DECIDED
 
 
-@pytest.mark.parametrize(("wrong", "top"), [(50, 1.0), (10, 1.0), (10, 0.8), (5, 0.8)])
-@pytest.mark.parametrize("other", ["known", "tested"])
+@pytest.mark.parametrize(
+    ("wrong", "top", "other", "horizon"),
+    [
+        *((*right, other, 30) for right in RIGHT for other in ("known", "tested")),
+        (10, 1.0, "tested", 100),
+        (5, 0.8, "tested", 100),
+    ],
+)
 def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_most(
-    wrong, top, other
+    wrong, top, other, horizon
 ):
     """By enumeration: whether they are depends on the numbers of items and of scores of 0."""
     n_items, least, level = 100, math.log(20.0), top * (100 - wrong) / 100
     known = policy(n_items, 1).references(("k",), *np.array([[level], [level], [0.0]]))
     chance, different = {0: 1.0}, 0.0
-    for n in range(1, 31):
+    for n in range(1, min(horizon + 1, n_items)):
         before, chance = chance, {}
         for zeros, p in before.items():
             for more, ways in ((1, wrong - zeros), (0, n_items - n + 1 - (wrong - zeros))):
@@ -146,15 +156,18 @@ def test_equals_of_which_one_scores_0_now_and_then_are_told_apart_once_in_20_at_
                     found.told(model, item, score)
             belief = found.belief()
             belief = belief if other == "tested" else replace(belief, references=known)
-            evidence = Looks(horizons=(30,)).after(belief, 0.05).evidence
+            evidence = Looks(horizons=(horizon,)).after(belief, 0.05).evidence
             if max(evidence.better[0, 1], evidence.worse[0, 1]) >= least:
                 different += chance.pop(zeros)
     assert different <= 0.05
 
 
-def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_most():
+@pytest.mark.parametrize(("wins", "losses"), [(5, 15), (3, 13), (1, 11), (0, 10)])
+@pytest.mark.parametrize("looks", [Looks(), Looks(horizons=(200,))], ids=["unlimited", "horizon"])
+def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_most(
+    wins, losses, looks
+):
     """By enumeration of right-or-wrong answers alike: of 200, the candidate loses by the margin."""
-    wins, losses, level = 3, 13, 0.935
     n_items, margin = 200, 0.05 - 1e-9
     won, lost = np.indices((wins + 1, losses + 1)).reshape(2, -1)
     chance, passed = np.zeros((wins + 1, losses + 1)), 0.0
@@ -169,11 +182,10 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
             continue
         mean, none = (won - lost) / n, np.zeros(len(won))
         variance = (won + lost - n * mean**2 + 0.5) / (n - 1) / n * (1 - n / n_items)
-        zero = none + level / as_of_many(np.array(float(n)), n_items)
-        gaps = Gaps(
-            mean + margin, variance, none + n - 1, none + n, none, none, zero, zero, none + 1
-        )
-        passes = Looks().of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
+        zero = none + 1.0 / as_of_many(np.array(float(n)), n_items)
+        figures = (mean + margin, variance, none + n - 1, none + n, none, none, zero, zero)
+        gaps = Gaps(*figures, lost.astype(float), won.astype(float), none + 1)
+        passes = looks.of_gaps(gaps, n_items, 0.05).better >= math.log(20.0)
         passed += chance.ravel()[passes].sum()
         chance = np.where(passes.reshape(chance.shape), 0.0, chance)
     assert passed <= 0.05
