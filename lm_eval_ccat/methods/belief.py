@@ -609,7 +609,7 @@ def zeros_to_come(level: Floats | float, zeros: Floats | float) -> Floats:
     Examples
     --------
     >>> zeros_to_come(0.05, np.array([0.0, 1.0, 10.0])).round(2).tolist()
-    [4.09, 5.28, 10.03]
+    [4.11, 5.25, 10.04]
     """
     least, k = -np.log(level), np.asarray(zeros + IMAGINED_ZERO)
     gap = least + np.sqrt(2.0 * k * least)  # from above, Newton's steps fall to the root
