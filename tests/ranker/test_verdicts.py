@@ -352,7 +352,10 @@ def test_scores_of_0_still_to_come_explain_a_gap_as_often_as_they_hide(n, known)
             both = replace(both.only([0]), references=board({"same": mean}))
         verdicts = Verdicts(both, Looks(horizons=(99,)).after(both, 0.05), "ab"[: 2 - known])
         low, _ = verdicts.intervals()
-        assert verdicts.sign[0, 1] == (hidden <= 0.018) or 0.005 < hidden < 0.019
+        if verdicts.sign[0, 1]:
+            assert hidden <= 0.018
+        else:  # near the end, four may all be still to come: what is left is whole items
+            assert hidden > 0.005 or zeros <= 4
         assert (low[0, 1] >= 0.0) == bool(verdicts.sign[0, 1])
 
 
