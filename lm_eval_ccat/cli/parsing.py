@@ -28,6 +28,7 @@ from ..metrics.registry import known_scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
 from ..scores.reading import Query
+from ..scores.table import reader_of
 from ..shown import plural, to_draw, visible_json
 from ..upkeep import score_tables
 
@@ -375,7 +376,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
     with progress("reading logs") as show:
         query = replace(reading_of(args), metric=args.metric, task=args.task)
-        table = ScoreTable.read(path, **vars(query), on_progress=show)
+        table = reader_of(Path(path)).read(Path(path), query, show)
     warn_of_range(args, table.metric, table.scale.higher_is_better)
     return table
 

@@ -26,7 +26,7 @@ from ..scores.readers.lm_eval import (
     results_files,
 )
 from ..scores.readers.samples import sound_rows
-from ..scores.reading import Logged
+from ..scores.reading import Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
 from .spec import Spec, content_of, without_aliases
@@ -119,10 +119,10 @@ class Side:
             return self.source
         if self.rankings:
             return next(r for logged, r in self.rankings.items() if _same(logged, outcome))
-        return ScoreTable.read(
-            self.source, outcome.metric, outcome.task, outcome.filter,
-            range=range, lower_is_better=lower_is_better,
-        )  # fmt: skip
+        # A side is judged by its direction, so none is guessed.
+        query = Query(range=range, lower_is_better=lower_is_better, guess=False)
+        path = Path(self.source)
+        return reader_of(path).read(path, outcome.query(query), None)
 
     def model(self, models: Iterable[str], name: str | None) -> str:
         """Return the name of the model to compare: `name`, or the only one.

@@ -42,6 +42,9 @@ class Query:
         valid, but not a random sample, so their mean is meaningless.
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
+    guess : bool
+        Whether scores in [0, 1] of a metric of which nothing is known may be read as 0 to 1, higher
+        is better.
     """
 
     metric: str | None = None
@@ -51,6 +54,7 @@ class Query:
     lower_is_better: bool | None = None
     partial: bool = False
     scale: Scale | None = None
+    guess: bool = True
 
     def scale_of(
         self,
@@ -97,8 +101,10 @@ class Query:
             scale is not None and scale.cap is not None for scale in (stated_scale, known)
         )
         lower = basis is not None and not basis.higher_is_better
+        guessed = basis is None
         for direction in (lower_is_better, self.lower_is_better):
             lower = lower if direction is None else direction
+            guessed = guessed and direction is None
         if self.range is not None:
             try:
                 low, high = map(float, self.range)
@@ -114,6 +120,11 @@ class Query:
             return Scale(*stated_scale.ends, higher_is_better=not lower), []
         elif cap is None:
             if Scale().holds([lowest, highest]):
+                if guessed and not self.guess:
+                    raise ScaleError(
+                        f"{where}: neither the scale nor the direction of {metric!r} is known; "
+                        "state both: --range WORST,BEST (range=, lower_is_better=)"
+                    )
                 return Scale(higher_is_better=not lower), []
             if known is not None and known.cap is None and known.holds([lowest, highest]):
                 scale = Scale(*known.ends, higher_is_better=not lower)

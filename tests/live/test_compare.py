@@ -402,6 +402,35 @@ def test_sides_of_different_scales_are_refused_by_name_until_the_scale_is_stated
     assert "bad is worse than good: -2" in out
 
 
+@pytest.mark.parametrize("range_flag, code", [("0,1", 0), ("1,0", 5)])
+def test_a_metric_of_which_nothing_is_known_is_refused_until_its_scale_is_stated(
+    tmp_path, ccat, range_flag, code
+):
+    """`match` in [0, 1] may be a share of matches or of errors: the file does not say."""
+    files, base = {}, np.random.default_rng(0).uniform(0.1, 0.5, 40)
+    for metric in ("match", "acc", ""):
+        for name, raw in (("old", base), ("new", base + np.linspace(0.2, 0.3, 40))):
+            rows = [f"{name},{k},{score},{metric}" for k, score in enumerate(raw)]
+            head = "model,doc_id,score" + (",metric" if metric else "")
+            files[metric, name] = tmp_path / f"{metric}-{name}.csv"
+            files[metric, name].write_text("\n".join([head, *(r.rstrip(",") for r in rows)]))
+    sides = files["match", "old"], files["match", "new"]
+    for stated in ((), ("--metric", "match")):
+        said = ccat("compare", *sides, *stated, code=1).err
+        assert "neither the scale nor the direction of 'match' is known" in said
+        assert "--range WORST,BEST" in said
+    ccat("compare", *sides, "--range", range_flag, code=code)
+    for known in ("acc", ""):
+        ccat("compare", files[known, "old"], files[known, "new"], code=0)
+    # What states the direction is believed without a flag.
+    for path in sides:
+        head, *rows = path.read_text().split("\n")
+        direction = str(code == 0).lower()
+        lines = [f"{head},higher_is_better", *(f"{row},{direction}" for row in rows)]
+        path.write_text("\n".join(lines))
+    ccat("compare", *sides, code=code)
+
+
 def test_a_run_is_compared_on_the_scale_that_it_states_or_not_at_all(tmp_path):
     """Lower is better of a metric that no table knows."""
     lower = {"scale": Scale(0, 1, higher_is_better=False).to_dict(), "metric": "mine"}
