@@ -27,6 +27,56 @@ class Coded(NamedTuple):
     codes: Codes
 
 
+class _Cells:
+    """A matrix that grows in place, so that no second copy of a large table is ever held.
+
+    Parameters
+    ----------
+    missing : float
+        Value of a cell that holds nothing.
+    kind : type
+        Type of the values.
+    """
+
+    def __init__(self, missing: float, kind: type[np.generic]) -> None:
+        self._missing, self._flat = missing, np.empty(0, dtype=kind)
+        self._n_rows, self._n_columns = 0, 0
+
+    def grow(self, n_rows: int, n_columns: int) -> None:
+        """Have at least as many rows and columns; an eighth more than before, to grow seldom."""
+        flat, old = self._flat, self._n_columns
+        if n_columns > old:
+            self._n_columns = width = max(n_columns, old + old // 8)
+            flat.resize(self._n_rows * width, refcheck=False)
+            for row in reversed(range(self._n_rows)):  # the last first: none is overwritten
+                start = row * width
+                flat[start : start + old] = flat[row * old : (row + 1) * old]
+                flat[start + old : start + width] = self._missing
+        if n_rows > self._n_rows:
+            filled = len(flat)
+            self._n_rows = max(n_rows, self._n_rows + self._n_rows // 8)
+            flat.resize(self._n_rows * self._n_columns, refcheck=False)
+            flat[filled:] = self._missing
+
+    def replace(self, rows: Codes, columns: Codes, values: NDArray[Any]) -> NDArray[Any]:
+        """Put values into cells, the last where several are for one, and return what was there."""
+        cells = rows * np.int64(self._n_columns) + columns
+        before: NDArray[Any] = self._flat[cells]
+        self._flat[cells] = values
+        return before
+
+    def finish(self, n_rows: int, order: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the matrix with its columns in an order, and empty these cells."""
+        self.grow(n_rows, len(order))
+        flat, n_columns, n = self._flat, self._n_columns, len(order)
+        if n_columns > n or (order != np.arange(n)).any():
+            for row in range(n_rows):
+                flat[row * n : (row + 1) * n] = flat[row * n_columns + order]
+        flat.resize(n_rows * n, refcheck=False)
+        self._flat, self._n_rows, self._n_columns = np.empty(0, dtype=flat.dtype), 0, 0
+        return flat.reshape(n_rows, n)
+
+
 class ScoreGrid:
     """Scores of one outcome, collected as they come; later scores replace earlier ones.
 
@@ -53,7 +103,9 @@ class ScoreGrid:
         self._items: dict[Any, int] = {}
         self._hashes: dict[Any, int] = {None: 0}
         self._marks: dict[Any, int] = {None: 0}
-        self._parts: list[tuple[Codes, Codes, Floats, Codes, Codes]] = []
+        self._repeated: tuple[int, int] | None = None  # the first cell of two scores
+        self._scores, self._versions = _Cells(np.nan, np.float64), _Cells(0, np.int32)
+        self._prompts, self._first_versions = _Cells(0, np.int32), _Cells(0, np.int32)
         _numbers(self.rows, list(labels))
 
     def lay(
@@ -77,7 +129,27 @@ class ScoreGrid:
             )
         )  # fmt: skip
         self.placed += int(np.count_nonzero(~np.isnan(scores)))
-        self._parts.append((rows, columns, scores, versions, prompts))
+        shape = len(self.rows), len(self._items)
+        self._scores.grow(*shape)
+        order = np.arange(len(scores))
+        before = self._scores.replace(rows, columns, order)
+        # A score is lost where the batch has a later one for its cell, or the cell held one.
+        later = (self._scores.replace(rows, columns, scores) != order) & ~np.isnan(scores)
+        repeated = np.flatnonzero(later | ~np.isnan(before))
+        if self._repeated is None and len(repeated):
+            self._repeated = int(rows[repeated[0]]), int(columns[repeated[0]])
+        if len(self._marks) > 1:
+            self._prompts.grow(*shape)
+            self._prompts.replace(rows, columns, prompts)
+        if len(self._hashes) > 1:
+            self._versions.grow(*shape)
+            self._versions.replace(rows, columns, versions)
+            stated = np.flatnonzero(versions)[::-1]  # of several, the first is put last and stays
+            self._first_versions.grow(1, shape[1])
+            first, row = columns[stated], np.zeros(len(stated), dtype=np.int32)
+            earlier = self._first_versions.replace(row, first, versions[stated])
+            held = earlier > 0
+            self._first_versions.replace(row[held], first[held], earlier[held])
 
     def finish(
         self,
@@ -124,16 +196,21 @@ class ScoreGrid:
         if len({type(d) for d in self._items}) > 1:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
         labels, ids = list(self.rows), sorted(self._items)
-        place = np.empty(len(ids), dtype=np.int32)  # of each column in the order of ids
-        place[[self._items[d] for d in ids]] = np.arange(len(ids))
-        raw = np.full((len(labels), len(ids)), np.nan)
-        for rows, columns, scores, *_ in self._parts:
-            raw[rows, place[columns]] = scores
-        if unique and self.placed > np.count_nonzero(~np.isnan(raw)):
-            self._refuse_duplicate(path)
-        hashes, notes = self._settled(raw, place)
-        prompts = self._prompts(raw.shape, place)
-        self._parts.clear()  # they are as large as the table
+        if unique and self._repeated is not None:
+            model, config = labels[self._repeated[0]]
+            raise ScoreTableError(
+                f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
+                f"{list(self._items)[self._repeated[1]]!r}; keep one, or name the runs apart in a "
+                "column 'config'"
+            )
+        order = np.array([self._items[d] for d in ids], dtype=np.intp)
+        raw = self._scores.finish(len(labels), order)
+        hashes, notes = self._settled(raw, order)
+        prompts = None
+        if len(self._marks) > 1:
+            codes = self._prompts.finish(len(labels), order)
+            codes -= 1
+            prompts = Prompts(tuple(self._marks)[1:], codes)
         counts = np.count_nonzero(~np.isnan(raw), axis=1)
         if not counts.any():
             filter_note = f", filter {known['filter']!r}," if known.get("filter") else ""
@@ -170,28 +247,9 @@ class ScoreGrid:
             **known,
         )
 
-    def _refuse_duplicate(self, path: Path) -> None:
-        """Raise an error that names the score that appears twice."""
-        n = len(self._items)
-        cells = np.concatenate([rows * np.int64(n) + columns for rows, columns, *_ in self._parts])
-        cell, counts = np.unique(cells, return_counts=True)
-        row, column = divmod(int(cell[counts > 1][0]), n)
-        model, config = list(self.rows)[row]
-        raise ScoreTableError(
-            f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
-            f"{list(self._items)[column]!r}; keep one, or name the runs apart in a column 'config'"
-        )
-
-    def _prompts(self, shape: tuple[int, ...], place: Codes) -> Prompts | None:
-        """Return the prompt of each score; None if none is known."""
-        if len(self._marks) == 1:
-            return None
-        codes = np.full(shape, -1, dtype=np.int32)
-        for rows, columns, _, _, marks in self._parts:
-            codes[rows, place[columns]] = marks - 1
-        return Prompts(tuple(self._marks)[1:], codes)
-
-    def _settled(self, raw: Floats, place: Codes) -> tuple[list[str | None] | None, list[str]]:
+    def _settled(
+        self, raw: Floats, order: NDArray[np.intp]
+    ) -> tuple[list[str | None] | None, list[str]]:
         """Return the hash of each item, and warnings; change `raw`.
 
         An id seen with two hashes stands for two documents. Scores of the rarer one are dropped,
@@ -199,13 +257,8 @@ class ScoreGrid:
         """
         if len(self._hashes) == 1:
             return None, []
-        settled = np.zeros(raw.shape[1], dtype=np.int32)
-        row_versions = np.zeros(raw.shape, dtype=np.int32)
-        for rows, columns, _, versions, _ in self._parts:
-            items = place[columns]
-            row_versions[rows, items] = versions
-            fresh = (settled[items] == 0) & (versions > 0)
-            settled[items[fresh][::-1]] = versions[fresh][::-1]  # the first stays
+        [settled] = self._first_versions.finish(1, order)
+        row_versions = self._versions.finish(len(raw), order)
         labels, ids, texts = list(self.rows), sorted(self._items), list(self._hashes)
         dropped: Counter[str] = Counter()
         changed = []

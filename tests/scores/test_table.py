@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import tracemalloc
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -330,6 +331,33 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
     twice = len(ones) > len({one[:3] for one in ones})
     with pytest.raises(ScoreTableError, match="2 scores of") if twice else nullcontext():
         grid.finish(Path("x"), Query(), "acc", unique=True)
+
+
+@pytest.mark.parametrize("by_item", [False, True])
+def test_a_grid_takes_hardly_more_memory_than_the_matrix_that_it_becomes(by_item):
+    raw = np.random.default_rng(0).random((400, 2000))
+    cells = np.argwhere(raw.T >= 0)[:, ::-1] if by_item else np.argwhere(raw >= 0)
+    batches = [batch.astype(np.int32) for batch in np.array_split(cells, 80)]
+    del cells
+    models, items = [(f"m{j}", "") for j in range(400)], list(range(2000, 0, -1))
+    tracemalloc.start()
+    try:
+        grid = ScoreGrid()
+        for rows, columns in (batch.T for batch in batches):
+            (row_numbers, row), (item_numbers, item) = (
+                np.unique(numbers, return_inverse=True) for numbers in (rows, columns)
+            )
+            grid.lay(
+                Coded([models[number] for number in row_numbers], row.astype(np.int32)),
+                Coded([items[number] for number in item_numbers], item.astype(np.int32)),
+                raw[rows, columns],
+            )
+        table = grid.finish(Path("x"), Query(), "acc", unique=True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(table.raw, raw[:, ::-1])
+    assert peak < 1.5 * raw.nbytes
 
 
 def test_ids_of_two_types_or_scores_that_are_all_missing_are_refused():
