@@ -30,7 +30,7 @@ from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
-from ..scores.prompts import compare_prompts
+from ..scores.prompts import Texts, compare_prompts
 from ..scores.readers.lm_eval import COMPARED
 from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
@@ -44,6 +44,7 @@ from .sides import (
     Fields,
     Side,
     fields_of,
+    prompt_in,
     require_one_scale,
     shared_outcomes,
     told_apart,
@@ -314,7 +315,7 @@ def compare(
         require_one_scale(outcome.metric, first, second)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
-            warnings += _prompts(first, second, names, accepted)
+            warnings += _prompts(first, second, names, (a, b), accepted)
             documents = SharedDocuments.of(first, second, names, warnings)
             compared = documents.compared(gate, fields, by, cluster)
         elif by or cluster:
@@ -473,19 +474,32 @@ class SharedDocuments:
 
 
 def _prompts(
-    baseline: ScoreTable, candidate: ScoreTable, names: tuple[str, str], accepted: bool
+    baseline: ScoreTable,
+    candidate: ScoreTable,
+    names: tuple[str, str],
+    sources: tuple[Any, Any],
+    accepted: bool,
 ) -> list[str]:
     """Return what differs between the prompts of two sides or is not known, as warnings.
 
     Raises
     ------
     UsageError
-        A prompt differs, and that is not accepted; the message names one document.
+        A prompt differs, and that is not accepted; the message names one document and, where the
+        `sources` are logs that hold both texts, the first place that differs.
     """
     theirs, ours = (table.prompts_of(name) for table, name in zip((baseline, candidate), names))
     if not (theirs or ours):
         return []
-    difference, doubt = compare_prompts(theirs, ours, _THE_SIDES)
+
+    def texts(doc_id: Any) -> Texts:
+        first, second = (
+            prompt_in(source, baseline.task, doc_id, marks[doc_id])
+            for source, marks in zip(sources, (theirs, ours))
+        )
+        return first, second
+
+    difference, doubt = compare_prompts(theirs, ours, _THE_SIDES, texts)
     if difference and not accepted:
         raise UsageError(
             f"{difference}. Ask both models in the same way, or accept other prompts in Python: "

@@ -18,6 +18,7 @@ from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
+from ..scores.prompts import canonical, mark_of
 from ..scores.readers.lm_eval import (
     can_read,
     find_runs,
@@ -25,7 +26,7 @@ from ..scores.readers.lm_eval import (
     names_by_configuration,
     results_files,
 )
-from ..scores.readers.samples import sound_rows
+from ..scores.readers.samples import first_prompt, sound_rows
 from ..scores.reading import Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
@@ -291,6 +292,29 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
                 if isinstance(row.get("doc"), dict):
                     fields.setdefault(row.get("doc_id"), row["doc"])
     return fields
+
+
+def prompt_in(side: Any, task: str | None, doc_id: Any, mark: str | None) -> str | None:
+    """Return the prompt of a document that has a mark, as text; None if no log at hand holds it.
+
+    Parameters
+    ----------
+    side : path or anything else
+        Logs, which alone hold prompts.
+    task : str or None
+    doc_id : object
+    mark : str or None
+        As `mark_of` returns it; it tells apart models and runs that were asked differently.
+    """
+    if not isinstance(side, (str, Path)) or task is None or not can_read(Path(side)):
+        return None
+    for run in find_runs(Path(side), task)[0]:
+        for row in sound_rows(run.samples):
+            if str(row.get("doc_id")) == str(doc_id):
+                prompt = first_prompt(row.get("arguments"))
+                if prompt is not None and mark_of(prompt) == mark:
+                    return canonical(prompt)
+    return None
 
 
 def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -28,6 +29,11 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.report.plain import markdown
 from lm_eval_ccat.scores.prompts import Prompts
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
 
 SUBJECTS = ["algebra", "biology", "chemistry"]
 TWO = np.random.default_rng(0).random((2, 30))
@@ -273,6 +279,18 @@ def test_another_prompt_is_refused_by_name_or_accepted_and_told():
     assert found.warnings[0].startswith("accepted: the prompt of document 0")
     assert not compare(one, same).warnings
     assert "prompts unknown: the candidate" in compare(one, pair(TWO)[1]).warnings[0]
+
+
+def test_the_first_place_in_which_prompts_in_logs_differ_is_named(tmp_path, ccat):
+    for place, question in (("old", "Say {}."), ("new", "Say it: {}.")):
+        rows = [
+            {**sample_row(k, {"acc": float(k % 2)}), "prompt_hash": sha(question.format(k)),
+             "arguments": {"gen_args_0": {"arg_0": question.format(k), "arg_1": {}}}}
+            for k in range(20)
+        ]  # fmt: skip
+        write_run(tmp_path, place, rows, model_name=place)
+    said = ccat("compare", tmp_path / "old", tmp_path / "new", code=2).err
+    assert "document 0 is" in said and ", from character 5 on '0.' and 'it: 0.'; 20 of 20" in said
 
 
 def test_another_judge_is_refused_and_its_temperature_told():
