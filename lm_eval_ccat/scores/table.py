@@ -163,7 +163,8 @@ class ScoreTable:
         path : path-like
             A long-form ``.parquet`` or ``.csv`` file with columns ``model``, ``doc_id``,
             ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``prompt_hash``,
-            ``scale_min``, ``scale_max``, ``higher_is_better``; a directory of harness outputs; or
+            ``scale_min``, ``scale_max``, ``higher_is_better``; a wide one with a column ``model``
+            and a column per item, whose empty cells are missing; a directory of harness outputs; or
             anything that another of the `lm_eval_ccat.scores.readers` can read.
         metric : str, optional
             Which metric; may be omitted if there is only one.
@@ -266,7 +267,8 @@ class ScoreTable:
         ----------
         frame : data frame
             In long form with the columns that `read` takes (``model``, ``doc_id``, ``score``,
-            ``metric`` ...); or, of pandas, a row per model (its index) and a column per item.
+            ``metric`` ...); or with a row per model (a column ``model``, or the index of pandas)
+            and a column per item.
         metric, task, range, lower_is_better, scale : optional
             See `read`.
 
@@ -286,7 +288,7 @@ class ScoreTable:
         """
         query = Query(metric, task, None, range, lower_is_better, scale=scale)
         names = list(getattr(frame, "columns", ()))
-        if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
+        if {"doc_id", "id", "model"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
             return READERS.get("long_form").read(frame, query, None)
         raw, name = _matrix(frame.to_numpy()), metric or "score"
         scale, notes = query.scale_of(raw, name, "the data frame")

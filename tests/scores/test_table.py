@@ -279,6 +279,61 @@ def test_mistakes_in_python_are_one_error_with_a_remedy(make, says):
         make()
 
 
+# -- wide tables: a row per model, a column per item -----------------------------------------------
+
+WIDE = "model,10,9,2\na,0.5,,1\nb,0,0.25,\n"
+
+
+def test_a_wide_table_is_read_as_the_long_one_of_the_same_scores(tmp_path):
+    long = [
+        ("a", 10, "bleu", 0.5),
+        ("a", 2, "bleu", 1),
+        ("b", 10, "bleu", 0),
+        ("b", 9, "bleu", 0.25),
+    ]
+    expected = ScoreTable.read(write(tmp_path / "long.csv", long))
+    (tmp_path / "wide.csv").write_text(WIDE)
+    frame = pd.read_csv(tmp_path / "wide.csv")
+    frame.to_parquet(tmp_path / "wide.parquet", index=False)
+    frame.set_index("model").rename_axis(None).to_csv(tmp_path / "index.csv")
+    frame.set_index("model").rename_axis(None).to_parquet(tmp_path / "index.parquet")
+    for name in ("wide.csv", "wide.parquet", "index.csv", "index.parquet"):
+        table = ScoreTable.read(tmp_path / name, metric="bleu")
+        assert (table.models, table.doc_ids, table.metric) == (("a", "b"), (2, 9, 10), "bleu"), name
+        np.testing.assert_array_equal(table.raw, expected.raw, err_msg=name)
+    assert ScoreTable.read(tmp_path / "wide.csv").metric == "score"
+    in_memory = ScoreTable.from_dataframe(frame, metric="bleu")
+    assert in_memory.doc_ids == (2, 9, 10)
+    np.testing.assert_array_equal(in_memory.raw, expected.raw)
+
+
+def test_a_wide_table_may_name_configs_a_scale_and_items_in_words(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("model,config,q2,q1,scale_min,scale_max\na,x,5,1,0,5\na,y,,0,0,5\n")
+    table = ScoreTable.read(path)
+    assert (table.row_config, table.doc_ids, table.scale) == (("x", "y"), ("q1", "q2"), Scale(0, 5))
+    np.testing.assert_array_equal(table.raw, [[1, 5], [0, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name,1,2\na,0,1\n", r"a wide one model and a column of numbers per item \(found: name"),
+        ("model,item,value\na,q,1\n", "no column 'doc_id'; a long score table has"),
+        ("model,doc_id\na,1\n", "no column 'score'"),
+        ("model,1,2\na,0,1\na,1,1\n", "model 'a' has two rows in a wide table"),
+        ("model,1,2\na,0,1\n,1,1\n", "a row names no model"),
+        ("model,1,2\na,0,inf\n", "infinite"),
+        ("model,1,1\na,0,1\n", "2 scores of model 'a'"),
+        ("model\na\n", "no column 'doc_id'"),
+    ],
+)
+def test_a_table_that_is_neither_long_nor_wide_says_what_it_lacks(tmp_path, text, says):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ScoreTableError, match=says):
+        ScoreTable.read(tmp_path / "t.csv", metric="acc")
+
+
 # -- the one way from scores to a matrix, against a reference of ten lines -----------------------
 
 CELL = st.tuples(

@@ -1,4 +1,7 @@
-"""The long form of a score table: one row per score, as Parquet, CSV, lines of JSON or a frame.
+"""Score tables as Parquet, CSV, lines of JSON or a frame: long (a row per score) or wide.
+
+A wide table has a row per model, whose name stands in the column ``model`` (or in the nameless
+index that pandas writes), and a column per item; an empty cell is a missing score.
 
 A Parquet file is read in batches, of which numbers are kept and no text. A folder of such files
 holds one task per file, named after the file where no column says otherwise. A file without models
@@ -17,13 +20,15 @@ from numpy.typing import NDArray
 
 from ...errors import CcatError, ScaleError, ScoreTableError
 from ...metrics.scale import Scale
+from ...shown import first_of
 from ..grid import Coded, ScoreGrid
-from ..reading import Logged, Progress, Query, first_record, one_of
+from ..reading import Logged, Progress, Query, first_record, is_number, one_of
 from ..table import Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
 _SCALE = ("scale_min", "scale_max", "higher_is_better", "scale_cap")
 _USED = ("model", "doc_id", "score", "config", "doc_hash", "prompt_hash", *_NAMES, *_SCALE)
+_NAMELESS = ("", "__index_level_0__")  # how pandas writes an index to CSV and Parquet
 _BATCH = 1 << 20
 
 Key = tuple[str | None, ...]  # task, metric, filter
@@ -111,23 +116,32 @@ class Source:
         self._texts = [f.name for f in schema if f.type in texts and f.name != "doc_id"]
         self.names: list[str] = schema.names
         missing = [c for c in ("doc_id", "score") if c not in self.names]
-        if missing:
+        #: Items of a wide table, by the place of their column; empty for a long one.
+        self.items = _items(schema) if len(missing) == 2 else {}
+        if missing and not self.items:
             raise ScoreTableError(
-                f"{file}: no column {missing[0]!r}; a score table has the columns model, doc_id, "
-                f"metric, score (found: {', '.join(self.names)})"
+                f"{file}: no column {missing[0]!r}; a long score table has the columns model, "
+                "doc_id, metric, score, a wide one model and a column of numbers per item "
+                f"(found: {first_of(self.names, 12)})"
             )
-        self.keys: list[Key] = list({key: None for key, _ in self.parts(_NAMES)})
+        self.keys: list[Key] = (
+            [(self._alone, None, None)]
+            if self.items
+            else list({key: None for key, _ in self.parts(_NAMES)})
+        )
 
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
         """Rows in batches, each of one outcome."""
-        stating = [name for name in _NAMES if name in self.names]
-        columns = [n for n in self.names if n in columns] or ["score"]
+        stating = [name for name in _NAMES if name in self.names and not self.items]
+        columns = [n for n in self.names if n in columns or self.items] or ["score"]
+        n_rows = _BATCH // len(self.items) + 1 if self.items else _BATCH
         with self.readable():
             if self._table is not None:
-                batches = self._table.select(columns).to_batches(_BATCH)
+                table = self._table if self.items else self._table.select(columns)
+                batches = table.to_batches(n_rows)
             else:
                 file = self._parquet(read_dictionary=self._texts)
-                batches = file.iter_batches(_BATCH, columns=columns)
+                batches = file.iter_batches(n_rows, columns=columns)
             for batch in batches:
                 texts, code = _coded([batch[name] for name in stating], len(batch))
                 for n, text in enumerate(texts):
@@ -171,7 +185,10 @@ def _tables(
             if key in grids:
                 grid, scale_columns = grids[key]
                 with source.readable():
-                    _lay(grid, source.file, batch)
+                    if source.items:
+                        _lay_wide(grid, source, batch)
+                    else:
+                        _lay(grid, source.file, batch)
                     # Arrow would keep the memory of past batches, a sixth of what reading takes.
                     source.release()
                     for name in (name for name in _SCALE if name in batch.schema.names):
@@ -237,6 +254,67 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
         Coded(ids, item),
         scores,
         *identity,
+    )
+
+
+def _items(schema: Any) -> dict[int, int | str]:
+    """Return the items of a wide table by the place of their column; none if it is not wide.
+
+    They are numbers where all their names are.
+    """
+    import pyarrow.types as kinds
+
+    nameless = [name for name in schema.names if name in _NAMELESS]
+    if "model" not in schema.names and not (
+        nameless and _is_text(schema.types[schema.names.index(nameless[0])])
+    ):
+        return {}
+    other = ("model", "config", *_SCALE, *([] if "model" in schema.names else nameless[:1]))
+    names = {place: name for place, name in enumerate(schema.names) if name not in other}
+    for place in names:
+        kind = schema.types[place]
+        if not any(is_kind(kind) for is_kind in (
+            kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_null
+        )):  # fmt: skip
+            return {}
+    numbered = all(map(is_number, names.values()))
+    return {place: int(name) if numbered else name for place, name in names.items()}
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind))
+
+
+def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
+    """Take in rows of a wide table, the models of which must all be new."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    n, names = len(batch), batch.schema.names
+    first = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
+    texts, code = _coded([batch[name] for name in (first, "config") if name in names], n)
+    labels = [(text[0], (*text, None)[1] or "") for text in texts]
+    if not all(model for model, _ in labels):
+        raise ScoreTableError(f"{source.file}: a row names no model")
+    model, config = labels[int(np.bincount(code, minlength=1).argmax())] if n else ("", "")
+    if len(labels) < n or any(label in grid.rows for label in labels):
+        again = next((label for label in labels if label in grid.rows), (model, config))
+        raise ScoreTableError(
+            f"{source.file}: model {again[0]!r} has two rows in a wide table; keep one, name them "
+            "apart in a column 'config', or give the columns model, doc_id, metric, score"
+        )
+    missing, size = np.array([np.nan]), len(source.items)
+    scores = np.empty((size, n))
+    for row, place in zip(scores, source.items):
+        row[:] = _flat(_filled(pc.cast(batch.column(place), pa.float64()), missing))
+    if np.isinf(scores).any():
+        raise ScoreTableError(f"{source.file}: a score is infinite; leave missing ones empty")
+    grid.lay(
+        Coded(labels, np.tile(code, size)),
+        Coded(list(source.items.values()), np.repeat(np.arange(size, dtype=np.int32), n)),
+        scores.ravel(),
     )
 
 
@@ -361,7 +439,7 @@ def _of_numpy(numbers: NDArray[Any]) -> Any:
 
 READER = Reader(
     name="long_form",
-    summary="a .parquet, .csv or .jsonl score table, or a folder with one per task",
+    summary="a .parquet, .csv or .jsonl score table, long or wide, or a folder with one per task",
     can_read=can_read,
     read=read,
     outcomes=outcomes,
