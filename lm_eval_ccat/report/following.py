@@ -71,7 +71,8 @@ def to_decide(content: RankingContent) -> str:
         if content.get("cost_unit") == "tokens":
             tokens = _rounded_up(spent + first["cost"], 0)
             return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
-        budget = round(spent + sum(answers_needed.values()))
+        answers_of_all = content.get("answers_of_benchmark", n_items) * len(models)
+        budget = min(round(spent + sum(answers_needed.values())), answers_of_all)
         return f"To decide {names}: {_AGAIN} --budget_items {budget}"
     return ""
 

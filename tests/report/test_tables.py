@@ -247,6 +247,8 @@ def test_the_budget_that_decides_a_pair_holds_what_was_spent_and_is_rounded_up(s
     content["cost_unit"] = "items"
     content["cost"] = 18.0
     assert to_decide(content).endswith("--resume --budget_items 58")
+    content["open_pairs"] = [open_pair(cost, a=30, b=10_324)]
+    assert to_decide(content).endswith("--resume --budget_items 198")  # 2 models, 99 documents
 
 
 def test_what_set_a_model_aside_is_corrected_before_a_pair_is_decided():
