@@ -131,8 +131,8 @@ def check_bank(
     if refusals:
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
-            f"{task} as it is run: {'; '.join(refusals)}. Run with the bank's documents and "
-            "settings, or calibrate a bank on logs with these"
+            f"{task} as it is run: {'; '.join(refusals)}. Run it as the bank has it, or "
+            "calibrate a bank on logs with these"
         )
     return warnings
 

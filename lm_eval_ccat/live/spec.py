@@ -489,9 +489,8 @@ def content_of(file: Path) -> Values:
     content = yaml_of(file, "configuration", "task:, bank: and models:")
     if content.get("format") in (bank_file.FORMAT, suite.FORMAT):
         raise UsageError(
-            f"{file} is an item bank, not a configuration: write `bank: {file}` in a YAML file "
-            f"with task: and models:, or use rank --task TASK --bank {file} --model TYPE "
-            "--model_args A=B (once per model)"
+            f"{file} is an item bank, not a configuration: write `bank: {file}` in one, or use "
+            f"rank --task TASK --bank {file} --model TYPE --model_args A=B (once per model)"
         )
     return content
 

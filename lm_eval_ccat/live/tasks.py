@@ -241,7 +241,7 @@ def require_fitting(
         if internals.takes_messages(kind):
             raise UsageError(
                 f"task {session.name} compares log-likelihoods, and {kind} returns texts alone; "
-                "ask the model by the type local-completions, or choose a task that generates text"
+                "use the type local-completions, or choose a task that generates text"
             )
         if blind:
             raise UsageError(

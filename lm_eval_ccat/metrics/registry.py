@@ -45,8 +45,7 @@ from .text_pairs import (
 )
 
 _DECLARE = (
-    "state its range: where a command reads logs by --range WORST,BEST, else in "
-    "the task YAML, `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
+    "--range (logs) or, in the YAML, `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
 )
 
 
@@ -266,7 +265,7 @@ class Metric:
         if not low <= number <= high:
             raise ScaleError(
                 f"{where} gave {number:.6g}, outside its scale "
-                f"({self.scale.describe()}); {_DECLARE.format(name=self.name)}"
+                f"({self.scale.describe()}); state its range: {_DECLARE.format(name=self.name)}"
             )
         return number
 
@@ -361,8 +360,10 @@ def find_metric(
         listed = _listed(name, config)
         declare = _DECLARE.format(name=name)
         if listed[:1] in ("", ";"):  # the task reports it, or does not say what it reports
-            raise MetricError(f"the scale of {where} is not known; {declare}{listed}")
-        raise MetricError(f"{listed}; if its code reports {name} nevertheless, {declare}")
+            raise MetricError(
+                f"the scale of {where} is not known; state its range: {declare}{listed}"
+            )
+        raise MetricError(f"{listed}; if its code has {name}: {declare}")
     # A metric with the task's own aggregation gets here only with a declared scale.
     prefix, skips_nan = "" if averaged else "mean_", declared.aggregation == "nanmean"
     return Metric(name, scale, prefix, skips_nan=skips_nan)
@@ -469,5 +470,5 @@ def _why_not(base: str, name: str, declared: _Declared, stated_scale: Scale | No
     return (
         f"the task aggregates it by {'a function of its own' if custom else declared.aggregation}, "
         "not by the mean over documents; if it does report one number per document and their mean "
-        f"is what you want, {_DECLARE.format(name=name)}"
+        f"is what you want, state its range: {_DECLARE.format(name=name)}"
     )
