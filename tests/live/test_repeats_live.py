@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from live.test_resume import killed, start_rank  # noqa: F401
 from worlds.bench import Bench, content_of, facts, make_bench
 from worlds.server import CompletionsServer
 
@@ -75,23 +76,48 @@ def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling
     assert f"of {len(THREE) * N_ITEMS * REPEATS:,}" in content["headline"]
 
 
-def test_killed_and_resumed_it_ends_with_one_result(few, sampling, interrupt_at) -> None:
-    few.ranked(sampling, list(THREE), (0, 3), name="calm", **SETTINGS)
-    config = few.config(sampling.url, list(THREE), **SETTINGS)
-    with pytest.MonkeyPatch.context():
-        interrupt_at(70)
-        main(["rank", str(config)])
-    for _ in range(3):
-        if main(["rank", str(config), "--resume"]) in (0, 3):
-            break
-    calm, again = (facts(content_of(few.folder / f"{name}.yaml")) for name in ("calm", "rank"))
-    for content in (calm, again):
-        for key in ("asked", "headline", "started", "finished"):
-            content.pop(key, None)
-        for block in content["models"].values():
-            for key in ("asked", "tokens", "served", "finish", "from_prior"):
-                block.pop(key, None)
-    assert again["models"] == calm["models"] and again["pairwise"] == calm["pairwise"]
+def test_killed_and_resumed_it_ends_with_one_result(
+    few,
+    sampling,
+    start_rank,  # noqa: F811
+) -> None:
+    settings = {**SETTINGS, "model_args": {"num_concurrent": 4}}
+    calm = few.ranked(sampling, list(THREE), name="calm", **settings)
+    sampling.latency = 0.004
+    config = few.config(sampling.url, list(THREE), name="killed", **settings)
+    killed(start_rank, config)
+    answers = answers_in(few.run("killed"))
+    assert len(answers) == len(set(answers)) and max(r for _, (_, r) in answers) > 1
+    assert facts(content_of(config)) == facts(calm)
+
+
+def test_a_journal_of_repeats_is_as_long_as_one_of_as_many_items(
+    few, sampling, shared_bench, tmp_path_factory
+) -> None:
+    def journal_of(bench: Bench, repeats: int) -> tuple[int, int]:
+        sampling.draws = drawn(bench)
+        settings = {**SETTINGS, "repeats": repeats, "stop": "limits"}
+        bench.ranked(sampling, list(THREE), **settings)
+        lines = (bench.run() / "journal.jsonl").read_bytes().splitlines()
+        asks_and_answers = [line for line in lines if json.loads(line)["op"] in ("ask", "tell")]
+        return sum(map(len, asks_and_answers)), len(answers_in(bench.run()))
+
+    size, answers = journal_of(few, 4)
+    many = shared_bench.at(tmp_path_factory.mktemp("many"))
+    size_of_items, as_many = journal_of(many, 1)
+    assert answers == as_many == len(THREE) * 4 * N_ITEMS
+    # A repeat adds "[", ", r" and "]" to the item of its ask and of its answer, and nothing else.
+    assert abs(size - size_of_items) <= 15 * answers
+
+
+def test_the_response_cache_answers_no_repeat(few, sampling) -> None:
+    cache = {"use_cache": str(few.folder / "responses")}
+    settings = {**SETTINGS, "repeats": 3, "stop": "limits", "harness": {**HARNESS, **cache}}
+    for name in ("first", "again"):
+        few.ranked(sampling, ["low", "mid"], name=name, **settings)
+    seeds = Counter(body["seed"] for body in sampling.bodies)
+    # Two models, two runs: the cache gives the first answers of the second run, no others.
+    assert seeds == {1234: 2 * N_ITEMS, 1235: 4 * N_ITEMS, 1236: 4 * N_ITEMS}
 
 
 def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) -> None:

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,17 +50,10 @@ def start_rank() -> Callable[..., tuple[Any, Any]]:
     return start
 
 
-def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, start_rank):
-    # No budget that binds: a second request of an ask that lags would cost another item of it.
-    settings: dict[str, Any] = {
-        "stop": "limits", "max_items": 30, "bank": "default.bank.json",
-        "model_args": {"num_concurrent": 4},
-    }  # fmt: skip
-    bench.ranked(server, THREE, name="calm", **settings)
-    server.asked.clear()
-    server.latency = 0.004
-    config = bench.config(server.url, THREE, name="killed", **settings)
-    journal, rng, kills = bench.run("killed") / "journal.jsonl", random.Random(1), 0
+def killed(start_rank: Callable[..., tuple[Any, Any]], config: Path) -> int:
+    """Kill a ranking twice, at any moment, and let it end; return how often it was alive."""
+    journal = config.with_suffix(".run") / "journal.jsonl"
+    rng, kills = random.Random(1), 0
     for last in (False, False, True):
         size = journal.stat().st_size if journal.exists() else 0
         child, code = start_rank(config, *(["--resume"] if size else []))
@@ -73,6 +67,20 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
             time.sleep(0.002)
         child.join(120)
     assert kills and code.value in (0, 3)
+    return kills
+
+
+def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, start_rank):
+    # No budget that binds: a second request of an ask that lags would cost another item of it.
+    settings: dict[str, Any] = {
+        "stop": "limits", "max_items": 30, "bank": "default.bank.json",
+        "model_args": {"num_concurrent": 4},
+    }  # fmt: skip
+    bench.ranked(server, THREE, name="calm", **settings)
+    server.asked.clear()
+    server.latency = 0.004
+    config = bench.config(server.url, THREE, name="killed", **settings)
+    journal, kills = bench.run("killed") / "journal.jsonl", killed(start_rank, config)
     records = JournalFile(journal).read_new()
     told = [(r.model, r.item[1]) for r in records if isinstance(r, Tell)]
     assert len(told) == len(set(told))
