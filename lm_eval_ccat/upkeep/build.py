@@ -135,7 +135,7 @@ def _one_bank(
     path, query, how, read = shared
     query = outcome.query(query)
     try:
-        table = read.get(outcome) or ScoreTable.read(path, **vars(query))
+        table = read.get(outcome) or reader_of(path).read(path, query, None)
         if isinstance(table, CcatError):
             raise table
         table, bank = bank_of(table, query, **how)
