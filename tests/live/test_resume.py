@@ -28,6 +28,7 @@ SETTINGS = {"stop": "limits", "budget": {"items": 100}}
 def run_rank(arguments: list[str], code: Any) -> None:
     """In a child process."""
     os.setpgrp()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where `nohup` started the tests
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
