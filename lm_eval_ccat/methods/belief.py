@@ -339,12 +339,12 @@ class Belief:
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
         zero = w[:, None, None] * np.array([b.zero for b in parts])
-        had = np.array([np.zeros_like(b.zero) if b.zeros is None else b.zeros for b in parts])
+        n_zeros = np.array([np.zeros_like(b.zero) if b.zeros is None else b.zeros for b in parts])
         # An answer that scores 0 does so by all its outcomes, and is of one task alone.
         if correlation is None:
-            per_zero, losses = zero.max(axis=0), (zero * zero * had).sum(axis=0)
+            per_zero, losses = zero.max(axis=0), (zero * zero * n_zeros).sum(axis=0)
         else:
-            per_zero, losses = zero.sum(axis=0), (zero * np.sqrt(had)).sum(axis=0) ** 2
+            per_zero, losses = zero.sum(axis=0), (zero * np.sqrt(n_zeros)).sum(axis=0) ** 2
         zeros = np.divide(losses, per_zero**2, out=np.zeros_like(losses), where=per_zero > 0.0)
         if correlation is not None:
             sd = w[:, None, None] * np.sqrt(variance)

@@ -428,11 +428,11 @@ class Verdicts:
 def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:
     """Return what decides a pair after other numbers of items, if it goes on as it is now."""
     shorter = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
-    fewer, more = as_of_many(pair.n, n_items) / as_of_many(n, n_items), n / pair.n
+    fewer, growth = as_of_many(pair.n, n_items) / as_of_many(n, n_items), n / pair.n
     grown: dict[str, Floats] = pair._asdict() | {
         "variance": pair.variance * shorter, "n": n,
         "row_zero": pair.row_zero * fewer, "column_zero": pair.column_zero * fewer,
-        "row_zeros": pair.row_zeros * more, "column_zeros": pair.column_zeros * more,
+        "row_zeros": pair.row_zeros * growth, "column_zeros": pair.column_zeros * growth,
     }  # fmt: skip
     return Gaps(*(np.broadcast_to(grown[name], n.shape) for name in Gaps._fields))
 
