@@ -879,7 +879,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a known model has no documents",
         "lm_eval_ccat/live/comparison",
-        'block["n_items"] or side.content["items_of_benchmark"]',
+        'block["n_items"] or size',
         'block["n_items"]',
         ("tests/live/test_rank.py::test_new_models_find_their_place_among_known_ones",),
     ),

@@ -274,7 +274,7 @@ class Channel:
 
     def note_copies(self, answers: Sequence[Answer]) -> None:
         """Refuse a model whose repeats are copies of one answer; see `Copies`."""
-        if max(self.plan.repeats.values(), default=1) > 1:
+        if self.plan.most_repeats > 1:
             for answer in answers:
                 self.copies.note(answer.item, answer.responses)
 

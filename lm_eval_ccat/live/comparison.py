@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -566,9 +567,10 @@ def _of_estimates(
         overall = Difference.stated(
             (baseline.mean, candidate.mean), (row["low"], row["high"]), row["p"], row["decision"],
             scale, documents=min(baseline.documents, candidate.documents), margin=gate.margin,
+            answers=baseline.fewer_answers(candidate),
         )  # fmt: skip
         # The ranking itself states what would decide.
-        overall = replace(overall, more_documents=None)
+        overall = replace(overall, more_documents=None, more_answers=None)
     else:
         size = float(content["items_of_benchmark"]) if _is_exact(content) else math.inf
         overall = _independent(baseline, candidate, scale, gate, size)
@@ -593,6 +595,7 @@ class MeanScore:
     low: float
     high: float
     documents: int
+    answers: int | None = None  # where documents are asked repeatedly
 
     @classmethod
     def of(
@@ -611,9 +614,12 @@ class MeanScore:
         if isinstance(side, StoredRanking):
             block = side.content["models"][name]
             # A reference model has full results, and was asked nothing.
-            documents = block["n_items"] or side.content["items_of_benchmark"]
+            size = side.content["items_of_benchmark"]
+            n = block["n_items"] or size
+            answers = n if "answers_of_benchmark" in side.content else None
             low, high = sorted(block["interval"])
-            return cls(block["estimate"], block["standard_error"], low, high, documents)
+            mean, error = block["estimate"], block["standard_error"]
+            return cls(mean, error, low, high, n if answers is None else min(n, size), answers)
         unit = side.select([name]).model_scores()[0]
         raw = side.scale.restore(unit[np.isfinite(unit)])
         n, mean = len(raw), float(raw.mean())
@@ -622,6 +628,12 @@ class MeanScore:
         error = spread * math.sqrt(unseen / n)
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
+
+    def fewer_answers(self, other: MeanScore) -> int | None:
+        """Return the answers of the side that has fewer; None where neither has several each."""
+        if self.answers is other.answers is None:
+            return None
+        return min(side.answers or side.documents for side in (self, other))
 
 
 def _independent(
@@ -642,6 +654,7 @@ def _independent(
     return Difference.stated(
         (baseline.mean, candidate.mean), (low, high), better, WORDS[decision], scale,
         documents=min(baseline.documents, candidate.documents), margin=gate.margin, n_items=size,
+        answers=baseline.fewer_answers(candidate),
     )  # fmt: skip
 
 
@@ -722,12 +735,14 @@ def _live(
         looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
         overall, on_other_question = (
             Difference.of(
-                view, documents=int(view.belief.n.diagonal().min()), margin=margin, scale=scale
+                view, documents=min(n, len(run.plan.offered)), margin=margin, scale=scale,
+                answers=n if run.plan.most_repeats > 1 else None,
             )
             for view in (
                 replace(verdicts, belief=on_benchmark),
                 replace(verdicts, belief=on_population, looks=looks),
             )
+            for n in [int(view.belief.n.diagonal().min())]
         )  # fmt: skip
         compared = Compared(
             outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
@@ -759,13 +774,31 @@ class _Stored:
         if not self.logs:
             return plan
         outcome, names = plan.outcome, [entry.name for entry in spec.models]
-        self.at_hand = answers_at_hand(self.logs, names, [outcome.task], self.observer.warn)
-        have = [all(item in self.at_hand[name] for name in self.logs) for item in plan.items()]
-        if not any(have):
+        self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)
+        answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
+        if not answers.any():
             raise UsageError("the stored runs have no document in common with the task")
-        bank = replace(outcome.bank, kept=outcome.bank.kept & np.array(have))
+        bank = replace(outcome.bank, kept=outcome.bank.kept & (answers > 0))
         [name] = plan.measured[outcome.task]
-        return replace(plan, measured={outcome.task: {name: replace(outcome, bank=bank)}})
+        repeats = int(answers[answers > 0].min())
+        if repeats < plan.most_repeats:
+            self.observer.warn(
+                f"{' and '.join(self.logs)}: the logs have no more than "
+                f"{plural(repeats, 'answer')} to some documents, so no document is asked more "
+                f"often (repeats: {plan.most_repeats})"
+            )
+        return replace(
+            plan, measured={outcome.task: {name: replace(outcome, bank=bank)}},
+            spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
+        )  # fmt: skip
+
+    def _fewest(self, item: Item, repeats: int) -> int:
+        """Return how many answers to an item the logs of all sides have, at most `repeats`."""
+        answers = (item, *((*item, repeat) for repeat in range(2, repeats + 1)))
+        return min(
+            sum(1 for _ in takewhile(self.at_hand[name].__contains__, answers))
+            for name in self.logs
+        )
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

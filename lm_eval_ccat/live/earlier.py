@@ -37,7 +37,7 @@ SUFFIX = ".run"
 def answers_at_hand(
     prior: Mapping[str, Sequence[str]],
     models: Iterable[str],
-    tasks: Sequence[str],
+    repeats: Mapping[str, int],
     warn: Callable[[str], None],
 ) -> dict[str, dict[Item, EarlierAnswer]]:
     """Return the latest earlier answers, by model and item.
@@ -48,7 +48,9 @@ def answers_at_hand(
         The option `prior` of `Spec`.
     models : iterable of str
         Models to be ranked.
-    tasks : sequence of str
+    repeats : mapping of task to int
+        Most answers of an item, by task: of a task with several, each answer of a log is one of
+        its own.
     warn : callable
         Called for all that was skipped: damaged files and lines, tasks without answers.
 
@@ -66,7 +68,7 @@ def answers_at_hand(
     by_model: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in names}
     for model, paths in prior.items():
         for path in paths:
-            answers = _of_any(path, tasks, warn)
+            answers = _of_any(path, list(repeats), warn)
             theirs = sorted({a.model for _, a in answers})
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
             if not alone and not set(theirs) & set([model] if model else names):
@@ -77,10 +79,12 @@ def answers_at_hand(
                     f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
                     "their model: NAME=PATH"
                 )
-            for task, a in answers:
-                whose = (model or names[0]) if alone else a.model
+            for task, logged in answers:
+                whose = (model or names[0]) if alone else logged.model
                 if whose in by_model and model in (ANY, whose):
-                    by_model[whose][task, a.doc_id] = a
+                    for a in logged.each() if repeats[task] > 1 else [logged]:
+                        again = (a.repeat,) if a.repeat > 1 else ()
+                        by_model[whose][task, a.doc_id, *again] = a
     return by_model
 
 

@@ -489,7 +489,10 @@ class HarnessModel(Model):
 
     def _replay(self, item: Item, responses: Any) -> Administered:
         """Score an earlier answer again."""
-        [administered] = self.sessions[item[0]].administer([item[1]], Recorded(responses))
+        session = self.sessions[item[0]]
+        if session.each_alone:  # a log of a full run may have more answers than are asked
+            responses = [group[:1] for group in responses]
+        [administered] = session.administer([item[1]], Recorded(responses))
         self.administered[item] = administered
         return administered
 

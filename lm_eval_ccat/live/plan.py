@@ -89,6 +89,11 @@ class Plan:
         return {task: repeats_of(self.spec, session) for task, session in self.sessions.items()}
 
     @property
+    def most_repeats(self) -> int:
+        """Most answers of an item of any task."""
+        return max(self.repeats.values(), default=1)
+
+    @property
     def title(self) -> str:
         """The task's name, or "all tasks"."""
         return self.outcome.task if len(self.measured) == 1 else "all tasks"
@@ -178,7 +183,7 @@ class Plan:
             "options": dict(spec.options),
             **spec.for_the_ranker(),
             **({"sampled": True} if self.sampled else {}),
-            **({"repeats": self.repeats} if max(self.repeats.values()) > 1 else {}),
+            **({"repeats": self.repeats} if self.most_repeats > 1 else {}),
             **({"weights": self.shares()} if several else {}),
             **({"groups": self.groups} if self.groups else {}),
         }

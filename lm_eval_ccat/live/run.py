@@ -149,8 +149,8 @@ class Run:
         """
         spec, models = self.spec, self._models(self)
         if spec.prior:
-            names, tasks = [entry.name for entry in spec.models], list(self.plan.measured)
-            earlier = answers_at_hand(spec.prior, names, tasks, self.observer.warn)
+            names, warn = [entry.name for entry in spec.models], self.observer.warn
+            earlier = answers_at_hand(spec.prior, names, self.plan.repeats, warn)
             known = ", ".join(
                 f"{len(answers)} of {name}" for name, answers in earlier.items() if answers
             )

@@ -188,7 +188,7 @@ def _of_results(
         if not isinstance(block, dict) or "estimate" not in block:
             continue
         for outcome in block.get("outcomes") or [block]:
-            outcomes += 1
+            outcomes, total = outcomes + 1, block.get("answers_total")
             ranking: RankingContent = {
                 "order": [model],
                 "models": {
@@ -196,7 +196,7 @@ def _of_results(
                         "estimate": outcome["estimate"],
                         "standard_error": outcome["standard_error"],
                         "interval": outcome["interval"],
-                        "n_items": int(block["items"]),
+                        "n_items": int(block.get("answers") or block["items"]),
                     }
                 },
                 "pairwise": [],
@@ -209,6 +209,7 @@ def _of_results(
                 "sampled": outcome["sampled"],
                 "confidence": float(block["confidence"]),
                 "items_of_benchmark": int(block["items_total"]),
+                **({"answers_of_benchmark": total} if total is not None else {}),
             }  # fmt: skip
             yield StoredRanking(str(file), ranking)
     if not outcomes:

@@ -56,6 +56,9 @@ class Difference:
     more_documents : int or None
         About how many more documents would decide, if the difference stays as it is; None if it
         is decided already, or no number of documents would.
+    answers, more_answers : int or None
+        Answers of each model, and how many more would decide, where documents are asked repeatedly;
+        `more_documents` is then None.
     """
 
     documents: int
@@ -68,6 +71,8 @@ class Difference:
     p_better: float
     verdict: str
     more_documents: int | None
+    answers: int | None = None
+    more_answers: int | None = None
 
     @classmethod
     def of(
@@ -78,6 +83,7 @@ class Difference:
         margin: float = 0.0,
         scale: Scale | None = None,
         clusters: int | None = None,
+        answers: int | None = None,
     ) -> Difference:
         """Build from verdicts on a baseline and a candidate, in this order.
 
@@ -89,14 +95,14 @@ class Difference:
             How much worse is still good enough, on the metric's own scale.
         scale : Scale, optional
             The metric's own; default that of the verdicts.
-        clusters : int, optional
+        clusters, answers : int, optional
         """
         scale, b = scale or Scale(), verdicts.belief.on_scores
         low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
         first, second = (float(scale.restore(x)) for x in b.location)
         up = 1.0 if scale.higher_is_better else -1.0
         equal = b.variance[0, 1] < 1e-16 and abs(b.location[1] - b.location[0]) <= ROUNDING
-        difference = cls.stated(
+        stated = cls.stated(
             (first, second),
             sorted((up * low, up * high)),
             float(verdicts.better[1, 0]),
@@ -105,8 +111,11 @@ class Difference:
             documents=documents,
             margin=margin,
             n_items=b.n_items,
+            answers=answers,
         )
-        return replace(difference, clusters=clusters)
+        if b.question == POPULATION and answers is not None:  # these tell of no other document
+            stated = replace(stated, more_answers=None)
+        return replace(stated, clusters=clusters)
 
     @classmethod
     def stated(
@@ -120,6 +129,7 @@ class Difference:
         documents: int,
         margin: float = 0.0,
         n_items: float = math.inf,
+        answers: int | None = None,
     ) -> Difference:
         """Build from an interval and the decision that goes with it.
 
@@ -137,6 +147,8 @@ class Difference:
         margin : float, optional
         n_items : float, optional
             Items of the benchmark, if the question is about these.
+        answers : int, optional
+            Answers of each model, where documents are asked repeatedly.
 
         Examples
         --------
@@ -157,16 +169,18 @@ class Difference:
             verdict = WORSE
         else:
             verdict = NOT_WORSE if 0.0 < margin and -limit <= low else NOT_KNOWN
-        more_documents = None
+        lacking, asked = None, documents if answers is None else answers
         if verdict == NOT_KNOWN and math.isfinite(high - low) and gain != -margin:
-            needed = documents * (0.5 * (high - low) / abs(gain + margin)) ** 2
-            if math.isfinite(n_items):  # at the last document the error is 0
+            needed = asked * (0.5 * (high - low) / abs(gain + margin)) ** 2
+            if math.isfinite(n_items) and answers is None:  # at the last document the error is 0
                 needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)
-            more_documents = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
+            lacking = max(math.ceil(needed) - asked, 1) if needed < 1e9 else None
         low, high = max(min(ends), -scale.span), min(max(ends), scale.span)
+        more_documents, more_answers = (lacking, None) if answers is None else (None, lacking)
         return cls(
-            documents, None, *means, difference, low, high, p_better, verdict, more_documents
-        )
+            documents, None, *means, difference, low, high, p_better, verdict, more_documents,
+            answers, more_answers,
+        )  # fmt: skip
 
 
 def compare_scores(

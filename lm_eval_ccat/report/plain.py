@@ -124,17 +124,19 @@ def in_words(comparison: Comparison, d: Difference, question: str) -> str:
     --------
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
-    forecast = f"; about {d.more_documents:,} more would decide" if d.more_documents else ""
+    further = d.more_documents or d.more_answers
+    forecast = f"; about {further:,} more would decide" if further else ""
     return f"{sentence(comparison, d.verdict)}: {figures(d)}{forecast}"
 
 
 def figures(d: Difference) -> str:
     """Difference, interval, probability and documents in one line."""
     clusters = f" in {plural(d.clusters, 'cluster')}" if d.clusters is not None else ""
+    answers = f", {plural(d.answers, 'answer')} of each model" if d.answers is not None else ""
     low, gap, high = difference(d.low, d.difference, d.high)
     return (
         f"{gap} [{low}, {high}], P(better) {probability(d.p_better)}, "
-        f"{plural(d.documents, 'document')}{clusters}"
+        f"{plural(d.documents, 'document')}{clusters}{answers}"
     )
 
 

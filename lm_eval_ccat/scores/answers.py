@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +178,8 @@ class EarlierAnswer:
         The file.
     doc_hash : str or None
         Hash of the document, if the log has it.
+    repeat : int
+        Which answer to the document it is, from 1.
     """
 
     model: str
@@ -186,6 +188,22 @@ class EarlierAnswer:
     responses: list[Any]
     source: str
     doc_hash: str | None = None
+    repeat: int = 1
+
+    def each(self) -> list[EarlierAnswer]:
+        """Return the answers by themselves, where a log has several to every request.
+
+        Examples
+        --------
+        >>> both = EarlierAnswer("m", 3, "", [["yes", "no"]], "samples.jsonl")
+        >>> [(answer.repeat, answer.responses) for answer in both.each()]
+        [(1, [['yes']]), (2, [['no']])]
+        """
+        number = min(map(len, self.responses))
+        return [
+            replace(self, responses=[[group[n]] for group in self.responses], repeat=n + 1)
+            for n in range(number)
+        ] if number > 1 else [self]  # fmt: skip
 
 
 def earlier_answers(
@@ -230,11 +248,14 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
         for record in run_journal.run_of(file)[1]:
             match record:
                 case Answered(
-                    item=(of_task, int(doc_id)),
+                    item=(of_task, int(doc_id), *repeat),
                     responses=[_, *_] as responses,
                     prompt_sha256=str(prompt),
                 ) if of_task == task:
-                    yield EarlierAnswer(record.model, doc_id, prompt, responses, str(file))
+                    number = int(repeat[0]) if repeat else 1
+                    yield EarlierAnswer(
+                        record.model, doc_id, prompt, responses, str(file), repeat=number
+                    )
 
 
 def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:

@@ -98,4 +98,4 @@ def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
     logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0)) for n in (1, 2)]
     monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
     with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):
-        earlier.answers_at_hand({"m03": ["logs"]}, ["m03"], ["t"], print)
+        earlier.answers_at_hand({"m03": ["logs"]}, ["m03"], {"t": 1}, print)

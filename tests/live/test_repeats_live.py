@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live.test_resume import killed, start_rank  # noqa: F401
-from worlds.bench import Bench, content_of, facts, make_bench
+from worlds.bench import TASK, Bench, content_of, facts, make_bench
 from worlds.server import CompletionsServer
 
+from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.report.plain import lines
 
 N_ITEMS, REPEATS = 30, 16
 THREE = {"low": 0.35, "mid": 0.45, "high": 0.6}
@@ -157,3 +159,83 @@ def test_what_repeats_cannot_be(few, sampling, capsys, settings, message) -> Non
     assert main(["rank", str(config)]) in (1, 2)
     assert message in capsys.readouterr().err
     assert not sampling.asked
+
+
+def side(sampling: CompletionsServer, name: str) -> dict:
+    arguments = {"model": name, "base_url": sampling.url, "tokenizer_backend": "none"}
+    return {"name": name, "model": "local-completions", "model_args": arguments}
+
+
+def versus(bench: Bench, *sides, **settings):
+    harness = {**HARNESS, "include_path": str(bench.folder / "tasks")}
+    settings = {"harness": harness, "repeats": REPEATS, **settings}
+    models = (settings.pop("stored", None), None)
+    return compare(*sides, "share", task=TASK, models=models, settings=settings)
+
+
+def test_a_live_comparison_counts_documents_and_answers(few, sampling) -> None:
+    found = versus(few, side(sampling, "low"), side(sampling, "mid"))
+    [outcome] = found.outcomes
+    answers = outcome.overall.answers
+    assert N_ITEMS < answers < N_ITEMS * REPEATS  # close models take more than one pass
+    assert outcome.overall.documents == N_ITEMS and found.verdict == "better"
+    assert f"{N_ITEMS} documents, {answers} answers" in lines(found)[0]
+    short = versus(few, side(sampling, "low"), side(sampling, "high"))
+    # What is not yet decided asks for answers: there are no more documents.
+    tied = versus(few, side(sampling, "low"), {**side(sampling, "low"), "name": "same"},
+                  max_items=60, seed=3).outcomes[0]  # fmt: skip
+    assert tied.overall.verdict in ("not known", "equivalent")
+    assert tied.overall.more_documents is None
+    assert short.outcomes[0].overall.documents == min(N_ITEMS, short.outcomes[0].overall.answers)
+
+
+@pytest.mark.parametrize("of_logs", [1, 3])
+def test_logs_of_fewer_answers_limit_a_live_comparison_and_it_says_so(
+    few, sampling, capsys, of_logs
+) -> None:
+    old = {**SETTINGS, "repeats": of_logs, "stop": "limits"}
+    few.ranked(sampling, ["low", "mid"], name="old", **old)
+    sampling.asked.clear()
+    candidate = {**side(sampling, "mid"), "name": "new"}
+    found = versus(few, few.run("old"), candidate, stored="mid", repeats=4)
+    assert {model for model, _ in sampling.asked} == {"mid"}
+    assert max(sampling.asked.values()) == of_logs
+    overall = found.outcomes[0].overall
+    assert overall.documents == N_ITEMS and overall.difference == 0.0  # the same draws
+    assert overall.answers == (of_logs * N_ITEMS if of_logs > 1 else None)
+    told = "no more than 1 answer to" if of_logs == 1 else "no more than 3 answers to"
+    assert told in capsys.readouterr().err
+
+
+def test_earlier_repeats_are_taken_one_by_one(few, sampling) -> None:
+    first = few.ranked(
+        sampling, ["low", "mid"], name="first", **{**SETTINGS, "repeats": 3, "stop": "limits"}
+    )
+    sampling.asked.clear()
+    settings = {**SETTINGS, "repeats": 4, "stop": "limits", "prior": "first.run"}
+    content = few.ranked(sampling, ["low", "mid"], name="second", **settings)
+    for model in ("low", "mid"):
+        assert first["models"][model]["n_items"] == content["models"][model]["from_prior"] == 90
+    # Only the fourth answers are paid, each once.
+    assert sum(sampling.asked.values()) == 2 * N_ITEMS == content["cost"]
+
+
+def test_all_answers_of_a_row_of_the_harness_are_earlier_repeats(few, sampling, tmp_path) -> None:
+    few.ranked(sampling, ["low"], name="old", **{**SETTINGS, "repeats": 1, "stop": "limits"})
+    [samples] = (few.run("old") / "low").glob("samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    for row in rows:  # as a stock run with `repeats: 3` logs them
+        row["resps"] = [[*row["resps"][0], "0", row["doc"]["numbers"]]]
+    (few.folder / "logs").mkdir()
+    for file in (few.run("old") / "low").glob("results_*.json"):
+        (few.folder / "logs" / file.name).write_bytes(file.read_bytes())
+    written = "".join(json.dumps(row) + "\n" for row in rows)
+    (few.folder / "logs" / samples.name).write_text(written)
+    sampling.asked.clear()
+    settings = {**SETTINGS, "repeats": 1, "stop": "limits", "prior": {"low": "logs"}}
+    once = few.ranked(sampling, ["low"], name="once", **settings)
+    assert not sampling.asked and once["models"]["low"]["from_prior"] == N_ITEMS
+    content = few.ranked(sampling, ["low"], name="new", **{**settings, "repeats": 3})
+    assert not sampling.asked and content["models"]["low"]["from_prior"] == 3 * N_ITEMS
+    firsts = [row["share"] for row in rows]
+    assert content["models"]["low"]["estimate"] == pytest.approx((np.mean(firsts) + 0.0 + 1.0) / 3)
