@@ -35,8 +35,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model that is asked for by name gets one item more than its limit",
         "lm_eval_ccat/ranker/turns",
-        "goes_on = account.n < self.cap and self.wanted()[j]",
-        "goes_on = account.n <= self.cap and self.wanted()[j]",
+        "goes_on = account.n < self.cap and self.wanted()[number]",
+        "goes_on = account.n <= self.cap and self.wanted()[number]",
         ("tests/ranker/test_turns.py",),
     ),
     Bug(
@@ -210,7 +210,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a group's weights are not divided by its tasks' own",
         "lm_eval_ccat/ranker/contents",
-        "{t: w / self.tasks[t].weight for t, w in numbers.items()}",
+        "{task: weight / self.tasks[task].weight for task, weight in numbers.items()}",
         "dict(numbers)",
         ("tests/ranker/test_tasks.py",),
     ),
@@ -976,8 +976,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the outcome that chooses an item is found with weights that are not squared",
         "lm_eval_ccat/ranker/weighted",
-        "w * w * b.variance[model, model]",
-        "w * b.variance[model, model]",
+        "weight * weight * belief.variance[model, model]",
+        "weight * belief.variance[model, model]",
         (
             "tests/ranker/test_outcomes.py::test_the_outcome_that_errs_most_in_the_sum_chooses_the_item",
         ),
@@ -985,7 +985,10 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "replays stop where not every bank has a stop",
         "lm_eval_ccat/ranker/across",
-        "            if all(n in by_model[m] for by_model in replays for m in shared)\n",
+        (
+            "            if all(stop in by_model[model] for by_model in replays for model in "
+            "shared)\n"
+        ),
         "",
         (
             "tests/ranker/test_across.py::test_errors_that_have_nothing_in_common_are_those_of_a_sum_by_hand",

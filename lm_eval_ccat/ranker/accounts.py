@@ -106,7 +106,9 @@ class Ledger:
         self.position: dict[str, int] = {}
         self._mean_units = float(units.mean())  # a stated price counts as one item's observation
         self._kept_units = float(units[contents.kept_items].mean())
-        self._task_units = [float(units[t.where][t.kept_items].mean()) for t in contents.tasks]
+        self._task_units = [
+            float(units[task.where][task.kept_items].mean()) for task in contents.tasks
+        ]
         self._committed: float | None = None
         self.changes = 0
         self.loads, self.remaining, self.asked = np.zeros((3, 0, len(contents.tasks)), dtype=int)
@@ -139,7 +141,7 @@ class Ledger:
     @property
     def active(self) -> Mask:
         """Which models are not set aside; shape (n_models,)."""
-        return np.array([a.dropped is None for a in self.accounts])
+        return np.array([account.dropped is None for account in self.accounts])
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -149,7 +151,11 @@ class Ledger:
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
         """(model, item) pairs asked for and not yet told, failed or released."""
-        return {(a.name, self.contents.asked(i)) for a in self.accounts for i in a.pending}
+        return {
+            (account.name, self.contents.asked(item))
+            for account in self.accounts
+            for item in account.pending
+        }
 
     # -- money --------------------------------------------------------------------------------
 
@@ -167,7 +173,9 @@ class Ledger:
     def committed(self) -> float:
         """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
-            expected = (self.price(a) * sum(a.pending.values()) for a in self.accounts)
+            expected = (
+                self.price(account) * sum(account.pending.values()) for account in self.accounts
+            )
             self._committed = self.spent + sum(expected)
         return self._committed
 
@@ -200,10 +208,10 @@ class Ledger:
         has_items = self.remaining > 0
         if math.isinf(left):
             return has_items
-        for j, t in np.argwhere(has_items & np.isnan(self._ahead)).tolist():
-            where = self.contents.tasks[t].where
-            units = self.units[where][self.accounts[j].available[where]]
-            self._ahead[j, t] = units.mean() if self.by_mean else units.min()
+        for model, task in np.argwhere(has_items & np.isnan(self._ahead)).tolist():
+            where = self.contents.tasks[task].where
+            units = self.units[where][self.accounts[model].available[where]]
+            self._ahead[model, task] = units.mean() if self.by_mean else units.min()
         return np.asarray(has_items & (self.prices[:, None] * self._ahead <= left))
 
     def choosable(self, account: Account, left: float) -> Mask:
@@ -213,8 +221,8 @@ class Ledger:
         if not self.by_mean:
             return account.available & (self.price(account) * self.units <= left)
         out, able = account.available.copy(), self.affordable(left)[account.number]
-        for t, task in enumerate(self.contents.tasks):
-            if len(able) > 1 and not able[t]:
+        for number, task in enumerate(self.contents.tasks):
+            if len(able) > 1 and not able[number]:
                 out[task.where] = False
         return out
 

@@ -58,10 +58,10 @@ def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
     >>> correlation([x, {"m1": 0.0}]) is None
     True
     """
-    shared = [m for m in abilities[0] if all(m in of_task for of_task in abilities)]
+    shared = [model for model in abilities[0] if all(model in of_task for of_task in abilities)]
     if len(shared) < FEWEST_MODELS:
         return None
-    x = np.array([[of_task[m] for m in shared] for of_task in abilities], dtype=np.float64)
+    x = np.array([[of_task[model] for model in shared] for of_task in abilities], dtype=np.float64)
     x -= x.mean(axis=1, keepdims=True)
     size = np.sqrt((x * x).sum(axis=1, keepdims=True))
     if not (np.isfinite(size).all() and (size > 0.0).all()):
@@ -101,28 +101,29 @@ class Across:
     def of(cls, tasks: Sequence[Task]) -> Across | None:
         """Build from the tasks that can take part; None if fewer than two can."""
         parts, known = {}, []
-        for t, task in enumerate(tasks):
+        for number, task in enumerate(tasks):
             first, *more_states = task.states
             in_bank = {} if more_states else _report(first.outcome.bank, "abilities")
             abilities = {
-                str(m): float(a)
-                for m, a in in_bank.items()
-                if isinstance(a, (int, float)) and np.isfinite(a)
+                str(model): float(ability)
+                for model, ability in in_bank.items()
+                if isinstance(ability, (int, float)) and np.isfinite(ability)
             }
             if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
-                parts[t] = task
+                parts[number] = task
                 known.append(abilities)
-        r = correlation(known) if len(parts) > 1 else None
-        return None if r is None else cls(parts, r)
+        matrix = correlation(known) if len(parts) > 1 else None
+        return None if matrix is None else cls(parts, matrix)
 
     def _clear(self) -> None:
-        n, m = len(self.tasks), len(self._parts[0].states[0].scores)
-        self._changes = [-1] * n
-        self._ability = np.full((n, m), np.nan)
-        self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n, m))
-        self._moved, self.shift = np.zeros((2, n, m))
-        self._joint = np.zeros((m, n, n))  # covariances of abilities, all answers known
-        self._prior = np.zeros(n)
+        n_tasks, n_models = len(self.tasks), len(self._parts[0].states[0].scores)
+        self._changes = [-1] * n_tasks
+        self._ability = np.full((n_tasks, n_models), np.nan)
+        self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n_tasks, n_models))
+        self._moved, self.shift = np.zeros((2, n_tasks, n_models))
+        # Covariances of abilities, all answers known.
+        self._joint = np.zeros((n_models, n_tasks, n_tasks))
+        self._prior = np.zeros(n_tasks)
 
     def refresh(self) -> None:
         """Bring the state up to date for tasks that have changed."""
@@ -195,8 +196,8 @@ class Across:
 
 def _more(weights: Floats, hangs: Floats, joint: Floats, loose: Floats) -> Floats:
     """Return what errors that depend on abilities add to a sum's variance, for each model."""
-    w = weights[:, None] * hangs
-    return np.asarray(np.einsum("sm,mst,tm->m", w, joint, w) - (weights**2) @ loose)
+    sloped = weights[:, None] * hangs
+    return np.asarray(np.einsum("sm,mst,tm->m", sloped, joint, sloped) - (weights**2) @ loose)
 
 
 def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
@@ -239,16 +240,22 @@ class Replays:
     @classmethod
     def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
         """Read the banks' replays; None if fewer than `FEWEST` models were left out of all."""
-        replays = [_report(b, "left_out") for b in banks]  # of each task: model, stop, figures
-        shared = [m for m in replays[0] if all(m in by_model for by_model in replays)]
+        # Of each task: by model left out and number of items, the figures.
+        replays = [_report(bank, "left_out") for bank in banks]
+        shared = [model for model in replays[0] if all(model in by_model for by_model in replays)]
         if len(banks) < 2 or len(shared) < FEWEST:
             return None
         stops = [
-            n
-            for n in replays[0][shared[0]]
-            if all(n in by_model[m] for by_model in replays for m in shared)
+            stop
+            for stop in replays[0][shared[0]]
+            if all(stop in by_model[model] for by_model in replays for model in shared)
         ]
-        rows = np.array([[[by_model[m][n] for m in shared] for by_model in replays] for n in stops])
+        rows = np.array(
+            [
+                [[by_model[model][stop] for model in shared] for by_model in replays]
+                for stop in stops
+            ]
+        )
         if rows.ndim != 4:
             return None
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
@@ -277,7 +284,7 @@ class Replays:
 
     def gains(self, weights: Floats, across: Across) -> bool:
         """Return whether a prior across tasks lowers the sum's error by over a standard error."""
-        with_, without = (self.judged(weights, a)[0][self._early] for a in (across, None))
+        with_, without = (self.judged(weights, prior)[0][self._early] for prior in (across, None))
         gain = ((without - with_) / without.mean(axis=1, keepdims=True)).mean(axis=0)
         return bool(gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5)
 

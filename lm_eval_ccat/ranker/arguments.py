@@ -22,7 +22,7 @@ def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, obj
     UsageError
         The method does not take an option, or the option has another type.
     """
-    values = {k: v for k, v in options.items() if v is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     method.check_options(values, method.policy_options)
     parameters = inspect.signature(method.policy).parameters
     kinds = {bool: SWITCH, int: number(integral=True), float: number()}

@@ -48,7 +48,7 @@ class RankingBuilder:
         self._question, self._sampled = question, sampled
         self._turns, self._standing, self._ledger = turns, turns.standing, turns.ledger
         self._contents, self._join = turns.ledger.contents, join
-        self._options = {k: v for k, v in sorted(options.items()) if v is not None}
+        self._options = {key: value for key, value in sorted(options.items()) if value is not None}
         #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
             name: turns.standing.score.of(self._contents.group(name, tasks))
@@ -58,39 +58,43 @@ class RankingBuilder:
     def ranking(self, done: bool, parts: bool) -> Ranking:
         """Return the current ranking."""
         standing, tasks, rule = self._standing, self._contents.tasks, self._turns.rule
-        v, goal = standing.latest, rule if has_goal(rule) else AllDecided()
+        verdicts, goal = standing.latest, rule if has_goal(rule) else AllDecided()
         ranking = replace(
-            self._rows(standing.score, self.signature, v),
-            tops=(*_TOPS, *(r.k for r in rule.parts() if isinstance(r, TopDecided))),
+            self._rows(standing.score, self.signature, verdicts),
+            tops=(*_TOPS, *(part.k for part in rule.parts() if isinstance(part, TopDecided))),
             stopped_because=self._why_stopped(done),
             goal_met=goal.met(standing),
         )
         if not parts:
             return ranking
         beyond = None
-        if v.belief.question == BENCHMARK and len(v.tested) > 1:
+        if verdicts.belief.question == BENCHMARK and len(verdicts.tested) > 1:
             wider = standing.first_look(question=POPULATION)
-            beyond = (wider.sign == v.sign[:, : len(v.tested)]) & (wider.state == DECIDED)
+            beyond = (wider.sign == verdicts.sign[:, : len(verdicts.tested)]) & (
+                wider.state == DECIDED
+            )
         several = len(self._contents.outcomes) > 1
         by_task = len(tasks) > 1 or not self._contents.bare
         return replace(
             ranking,
             beyond=beyond,
-            tasks={t.name: self._task(n, t) for n, t in enumerate(tasks)} if by_task else {},
+            tasks={task.name: self._task(number, task) for number, task in enumerate(tasks)}
+            if by_task
+            else {},
             outcomes=self._outcomes(0, tasks[0]) if several and not by_task else {},
-            weights={t.name: t.weight for t in tasks} if several else {},
+            weights={task.name: task.weight for task in tasks} if several else {},
             groups={name: self._rows(score) for name, score in self.groups.items()},
         )
 
-    def _task(self, n: int, task: Task) -> Ranking:
-        outcomes = self._outcomes(n, task)
+    def _task(self, number: int, task: Task) -> Ranking:
+        outcomes = self._outcomes(number, task)
         if len(outcomes) == 1:
             return next(iter(outcomes.values()))
-        weights = {o.name: o.weight / task.weight for o in task.outcomes}
-        ranking = self._rows(self._standing.score.of({n: 1.0 / task.weight}))
+        weights = {outcome.name: outcome.weight / task.weight for outcome in task.outcomes}
+        ranking = self._rows(self._standing.score.of({number: 1.0 / task.weight}))
         return replace(ranking, outcomes=outcomes, weights=weights)
 
-    def _outcomes(self, n: int, task: Task) -> dict[str, Ranking]:
+    def _outcomes(self, number: int, task: Task) -> dict[str, Ranking]:
         """Return a ranking by each single outcome of a task."""
         out = {}
         for state in task.states:
@@ -100,74 +104,86 @@ class RankingBuilder:
                 "ccat": __version__,
             }
             out[state.outcome.name] = self._rows(
-                self._standing.score.of({n: 1.0}, state), _line(facts)
+                self._standing.score.of({number: 1.0}, state), _line(facts)
             )
         return out
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _rows(self, score: WeightedSum, line: str = "", v: Verdicts | None = None) -> Ranking:
+    def _rows(
+        self, score: WeightedSum, line: str = "", verdicts: Verdicts | None = None
+    ) -> Ranking:
         """Return a ranking by one score; without verdicts `v`, from a first look."""
-        v, tasks = v or self._standing.first_look(score), self._contents.tasks
-        belief = self._standing.belief(v.belief.question, score).on_scores
-        models = [self._row(a, v, score, belief) for a in self._ledger.accounts]
-        if (r := v.belief.references) is not None:
-            for name, mean, error in zip(r.names, r.estimate.tolist(), r.error.tolist()):
+        verdicts, tasks = verdicts or self._standing.first_look(score), self._contents.tasks
+        belief = self._standing.belief(verdicts.belief.question, score).on_scores
+        models = [self._row(account, verdicts, score, belief) for account in self._ledger.accounts]
+        if (references := verdicts.belief.references) is not None:
+            for name, mean, error in zip(
+                references.names, references.estimate.tolist(), references.error.tolist()
+            ):
                 estimate = Estimate(mean, error)
-                models.append(ModelRow(name, estimate, estimate.interval(v.confidence), known=True))
+                models.append(
+                    ModelRow(name, estimate, estimate.interval(verdicts.confidence), known=True)
+                )
         return Ranking(
             models=tuple(models),
-            verdicts=v,
-            n_items=sum(tasks[t].bank.n_items for t in score.tasks),
-            n_answers=sum(tasks[t].where.stop - tasks[t].where.start for t in score.tasks),
-            scale=scale_of([o.outcome for o in score.outcomes]),
-            signature=line or "+".join(tasks[t].name for t in score.tasks),
+            verdicts=verdicts,
+            n_items=sum(tasks[task].bank.n_items for task in score.tasks),
+            n_answers=sum(tasks[task].where.stop - tasks[task].where.start for task in score.tasks),
+            scale=scale_of([state.outcome for state in score.outcomes]),
+            signature=line or "+".join(tasks[task].name for task in score.tasks),
             tops=_TOPS,
             question=self._question,
             sampled=self._sampled,
         )
 
-    def _row(self, account: Account, v: Verdicts, score: WeightedSum, belief: Belief) -> ModelRow:
-        j, contents, steers = account.number, self._contents, score is self._standing.score
+    def _row(
+        self, account: Account, verdicts: Verdicts, score: WeightedSum, belief: Belief
+    ) -> ModelRow:
+        model, contents, steers = account.number, self._contents, score is self._standing.score
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
-        described = only and only.policy.describe(j)
+        described = only and only.policy.describe(model)
         estimate = Estimate(
-            float(belief.location[j]),
-            float(belief.variance[j, j] ** 0.5),
-            float(belief.df[j, j]),
-            float(belief.n[j, j]),
+            float(belief.location[model]),
+            float(belief.variance[model, model] ** 0.5),
+            float(belief.df[model, model]),
+            float(belief.n[model, model]),
             belief.n_items,
-            looks=v.looks.anew,
+            looks=verdicts.looks.anew,
             of_method=described.interval if described else None,
         )
         # The bound covers what failures may hide, so it starts from the estimate without `lean`.
-        bound = self._bound(account, score, estimate, v.confidence)
+        bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.lean is not None:
-            estimate = replace(estimate, lean=float(belief.lean[j]))
-        items = [i for i in account.scored if contents.task_at(i) in score.tasks]
+            estimate = replace(estimate, lean=float(belief.lean[model]))
+        items = [item for item in account.scored if contents.task_at(item) in score.tasks]
         if only and not steers:  # an answer may lack an outcome (its judge failed, say)
             start = contents.tasks[score.tasks[0]].where.start
-            items = [i for i in items if i - start in only.scores[j]]
-        failed = [i for i in account.failed if contents.task_at(i) in score.tasks]
+            items = [item for item in items if item - start in only.scores[model]]
+        failed = [item for item in account.failed if contents.task_at(item) in score.tasks]
         bare = None if steers or len(score.tasks) > 1 else True
         name = contents.asked if bare is None else partial(contents.item, bare=True)
-        named = {i: name(i) for i in (*items, *failed)}
+        named = {item: name(item) for item in (*items, *failed)}
         drawn = described.drawn if described else None
         return ModelRow(
             name=account.name,
             estimate=estimate,
-            interval=estimate.interval(v.confidence),
+            interval=estimate.interval(verdicts.confidence),
             bound=bound,
-            cost=float(self._ledger.spent_on[j, score.tasks].sum()),
+            cost=float(self._ledger.spent_on[model, score.tasks].sum()),
             set_aside=account.dropped,
-            findings=[*self._join.findings, *score.findings(j)],
-            items=[named[i] for i in items],
-            draws=[(named[i], p) for i in items if (p := account.probability.get(i)) is not None],
-            failed={named[i]: account.failed[i] for i in failed},
+            findings=[*self._join.findings, *score.findings(model)],
+            items=[named[item] for item in items],
+            draws=[
+                (named[item], probability)
+                for item in items
+                if (probability := account.probability.get(item)) is not None
+            ],
+            failed={named[item]: account.failed[item] for item in failed},
             ability=(described.ability, described.ability_error) if described else None,
             sample=drawn if drawn and drawn.n > 1 else None,
             noise=described.noise if described else None,
-            pass_at=only.pass_at(j) if only else None,
+            pass_at=only.pass_at(model) if only else None,
         )
 
     def _bound(
@@ -175,9 +191,11 @@ class RankingBuilder:
     ) -> tuple[float, float] | None:
         """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
         down = up = 0.0
-        for t, weight in zip(score.tasks, score.weights.tolist()):
-            where, leader = self._contents.tasks[t].where, self._contents.tasks[t].leader
-            if failed := [i - where.start for i in account.failed if where.start <= i < where.stop]:
+        for task, weight in zip(score.tasks, score.weights.tolist()):
+            where, leader = self._contents.tasks[task].where, self._contents.tasks[task].leader
+            if failed := [
+                item - where.start for item in account.failed if where.start <= item < where.stop
+            ]:
                 expected = leader.expected(account.number)[failed]
                 asked = len(failed) + len(leader.scores[account.number])
                 down += weight * float(expected.sum()) / asked
@@ -195,7 +213,10 @@ class RankingBuilder:
         turns, standing, outcomes = self._turns, self._standing, self._contents.outcomes
         what = _what(outcomes[0])
         if len(outcomes) > 1:
-            terms = (f"{o.weight:.4g} x {o.task}/{o.name}/{o.bank.short_hash}" for o in outcomes)
+            terms = (
+                f"{outcome.weight:.4g} x {outcome.task}/{outcome.name}/{outcome.bank.short_hash}"
+                for outcome in outcomes
+            )
             what = {"tasks": "+".join(terms)}
         references = standing.references
         return _line(
@@ -222,15 +243,15 @@ class RankingBuilder:
             return turns.stopped
         if not done:
             return ""
-        open_ = [a for a, asked in zip(ledger.accounts, turns.wanted()) if asked]
+        open_ = [account for account, asked in zip(ledger.accounts, turns.wanted()) if asked]
         if not open_:
             if not ledger.active.any():
                 return "no model is left"
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        unfinished = [a for a in open_ if ledger.remaining[a.number].any()]
-        if any(a.n < turns.cap for a in unfinished):
+        unfinished = [account for account in open_ if ledger.remaining[account.number].any()]
+        if any(account.n < turns.cap for account in unfinished):
             left, lost = ledger.budget - ledger.committed, min(ledger.lost, ledger.limit)
             return budget_used_up(ledger.limit, left, lost)
         if not unfinished:
@@ -246,11 +267,16 @@ def _repeats(of_task: Mapping[str, int]) -> str | None:
     return str(numbers[0]) if len(numbers) == 1 else "+".join(map(str, of_task.values()))
 
 
-def _what(o: Outcome) -> dict[str, object]:
-    b = o.bank
-    return {"task": b.task, "metric": b.metric, "filter": b.filter, "bank": b.short_hash}
+def _what(outcome: Outcome) -> dict[str, object]:
+    bank = outcome.bank
+    return {
+        "task": bank.task,
+        "metric": bank.metric,
+        "filter": bank.filter,
+        "bank": bank.short_hash,
+    }
 
 
 def _line(parts: Mapping[str, object]) -> str:
     """Join parts into one line for reproducing a number: ``task:gsm|metric:acc|...``."""
-    return "|".join(f"{k}:{v}" for k, v in parts.items() if v is not None)
+    return "|".join(f"{key}:{value}" for key, value in parts.items() if value is not None)

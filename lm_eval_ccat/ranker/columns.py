@@ -101,7 +101,7 @@ def model_cells(
     """
     models, order = content["models"], list(content["order"])
     number = numbers(content)
-    tie_of = {model: n for n, group in enumerate(content["ties"]) for model in group}
+    tie_of = {model: position for position, group in enumerate(content["ties"]) for model in group}
     after, lead_of = dict(pairwise(order)), leads_of_next(content)
     cells = []
     for name in dict.fromkeys([*order, *models]):
@@ -131,8 +131,10 @@ def model_cells(
 
 def numbers(content: RankingContent) -> Callable[[float], str]:
     """Return a function that formats values with decimals to match the median standard error."""
-    asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()
-    decimals = decimals_for(median([m.get("standard_error", 0.0) for m in asked] or [0.0]))
+    asked = [model for model in content["models"].values() if model["n_items"]] or content[
+        "models"
+    ].values()
+    decimals = decimals_for(median([model.get("standard_error", 0.0) for model in asked] or [0.0]))
     return lambda value: f"{value:.{decimals}f}"
 
 
@@ -142,11 +144,11 @@ def paid(model: ModelContent) -> float:
     return model["cost"] if usd is None else usd
 
 
-def whole_percent(p: float) -> str:
+def whole_percent(share: float) -> str:
     """Format a probability in whole per cent, never rounded to certainty."""
-    if p >= 0.995:
+    if share >= 0.995:
         return ">99"
-    return "<1" if p < 0.005 else f"{100 * p:.0f}"
+    return "<1" if share < 0.005 else f"{100 * share:.0f}"
 
 
 # -- the columns -----------------------------------------------------------------------------------
@@ -309,7 +311,11 @@ COLUMNS = (
 
 def columns_of(place: str, content: RankingContent, models: Sequence[ModelCells]) -> list[Column]:
     """Return the columns that stand in a place for a result."""
-    return [c for c in COLUMNS if place in c.places.split() and c.applies(content, models)]
+    return [
+        column
+        for column in COLUMNS
+        if place in column.places.split() and column.applies(content, models)
+    ]
 
 
 def ranking_grid(content: RankingContent, title: str) -> ShownTable:
@@ -324,7 +330,11 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
     title : str
     """
     models = model_cells(content)
-    values = {c.name: [c.value(m) for m in models] for c in COLUMNS if GRID in c.places.split()}
+    values = {
+        column.name: [column.value(model) for model in models]
+        for column in COLUMNS
+        if GRID in column.places.split()
+    }
     filled = {name: column for name, column in values.items() if set(column) != {""}}
     stopped = content["stopped_because"] or "not finished"
     notes = (f"stopped: {stopped}", *content.get("warnings", ()), content["signature"])

@@ -75,14 +75,14 @@ class OutcomeState:
 
         A task with its items answered twice and more has it, where scores are 0 or 1.
         """
-        n = len(self.kept_items) // self._repeats
-        answers, right = np.zeros((2, n))
+        n_items = len(self.kept_items) // self._repeats
+        answers, right = np.zeros((2, n_items))
         for slot, score in self.scores[model].items():
-            answers[slot % n] += 1.0
-            right[slot % n] += score
+            answers[slot % n_items] += 1.0
+            right[slot % n_items] += score
             if score not in (0.0, 1.0):
                 return None
-        kept_items = self.kept_items[:n]
+        kept_items = self.kept_items[:n_items]
         k = int(answers[kept_items].min(initial=math.inf, where=kept_items[kept_items]))
         return (k, pass_at(right[kept_items], answers[kept_items], k)) if k > 1 else None
 
@@ -134,9 +134,9 @@ class Task:
     ) -> None:
         self.name, self.outcomes, self.repeats = name, outcomes, repeats
         self.where = slice(start, start + outcomes[0].bank.n_items * repeats)
-        counting = [o.bank.kept for o in outcomes if o.weight > 0.0]
+        counting = [outcome.bank.kept for outcome in outcomes if outcome.weight > 0.0]
         self.kept_items = np.tile(np.any(counting, axis=0), repeats)
-        self.weight = sum(o.weight for o in outcomes)
+        self.weight = sum(outcome.weight for outcome in outcomes)
         self.bank = max(outcomes, key=lambda o: o.weight).bank
         self.states: list[OutcomeState] = []
         self.changes = 0
@@ -147,19 +147,20 @@ class Task:
     @property
     def leader(self) -> OutcomeState:
         """The outcome of largest weight; the first task's sets how the ranking proceeds."""
-        return max(self.states, key=lambda o: o.outcome.weight)
+        return max(self.states, key=lambda state: state.outcome.weight)
 
     def begin(self, n_models: int, make: Callable[[Outcome, ItemBank], Policy]) -> None:
         """Start the ranking; `make` builds a policy from an outcome and the task's `bank`."""
         self.states = [
-            OutcomeState(o, make(o, self.bank), n_models, self.repeats) for o in self.outcomes
+            OutcomeState(outcome, make(outcome, self.bank), n_models, self.repeats)
+            for outcome in self.outcomes
         ]
 
     # -- what happened ------------------------------------------------------------------------
 
     def _of(self, item: int) -> list[OutcomeState]:
         """Return the outcomes whose banks have kept an item."""
-        return [o for o in self.states if o.kept_items[item]]
+        return [state for state in self.states if state.kept_items[item]]
 
     def _changed(self) -> None:
         self.changes += 1
@@ -194,7 +195,7 @@ class Task:
         """Take in one answer's scores, as `read` returns them."""
         self._changed()
         if len(scores) > 1:
-            expected = [o.expected(model)[item] for o in self.states]
+            expected = [state.expected(model)[item] for state in self.states]
             residual = np.array(scores, dtype=np.float64) - expected
             present = np.isfinite(residual)
             residual = np.where(present, residual, 0.0)
@@ -223,9 +224,9 @@ class Task:
         """
         if not self.kept_items[item]:
             raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
-        names = [o.name for o in self.outcomes]
+        names = [outcome.name for outcome in self.outcomes]
         if isinstance(score, Mapping):
-            unknown = [k for k in score if k not in names]
+            unknown = [name for name in score if name not in names]
             if unknown:
                 raise UsageError(
                     f"unknown outcome {unknown[0]!r}; this task has {', '.join(names)}"
@@ -237,9 +238,12 @@ class Task:
             raise UsageError(
                 f"task {self.name!r} has several outcomes; tell a score of each: {{outcome: score}}"
             )
-        if not any(s is not None and o.weight > 0.0 for o, s in zip(self.outcomes, values)):
+        if not any(
+            score is not None and outcome.weight > 0.0
+            for outcome, score in zip(self.outcomes, values)
+        ):
             raise UsageError(f"no outcome that counts has a score on doc_id {named!r}")
-        return [None if s is None else _score(s, model, named) for s in values]
+        return [None if score is None else _score(score, model, named) for score in values]
 
     def correlation(self) -> Floats:
         """Correlation of the outcomes' errors; shape (n_outcomes, n_outcomes).
@@ -304,12 +308,12 @@ class Contents:
         self.tasks: list[Task] = []
         self.n_items = 0
         for name, outcomes in of_task.items():
-            weighted = [replace(o, weight=shares[name][o.name]) for o in outcomes]
+            weighted = [replace(outcome, weight=shares[name][outcome.name]) for outcome in outcomes]
             self.tasks.append(Task(name, weighted, self.n_items, repeated[name]))
             self.n_items = self.tasks[-1].where.stop
-        self.outcomes = [o for t in self.tasks for o in t.outcomes]
-        counting = [o for o in self.outcomes if o.weight > 0.0]
-        methods = sorted({o.bank.method for o in counting})
+        self.outcomes = [outcome for task in self.tasks for outcome in task.outcomes]
+        counting = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
+        methods = sorted({outcome.bank.method for outcome in counting})
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
@@ -317,10 +321,10 @@ class Contents:
         self._of_outcomes = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(counting)
-        self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
-        self._starts = [t.where.start for t in self.tasks]
-        self.kept_items = np.concatenate([t.kept_items for t in self.tasks])
-        self.n_kept = np.array([int(t.kept_items.sum()) for t in self.tasks])
+        self.of_task = {task.name: number for number, task in enumerate(self.tasks)}
+        self._starts = [task.where.start for task in self.tasks]
+        self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
+        self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
         #: Items of a pass, where a single task is asked in passes; else 0.
         self.pass_length = int(self.n_kept[0]) // self.tasks[0].repeats if self._in_passes else 0
 
@@ -331,7 +335,7 @@ class Contents:
     @property
     def changes(self) -> int:
         """Number of changes of what is known of any task."""
-        return sum(t.changes for t in self.tasks)
+        return sum(task.changes for task in self.tasks)
 
     def position(self, item: Any, repeat: int = 1) -> int:
         """Return the position of an answer to an item among those of all tasks.
@@ -408,20 +412,22 @@ class Contents:
         unknown = sorted(set(by_task) - set(self.of_task))
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
-        of_task = (item_units(t.bank.doc_ids, by_task.get(t.name)) for t in self.tasks)
-        return np.concatenate([np.tile(u, t.repeats) for u, t in zip(of_task, self.tasks)])
+        of_task = (item_units(task.bank.doc_ids, by_task.get(task.name)) for task in self.tasks)
+        return np.concatenate(
+            [np.tile(sizes, task.repeats) for sizes, task in zip(of_task, self.tasks)]
+        )
 
     def group(self, name: str, tasks: Mapping[str, float] | Sequence[str]) -> dict[int, float]:
         """Return the factor on each task's weight in a group of tasks, by task number."""
         factors = dict(tasks) if isinstance(tasks, Mapping) else dict.fromkeys(tasks, 1.0)
-        unknown = [t for t in factors if t not in self.of_task]
+        unknown = [task for task in factors if task not in self.of_task]
         if unknown or not factors:
             raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
         total = sum(factors.values())
         if not total > 0.0 or min(factors.values()) < 0.0:
             raise UsageError(f"group {name!r}: weights must be numbers above 0")
-        numbers = {self.of_task[task]: w / total for task, w in factors.items()}
-        return {t: w / self.tasks[t].weight for t, w in numbers.items()}
+        numbers = {self.of_task[task]: weight / total for task, weight in factors.items()}
+        return {task: weight / self.tasks[task].weight for task, weight in numbers.items()}
 
 
 def _repeats(repeats: Any, tasks: Collection[str]) -> dict[str, int]:
@@ -443,7 +449,7 @@ def _repeats(repeats: Any, tasks: Collection[str]) -> dict[str, int]:
 def scale_of(outcomes: Sequence[Outcome | ItemBank]) -> Scale:
     """Return the scale that all outcomes or banks share, else [0, 1]."""
     first = outcomes[0].scale
-    return first if all(o.scale == first for o in outcomes) else Scale()
+    return first if all(outcome.scale == first for outcome in outcomes) else Scale()
 
 
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
@@ -452,7 +458,9 @@ def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
         outcomes: Sequence[Any] = [Outcome.of(banks)]
     elif isinstance(banks, Mapping):
         if not all(banks.values()):
-            raise UsageError(f"task {next(t for t, b in banks.items() if not b)!r} has no bank")
+            raise UsageError(
+                f"task {next(task for task, bank in banks.items() if not bank)!r} has no bank"
+            )
         outcomes = [
             Outcome.of(bank, task, name)
             for task, by_name in banks.items()
@@ -471,7 +479,7 @@ def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     if not out:
         raise UsageError("a ranking needs the bank of at least one task")
     for task, of_task in out.items():
-        if any(o.bank.doc_ids != of_task[0].bank.doc_ids for o in of_task):
+        if any(outcome.bank.doc_ids != of_task[0].bank.doc_ids for outcome in of_task):
             raise UsageError(f"the outcomes of task {task!r} are of other items")
     return out
 
@@ -519,35 +527,36 @@ def _shares(
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, summing to 1."""
     inner: dict[str, Any] = {
-        t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()
+        task: {outcome.name: outcome.weight for outcome in outcomes}
+        for task, outcomes in of_task.items()
     }
     metrics = {name for names in inner.values() for name in names}
     weights: Any = "documents" if user_weights is None else user_weights
     by_outcome = False
     if isinstance(user_weights, Mapping):
         mapping = dict(user_weights)
-        by_outcome = any(isinstance(w, Mapping) for w in mapping.values())
+        by_outcome = any(isinstance(weight, Mapping) for weight in mapping.values())
         if set(mapping) == set(of_task) and by_outcome:
             for task, names in mapping.items():
                 if not isinstance(names, Mapping) or set(names) != set(inner[task]):
                     raise UsageError(f"weights of task {task!r} are not one per outcome: {names!r}")
             inner = mapping
         elif set(mapping) == metrics != set(of_task):
-            inner = {t: {k: mapping[k] for k in names} for t, names in inner.items()}
+            inner = {task: {name: mapping[name] for name in names} for task, names in inner.items()}
             weights = "documents"
     sums = {task: _total(of_outcome.values(), zero=True) for task, of_outcome in inner.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
     share = shares_of(sizes, sums if by_outcome else weights, metrics)
     return {
-        task: {k: share[task] * (w / sums[task]) for k, w in of_outcome.items()}
+        task: {name: share[task] * (weight / sums[task]) for name, weight in of_outcome.items()}
         for task, of_outcome in inner.items()
     }
 
 
 def _total(weights: Collection[Any], zero: bool) -> float:
     """Return the sum of weights, which must be above 0; with `zero`, some may be 0."""
-    for w in weights:
-        (AT_LEAST_0 if zero else ABOVE_0).check(w, "weight")
+    for weight in weights:
+        (AT_LEAST_0 if zero else ABOVE_0).check(weight, "weight")
     if not sum(weights) > 0.0:
         raise UsageError("some weight must be above 0")
     return float(sum(weights))

@@ -97,11 +97,14 @@ class Difference:
             The metric's own; default that of the verdicts.
         clusters, answers : int, optional
         """
-        scale, b = scale or Scale(), verdicts.belief.on_scores
+        scale, belief = scale or Scale(), verdicts.belief.on_scores
         low, high = (scale.span * float(ends[1, 0]) for ends in verdicts.intervals())
-        first, second = (float(scale.restore(x)) for x in b.location)
+        first, second = (float(scale.restore(location)) for location in belief.location)
         up = 1.0 if scale.higher_is_better else -1.0
-        equal = b.variance[0, 1] < 1e-16 and abs(b.location[1] - b.location[0]) <= ROUNDING
+        equal = (
+            belief.variance[0, 1] < 1e-16
+            and abs(belief.location[1] - belief.location[0]) <= ROUNDING
+        )
         stated = cls.stated(
             (first, second),
             sorted((up * low, up * high)),
@@ -110,10 +113,10 @@ class Difference:
             scale,
             documents=documents,
             margin=margin,
-            n_items=b.n_items,
+            n_items=belief.n_items,
             answers=answers,
         )
-        if b.question == POPULATION and answers is not None:  # these tell of no other document
+        if belief.question == POPULATION and answers is not None:  # these tell of no other document
             stated = replace(stated, more_answers=None)
         return replace(stated, clusters=clusters)
 
@@ -221,30 +224,30 @@ def compare_scores(
     >>> compare_scores(a, b).verdict
     'better'
     """
-    d = np.asarray(candidate, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
-    n, n_clusters = len(d), None
+    differences = np.asarray(candidate, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
+    n, n_clusters = len(differences), None
     if n == 0:
         raise ValueError("no document that both models have a score on")
-    gap = float(d.mean())
+    gap = float(differences.mean())
     # Differences of equal decimals vary in their last bits, which is no variance.
-    d = np.where(np.abs(d - gap) <= ROUNDING, gap, d)
+    differences = np.where(np.abs(differences - gap) <= ROUNDING, gap, differences)
     if clusters is None:
-        square, df = float(((d - gap) ** 2).sum()), n - 1
+        square, df = float(((differences - gap) ** 2).sum()), n - 1
         variance = square / max(n - 1, 1) / n
     else:
         _, cluster_of = np.unique(clusters, return_inverse=True)
         n_clusters = int(cluster_of.max()) + 1
-        square, df = float((np.bincount(cluster_of, d - gap) ** 2).sum()), n_clusters - 1
+        square, df = float((np.bincount(cluster_of, differences - gap) ** 2).sum()), n_clusters - 1
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
     if square == 0.0:  # equal differences do not prove no variance
         variance = IMAGINED * gap**2 / (df + 1) ** 2 if abs(gap) > ROUNDING else 0.0
     if df < 1 or (square == 0.0 and df + 1 < LEAST):
         variance = math.inf
     location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
-    v, dfs, items = (
+    variances, dfs, items = (
         np.full((2, 2), value) for value in (0.0 if exact else variance, max(df, 1), float(n))
     )
-    belief = Belief(location, v, dfs, items, math.inf, POPULATION)
+    belief = Belief(location, variances, dfs, items, math.inf, POPULATION)
     looks = Looks(once=True).after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     return Difference.of(verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters)

@@ -35,17 +35,17 @@ def still_true(n_models: int, with_references: bool) -> Floats:
             sets[k] |= sets[k - j] << (j * (j - 1) // 2)
             if with_references:
                 sets[k] |= sets[k - j] << (j * (j + 1) // 2)
-    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
+    can = np.flatnonzero([bit == "1" for bit in bin(sets[-1])[:1:-1]])
     left = np.arange(int(can[-1]), 0, -1)
     return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
 
 
 def _left(belief: Belief, n: int) -> Floats:
     """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
-    r, m = belief.references, len(belief.location)
+    references, n_models = belief.references, len(belief.location)
     left = np.arange(n, 0, -1.0)
-    if r is None or r.exact:
-        possible = still_true(m, r is not None)
+    if references is None or references.exact:
+        possible = still_true(n_models, references is not None)
         left = np.minimum(
             left, np.r_[np.full(max(n - len(possible), 0), possible[:1]), possible][-n:]
         )
@@ -54,9 +54,11 @@ def _left(belief: Belief, n: int) -> Floats:
 
 def family_size(belief: Belief) -> float:
     """Return how many hypotheses can be true together when none is rejected."""
-    m, r = len(belief.location), belief.references
-    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
-    n = m * (m - 1) // 2 + m * distinct
+    n_models, references = len(belief.location), belief.references
+    distinct = 0
+    if references is not None:  # equal exact ones are one hypothesis
+        distinct = len(np.unique(references.location) if references.exact else references.names)
+    n = n_models * (n_models - 1) // 2 + n_models * distinct
     return float(_left(belief, n)[0]) if n else 1.0
 
 
@@ -84,12 +86,12 @@ def family(p: Floats, belief: Belief, level: float) -> Family:
     Equal exact reference models are one hypothesis, and the rule is Shaffer's. With inexact
     reference models the rule is Holm's, because these may be equal to each other.
     """
-    m, r = len(p), belief.references
-    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
-    exact = r is not None and r.exact
-    if exact and r is not None:
-        index = m + np.unique(r.location, return_index=True)[1]
-    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
+    n_models, references = len(p), belief.references
+    upper, index = np.triu_indices(n_models, 1), np.arange(n_models, p.shape[1])
+    exact = references is not None and references.exact
+    if exact and references is not None:
+        index = n_models + np.unique(references.location, return_index=True)[1]
+    flat = np.concatenate([p[:, :n_models][upper], p[:, index].ravel()])
     if not len(flat):
         return Family(p, np.ones(p.shape), 1.0)
     left = _left(belief, len(flat))
@@ -100,10 +102,14 @@ def family(p: Floats, belief: Belief, level: float) -> Family:
     for sorted_values in (stepped, left):
         values, matrix = np.empty(len(flat)), np.ones(p.shape)
         values[ascending] = sorted_values
-        matrix[:, :m][upper] = matrix[:, :m].T[upper] = values[: len(upper[0])]
-        if r is not None:
-            block = values[len(upper[0]) :].reshape(m, len(index))
-            alike = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
-            matrix[:, m:] = block[:, alike]
+        matrix[:, :n_models][upper] = matrix[:, :n_models].T[upper] = values[: len(upper[0])]
+        if references is not None:
+            block = values[len(upper[0]) :].reshape(n_models, len(index))
+            alike = (
+                np.searchsorted(references.location[index - n_models], references.location)
+                if exact
+                else slice(None)
+            )
+            matrix[:, n_models:] = block[:, alike]
         matrices.append(matrix)
     return Family(matrices[0], matrices[1], float(left[min(decided, len(left) - 1)]))

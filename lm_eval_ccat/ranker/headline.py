@@ -114,7 +114,7 @@ def _effort(content: RankingContent) -> str:
     words += f" of {size * len(tested):,}"
     unit = content.get("cost_unit", "items")
     spent = content.get("usd") if unit == "usd" else content.get("cost")
-    if unit == "items" or not spent or not all(b["n_items"] for b in tested):
+    if unit == "items" or not spent or not all(model["n_items"] for model in tested):
         return words
     full = sum(size * block["cost"] / block["n_items"] for block in tested)
     return f"{words}, {in_unit(spent, unit)} of about {in_unit(full, unit)}"
@@ -155,7 +155,7 @@ def held(looks: str | None, confidence: float) -> str:
 
 def _finding(content: RankingContent) -> str:
     order, models = content["order"], content["models"]
-    placed = [(m, place) for m in order if (place := models[m].get("place"))]
+    placed = [(model, place) for model in order if (place := models[model].get("place"))]
     if not order:
         return "no model was ranked"
     if placed:
@@ -172,17 +172,17 @@ def _finding(content: RankingContent) -> str:
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
     label = content.get("metric", "")
     lead = leads(content)[order[0], order[1]].in_words("" if " " in label else label)
-    may = [m for m in order if (models[m].get("rank_range") or [1])[0] == 1]
+    may = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     if len(may) == 1:
         return _of_a_leader(content, lead)
     candidates = set(may)
     pairs = content.get("pairwise", ())
-    states = {p.get("decision") for p in pairs if {p["a"], p["b"]} <= candidates}
+    states = {pair.get("decision") for pair in pairs if {pair["a"], pair["b"]} <= candidates}
     if states == {WORDS[EQUIVALENT]}:
         names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
         gap = f", {lead} apart" * (len(may) == 2)
         return f"{names} are equivalent{gap}" + (", the best" * (len(may) < len(order)))
-    likely = max(may, key=lambda m: models[m].get("p_best") or 0.0)
+    likely = max(may, key=lambda model: models[model].get("p_best") or 0.0)
     leader, chance = visible_name(likely), models[likely].get("p_best")
     sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
     if len(order) == 2:
@@ -200,7 +200,7 @@ def _of_a_leader(content: RankingContent, lead: str) -> str:
     first, second = map(visible_name, order[:2])
     _, place, *further = order_parts(order, ties, apart)
     if place.models == (order[1],) and not place.chained:
-        below = order_in_words(order[2:], ties, [(a, b) for a, b in apart])
+        below = order_in_words(order[2:], ties, [(better, worse) for better, worse in apart])
         if len(below) > LINE:
             below = f"the {len(order) - 2:,} others"
         return f"{first} leads {second} by {lead}" + (f", both lead {below}" if further else "")
@@ -243,7 +243,7 @@ def order_in_words(
 
     line = ""
     for part in order_parts(order, ties, separated):
-        names = ", ".join(shown(m, part.chained) for m in part.models)
+        names = ", ".join(shown(model, part.chained) for model in part.models)
         line += part.joint + (f"{{{names}}}" if len(part.models) > 1 else names)
     return line
 
@@ -262,13 +262,13 @@ def order_parts(
     separated: Iterable[Sequence[str]] = (),
 ) -> Iterator[OrderPart]:
     """Yield the parts of the order (see `order_in_words`), one for each model of a chain."""
-    group_of = {m: tuple(g) for g in ties for m in g}
-    chained = {group_of[a] for a, _ in separated if a in group_of}
+    group_of = {model: tuple(tie) for tie in ties for model in tie}
+    chained = {group_of[name] for name, _ in separated if name in group_of}
     joint = ""
-    for group in dict.fromkeys(group_of.get(m, (m,)) for m in order):
+    for group in dict.fromkeys(group_of.get(model, (model,)) for model in order):
         if group in chained:
-            for n, model in enumerate(group):
-                yield OrderPart(" >~ " if n else joint, (model,), True)
+            for place, model in enumerate(group):
+                yield OrderPart(" >~ " if place else joint, (model,), True)
         else:
             yield OrderPart(joint, group)
         joint = " > "

@@ -89,13 +89,15 @@ class Looks:
         tails = np.maximum(tails, _LEAST_P)
         if self.once:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
-        z, n = np.maximum(-ndtri(tails), 0.0), np.maximum(n, 1.0)
+        deviations, n = np.maximum(-ndtri(tails), 0.0), np.maximum(n, 1.0)
         if not self.horizons:
-            log = log_p(z, clock(n, n_items))
+            log = log_p(deviations, clock(n, n_items))
         else:
             log = np.zeros(n.shape)
             for stretch in self._stretches(n_items):
-                of_stretch = np.interp(-z / stretch.shape(n), -stretch.scale, stretch.log_level)
+                of_stretch = np.interp(
+                    -deviations / stretch.shape(n), -stretch.scale, stretch.log_level
+                )
                 log = np.where((n >= stretch.first) & (n <= stretch.last), of_stretch, log)
             log = np.where(n >= n_items, math.log(_LEAST_P), log)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
@@ -107,24 +109,24 @@ class Looks:
             return np.asarray(-ndtri(0.5 * level))
         n = np.maximum(n, 1.0)
         if not self.horizons:
-            c = boundary(level, clock(n, n_items))
+            limit = boundary(level, clock(n, n_items))
         else:
-            c = np.full(n.shape, np.inf)
+            limit = np.full(n.shape, np.inf)
             for stretch in self._stretches(n_items):
                 scale = np.interp(np.log(level), stretch.log_level, stretch.scale)
-                c = np.where(
-                    (n >= stretch.first) & (n <= stretch.last), scale * stretch.shape(n), c
+                limit = np.where(
+                    (n >= stretch.first) & (n <= stretch.last), scale * stretch.shape(n), limit
                 )
-            c = np.where(n >= n_items, 0.0, c)
-        return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, c))
+            limit = np.where(n >= n_items, 0.0, limit)
+        return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, limit))
 
     def reach(self, level: Floats | float, df: Floats, n: Floats, n_items: float) -> Floats:
         """Return half the width of an interval of this error level, in standard errors."""
-        c = self.boundary(level, n, n_items)
-        tails = np.maximum(ndtr(-np.minimum(c, 30.0)), _LEAST_P)
+        limit = self.boundary(level, n, n_items)
+        tails = np.maximum(ndtr(-np.minimum(limit, 30.0)), _LEAST_P)
         with np.errstate(invalid="ignore"):
-            student = np.where(np.isinf(df), c, -stdtrit(np.minimum(df, 1e9), tails))
-        return np.asarray(np.where(np.isinf(c), np.inf, student))
+            student = np.where(np.isinf(df), limit, -stdtrit(np.minimum(df, 1e9), tails))
+        return np.asarray(np.where(np.isinf(limit), np.inf, student))
 
     # -- one evidence -------------------------------------------------------------------------
 
@@ -201,7 +203,8 @@ class Looks:
         if belief.proof is None:
             return low, high
         levels = (
-            np.broadcast_to(np.asarray(x, dtype=np.float64), low.shape) for x in (below, above)
+            np.broadcast_to(np.asarray(level, dtype=np.float64), low.shape)
+            for level in (below, above)
         )
         lowest, highest = belief.proof.interval(*levels)
         leans = gaps.down + gaps.up > 0.0
@@ -250,10 +253,13 @@ class Looks:
 
     def _changed(self, belief: Belief) -> NDArray[np.bool_]:
         """Return the pairs whose belief has changed since the last look."""
-        m, r, was = len(belief.location), belief.references, self.last
-        if was is None or was.references is not r or len(was.location) != m:
-            return np.ones((m, m + (0 if r is None else len(r.names))), dtype=bool)
-        moved, out = np.zeros(m, dtype=bool), np.zeros((m, m), dtype=bool)
+        n_models, references, was = len(belief.location), belief.references, self.last
+        if was is None or was.references is not references or len(was.location) != n_models:
+            return np.ones(
+                (n_models, n_models + (0 if references is None else len(references.names))),
+                dtype=bool,
+            )
+        moved, out = np.zeros(n_models, dtype=bool), np.zeros((n_models, n_models), dtype=bool)
         for name in ("location", "score", "slope", "lean"):
             if (value := getattr(belief, name)) is not None:
                 moved |= value != getattr(was, name)
@@ -262,9 +268,11 @@ class Looks:
                 out |= value != getattr(was, name)
         out |= moved[:, None] | moved
         out |= out.T
-        if r is None:
+        if references is None:
             return out
-        return np.concatenate([out, np.repeat(out.diagonal()[:, None], len(r.names), 1)], axis=1)
+        return np.concatenate(
+            [out, np.repeat(out.diagonal()[:, None], len(references.names), 1)], axis=1
+        )
 
     @property
     def anew(self) -> Looks:
@@ -292,16 +300,19 @@ class Looks:
         """Add rows and columns for models that joined, after the tested models."""
         if self.evidence is None or len(self.evidence.better) == n_tested:
             return self
-        m, width = self.evidence.better.shape
-        out = np.zeros((3, n_tested, width + n_tested - m))
+        n_before, width = self.evidence.better.shape
+        out = np.zeros((3, n_tested, width + n_tested - n_before))
         for wider, kind in zip(out, self.evidence):
-            wider[:m, :m], wider[:m, n_tested:] = kind[:, :m], kind[:, m:]
+            wider[:n_before, :n_before], wider[:n_before, n_tested:] = (
+                kind[:, :n_before],
+                kind[:, n_before:],
+            )
         return replace(self, evidence=PairEvidence(*out), counts=None, last=None)
 
     def only(self, models: Sequence[int]) -> Looks:
         """Return the looks at these tested models alone, in this order."""
         if self.evidence is None or list(models) == list(range(len(self.evidence.better))):
             return self
-        m, width = self.evidence.better.shape
-        place = np.ix_(list(models), [*models, *range(m, width)])
+        n_tested, width = self.evidence.better.shape
+        place = np.ix_(list(models), [*models, *range(n_tested, width)])
         return replace(self, evidence=self.evidence.at(place), counts=None, last=None)

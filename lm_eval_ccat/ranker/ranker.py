@@ -209,7 +209,7 @@ class Ranker:
             task.begin(n, policy_of)
         sizes = contents.units(units)
         prior = Across.of(contents.tasks) if SWITCH.check(across, "across") else None
-        replays = Replays.of([t.states[0].outcome.bank for t in contents.tasks])
+        replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
         equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
         score = WeightedSum(contents, sizes, prior, replays, equal_factors)
         if prior and replays and len(score.outcomes) == len(contents.tasks):
@@ -268,7 +268,10 @@ class Ranker:
     def _require_a_pass(self, prices: Mapping[str, float]) -> None:
         """Refuse a budget that does not pay one answer of every model to every item."""
         tasks = self._contents.tasks
-        units = sum(self._ledger.units[t.where][: t.bank.n_items][t.bank.kept].sum() for t in tasks)
+        units = sum(
+            self._ledger.units[task.where][: task.bank.n_items][task.bank.kept].sum()
+            for task in tasks
+        )
         one_pass = float(units) * sum(prices.values())
         if one_pass > self._ledger.budget * (1.0 + SLACK):
             raise UsageError(
@@ -280,7 +283,7 @@ class Ranker:
         """Choose the looks that suit the stopping rule and the most items that a pair can get."""
         standing, parts = self._standing, self._turns.rule.parts()
         lonely = len(self._ledger.accounts) == 1 and standing.references is None
-        once = self._one_look or lonely or not any(r.looks for r in parts)
+        once = self._one_look or lonely or not any(part.looks for part in parts)
         # The most items that a pair can get under each limit that the user states.
         limits_of_items = [] if self._max_items is None else [self._turns.cap]
         if math.isfinite(self._ledger.budget):
@@ -304,7 +307,10 @@ class Ranker:
     @property
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
-        return not any(a.pending for a in self._ledger.accounts) and not self._turns.candidates()
+        return (
+            not any(account.pending for account in self._ledger.accounts)
+            and not self._turns.candidates()
+        )
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
@@ -759,7 +765,7 @@ class Ranker:
         (100,)
         """
         j = self._ledger.account(model).number
-        return np.concatenate([t.leader.policy.expected(j) for t in self._contents.tasks])
+        return np.concatenate([task.leader.policy.expected(j) for task in self._contents.tasks])
 
     def result(self, parts: bool = True) -> Ranking:
         """Return the current ranking; may be called at any time.

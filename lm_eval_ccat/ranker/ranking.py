@@ -42,7 +42,11 @@ class _Column(_View[dict[str, T]]):
     """One column of the models' rows, as a dict by model without those that lack a value."""
 
     def __init__(self, read_row: Callable[[ModelRow], T | None]) -> None:
-        super().__init__(lambda r: {m.name: v for m in r.models if (v := read_row(m)) is not None})
+        super().__init__(
+            lambda ranking: {
+                row.name: value for row in ranking.models if (value := read_row(row)) is not None
+            }
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,8 +177,8 @@ class Ranking(Shown):
     known = _View(lambda r: r.verdicts.names[len(r.verdicts.tested) :])
     decided = _View(lambda r: not r.ties)
     p_best = _View(lambda r: r.p_top[1])
-    looks = _View(lambda r: "one" if all(m.estimate.once for m in r.models) else "every")
-    _rows = _View(lambda r: {m.name: m for m in r.models})
+    looks = _View(lambda r: "one" if all(model.estimate.once for model in r.models) else "every")
+    _rows = _View(lambda r: {model.name: model for model in r.models})
     _rank = _View(lambda r: {model: n for n, model in enumerate(r.order, 1)})
 
     @property
@@ -185,7 +189,7 @@ class Ranking(Shown):
     @cached_property
     def open_pairs(self) -> list[OpenPairContent]:
         """Open neighbours of the order, and what would decide them, cheapest first."""
-        costs = {m.name: m.cost / len(m.items) for m in self.models if m.items}
+        costs = {row.name: row.cost / len(row.items) for row in self.models if row.items}
         return self.verdicts.missing(self.n_answers or self.n_items, costs)
 
     @cached_property
@@ -200,27 +204,28 @@ class Ranking(Shown):
         tops = sorted(k for k in {1, *self.tops} if k == 1 or k < len(self.order))
         chances = self.verdicts.p_top(tops).items()
         return {
-            k: {m: chance_of[m] for m in self.verdicts.names if m in chance_of}
+            k: {name: chance_of[name] for name in self.verdicts.names if name in chance_of}
             for k, chance_of in chances
         }
 
     @cached_property
     def pairs(self) -> tuple[PairRow, ...]:
         """All pairs with at least one tested model, best first."""
-        v = self.verdicts
-        m, order, out = len(v.tested), v.rows.tolist(), []
-        better, needed, state = v.better.tolist(), v.needed().tolist(), v.state.tolist()
+        verdicts = self.verdicts
+        n_tested, order, out = len(verdicts.tested), verdicts.rows.tolist(), []
+        better, state = verdicts.better.tolist(), verdicts.state.tolist()
+        needed, barred = verdicts.needed().tolist(), verdicts.barred.tolist()
         gap, low, high = (ends.tolist() for ends in self._differences())
-        beyond, barred = None if self.beyond is None else self.beyond.tolist(), v.barred.tolist()
-        below = {i: n for n, i in enumerate(order)}
-        for i in (i for i in order if i < m):
+        beyond = None if self.beyond is None else self.beyond.tolist()
+        below = {i: place for place, i in enumerate(order)}
+        for i in (i for i in order if i < n_tested):
             for j in order:
-                if j == i or (j < m and below[j] < below[i]):
+                if j == i or (j < n_tested and below[j] < below[i]):
                     continue
-                stands = beyond[i][j] if beyond and j < m else None
+                stands = beyond[i][j] if beyond and j < n_tested else None
                 row = PairRow(
-                    v.names[i], v.names[j], better[i][j], gap[i][j], low[i][j], high[i][j],
-                    needed[i][j], WORDS[state[i][j]], stands, barred[i][j],
+                    verdicts.names[i], verdicts.names[j], better[i][j], gap[i][j],
+                    low[i][j], high[i][j], needed[i][j], WORDS[state[i][j]], stands, barred[i][j],
                 )  # fmt: skip
                 out.append(row if below[i] < below[j] else row.turned._replace(needed=row.needed))
         return tuple(out)
@@ -229,7 +234,7 @@ class Ranking(Shown):
     def pairwise(self) -> dict[Pair, float]:
         """``P(a better than b)`` for every ordered pair: descriptive; see `decisions`."""
         one_way = {(row.a, row.b): row.p for row in self.pairs}
-        return one_way | {(b, a): 1.0 - p for (a, b), p in one_way.items()}
+        return one_way | {(b, a): 1.0 - chance for (a, b), chance in one_way.items()}
 
     @cached_property
     def decisions(self) -> dict[Pair, str]:
@@ -363,8 +368,8 @@ class Ranking(Shown):
             "ability_standard_error": row.ability and row.ability[1],
             "n_items": len(row.items),
             "items": list(row.items),
-            "draws": [[item, p] for item, p in row.draws],
-            "failed": [{"doc_id": d, "reason": r} for d, r in row.failed.items()],
+            "draws": [[item, probability] for item, probability in row.draws],
+            "failed": [{"doc_id": item, "reason": reason} for item, reason in row.failed.items()],
             "cost": row.cost,
             "set_aside": row.set_aside,
             "findings": row.findings,
@@ -397,11 +402,13 @@ class Ranking(Shown):
         if len(self.order) > _ALL_PAIRS:
             # A leaderboard has thousands of reference models, nearly all of them far from a new
             # one: of pairs with them, only open, equivalent and adjacent ones are written down.
-            known, place = set(self.known), {m: i for i, m in enumerate(self.order)}
+            known, place = set(self.known), {name: i for i, name in enumerate(self.order)}
             rows = tuple(
-                r
-                for r in rows
-                if not {r.a, r.b} & known or r.decision != "decided" or place[r.b] - place[r.a] == 1
+                row
+                for row in rows
+                if not {row.a, row.b} & known
+                or row.decision != "decided"
+                or place[row.b] - place[row.a] == 1
             )
         content: RankingContent = {
             "order": self.order,
@@ -409,20 +416,20 @@ class Ranking(Shown):
             "question": self.question,
             **({"sampled": True} if self.sampled else {}),
             **({"answers_of_benchmark": self.n_answers} if self.n_answers > self.n_items else {}),
-            "models": {m.name: self.content_of(m) for m in self.models},
+            "models": {row.name: self.content_of(row) for row in self.models},
             "pairwise": [turn.to_dict(self.scale) for row in rows for turn in (row, row.turned)],
-            "ties": [list(g) for g in self.ties],
-            "separated_within_ties": [list(p) for p in self.separated_within_ties],
+            "ties": [list(tie) for tie in self.ties],
+            "separated_within_ties": [list(pair) for pair in self.separated_within_ties],
             "open_pairs": [pair.copy() for pair in self.open_pairs],
-            "withdrawn": [list(p) for p in self.withdrawn],
+            "withdrawn": [list(pair) for pair in self.withdrawn],
             "expected_wrong_pairs": self.expected_wrong,
             "scale": self.scale.to_dict(),
             "confidence": self.confidence,
             "familywise": self.verdicts.familywise,
             "looks": self.looks,
             "items_of_benchmark": self.n_items,
-            "items_administered": sum(len(m.items) for m in self.models),
-            "cost": sum(m.cost for m in self.models),
+            "items_administered": sum(len(row.items) for row in self.models),
+            "cost": sum(row.cost for row in self.models),
             "stopped_because": self.stopped_because,
             "goal_met": self.goal_met,
             "signature": self.signature,
@@ -431,5 +438,7 @@ class Ranking(Shown):
             content["weights"] = self.weights
         for part in ("tasks", "outcomes", "groups"):
             if parts := getattr(self, part):
-                content[part] = {name: r.to_dict() for name, r in parts.items()}
+                content[part] = {
+                    name: part_ranking.to_dict() for name, part_ranking in parts.items()
+                }
         return content

@@ -126,14 +126,16 @@ def means_of_known(table: ScoreTable, bank: ItemBank, noisy: bool = False) -> di
             f"the known results are on the scale {table.scale.describe()}, the bank's is "
             f"{bank.scale.describe()}"
         )
-    columns = [(i, bank.index[d]) for i, d in enumerate(table.doc_ids) if d in bank.index]
+    columns = [
+        (i, bank.index[doc_id]) for i, doc_id in enumerate(table.doc_ids) if doc_id in bank.index
+    ]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
     in_table, in_bank = np.array(columns).T
     scores = np.full((len(table.models), bank.n_items), np.nan)
     scores[:, in_bank] = table.model_scores()[:, in_table]
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
-    names = [m for m, r in zip(table.models, rows) if r]
+    names = [model for model, has_score in zip(table.models, rows) if has_score]
     scores = scores[rows]
     present = np.isfinite(scores)
     n = present.sum(axis=1)

@@ -121,19 +121,19 @@ class ModelRow:
 _SHOWN = 6  # models of a long tie that `in_words` names
 
 
-def place_of(v: Verdicts, name: str) -> PlaceContent:
+def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     """Return where a tested model stands among all models, known and new.
 
     Its rank by the point estimates, the interval of ranks that decided pairs leave possible (from
     one more than the number of models decidedly better to the number not decidedly worse), the
     nearest models decidedly better and worse, and those it is not separated from, best first.
     """
-    i, order = v.names.index(name), v.rows.tolist()
-    signs = [0 if j == i else v.pair(i, j)[0] for j in order]  # best first
-    best, worst = (int(x[i]) for x in v.ranges)
-    above = next((v.names[j] for j, sign in zip(order[::-1], signs[::-1]) if sign < 0), None)
-    below = next((v.names[j] for j, sign in zip(order, signs) if sign > 0), None)
-    tied = [v.names[j] for j, sign in zip(order, signs) if not sign and j != i]
+    i, order = verdicts.names.index(name), verdicts.rows.tolist()
+    signs = [0 if j == i else verdicts.pair(i, j)[0] for j in order]  # best first
+    best, worst = (int(bound[i]) for bound in verdicts.ranges)
+    above = next((verdicts.names[j] for j, sign in zip(order[::-1], signs[::-1]) if sign < 0), None)
+    below = next((verdicts.names[j] for j, sign in zip(order, signs) if sign > 0), None)
+    tied = [verdicts.names[j] for j, sign in zip(order, signs) if not sign and j != i]
     rank, ranks = order.index(i) + 1, f"{best} to {worst}" if best < worst else "decided"
     words = [f"rank {rank} of {len(order)} ({ranks})"]
     if above and below:

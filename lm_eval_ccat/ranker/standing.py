@@ -150,10 +150,12 @@ class Standing:
         if looks.once:  # this is the only look
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         belief, bar = belief.only(active), None
-        names = [self.ledger.accounts[j].name for j in active]
+        names = [self.ledger.accounts[model].name for model in active]
         if self.barred:
             columns = names + list(belief.references.names if belief.references else ())
-            bar = np.array([[frozenset((a, b)) in self.barred for b in columns] for a in names])
+            bar = np.array(
+                [[frozenset((name, column)) in self.barred for column in columns] for name in names]
+            )
             bar = bar.reshape(len(names), len(columns)).astype(bool)
         return Verdicts(
             belief,

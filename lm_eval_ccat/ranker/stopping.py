@@ -147,8 +147,10 @@ class _ByVerdicts(_OfNumber):
         """Return the models that have not reached the goal yet; shape (n_tested,)."""
 
     def wants(self, standing: Standing) -> Mask:
-        v = standing.verdicts
-        return np.asarray(self.misses(standing) & ((v.state == OPEN) & ~v.barred).any(axis=1))
+        verdicts = standing.verdicts
+        return np.asarray(
+            self.misses(standing) & ((verdicts.state == OPEN) & ~verdicts.barred).any(axis=1)
+        )
 
     def met(self, standing: Standing) -> bool:
         return not self.misses(standing).any()
@@ -163,12 +165,12 @@ class TopDecided(_ByVerdicts):
     help = "the best K are decided"
 
     def misses(self, standing: Standing) -> Mask:
-        v, out = standing.verdicts, standing.nobody
-        if v.belief.references is not None:
-            best, worst = (x[: len(out)] for x in v.ranges)
+        verdicts, out = standing.verdicts, standing.nobody
+        if verdicts.belief.references is not None:
+            best, worst = (bound[: len(out)] for bound in verdicts.ranges)
             return np.asarray((best <= self.k) & (worst > self.k))
-        inside, outside = v.rows[: self.k], v.rows[self.k :]
-        open_ = v.state[np.ix_(inside, outside)] == OPEN
+        inside, outside = verdicts.rows[: self.k], verdicts.rows[self.k :]
+        open_ = verdicts.state[np.ix_(inside, outside)] == OPEN
         out[inside[open_.any(axis=1)]] = out[outside[open_.any(axis=0)]] = True
         return out
 
@@ -208,7 +210,7 @@ class Percentile(_ByVerdicts):
 
 def _spans(standing: Standing) -> Ints:
     """Return the number of ranks that each tested model may have, less one."""
-    best, worst = (x[: len(standing.items)] for x in standing.verdicts.ranges)
+    best, worst = (bound[: len(standing.items)] for bound in standing.verdicts.ranges)
     return np.asarray(worst - best)
 
 
@@ -292,33 +294,33 @@ class _Several(StoppingRule):
             if not isinstance(rule, StoppingRule):
                 raise UsageError(f"{rule!r} is not a stopping rule")
         return cls(
-            tuple(r for rule in rules for r in (rule.rules if type(rule) is cls else (rule,)))
+            tuple(part for rule in rules for part in (rule.rules if type(rule) is cls else (rule,)))
         )
 
     def __repr__(self) -> str:
-        inner = (f"({r!r})" if isinstance(r, _Several) else repr(r) for r in self.rules)
+        inner = (f"({rule!r})" if isinstance(rule, _Several) else repr(rule) for rule in self.rules)
         return f" {self.sign} ".join(inner)
 
     def parts(self) -> tuple[StoppingRule, ...]:
-        return tuple(part for r in self.rules for part in r.parts())
+        return tuple(part for rule in self.rules for part in rule.parts())
 
     def _split(self) -> tuple[list[StoppingRule], list[StoppingRule]]:
         """Return the rules with a goal, and the others."""
-        goals = [r for r in self.rules if has_goal(r)]
-        return goals, [r for r in self.rules if r not in goals]
+        goals = [rule for rule in self.rules if has_goal(rule)]
+        return goals, [rule for rule in self.rules if rule not in goals]
 
 
 class _All(_Several):
     sign = "&"
 
     def wants(self, standing: Standing) -> Mask:
-        return np.asarray(np.logical_or.reduce([r.wants(standing) for r in self.rules]))
+        return np.asarray(np.logical_or.reduce([rule.wants(standing) for rule in self.rules]))
 
     def why(self, standing: Standing) -> str:
-        return " and ".join(filter(None, (r.why(standing) for r in self.rules)))
+        return " and ".join(filter(None, (rule.why(standing) for rule in self.rules)))
 
     def met(self, standing: Standing) -> bool:
-        return all(r.met(standing) for r in self.rules)
+        return all(rule.met(standing) for rule in self.rules)
 
 
 class _Any(_Several):
@@ -326,7 +328,7 @@ class _Any(_Several):
 
     def _wanted(self, standing: Standing) -> Mask:
         """Return the models that the goals want more items for; all if there is no goal."""
-        wants_of_goals = [r.wants(standing) for r in self._split()[0]]
+        wants_of_goals = [goal.wants(standing) for goal in self._split()[0]]
         if not wants_of_goals:
             return ~standing.nobody
         reached = any(not wants.any() for wants in wants_of_goals)
@@ -340,19 +342,21 @@ class _Any(_Several):
         return out
 
     def limits(self) -> tuple[StoppingRule, ...]:
-        return tuple(limit for r in self.rules for limit in r.limits())
+        return tuple(limit for rule in self.rules for limit in rule.limits())
 
     def why(self, standing: Standing) -> str:
         goals, limits = self._split()
-        reached = [r for r in goals if r.met(standing)]
+        reached = [goal for goal in goals if goal.met(standing)]
         if not reached:
             wanting = self._wanted(standing)
-            reached = [r for r in limits if (wanting & ~r.wants(standing)).any()]
-        return " and ".join(filter(None, (r.why(standing) for r in reached)))
+            reached = [limit for limit in limits if (wanting & ~limit.wants(standing)).any()]
+        return " and ".join(filter(None, (goal.why(standing) for goal in reached)))
 
     def met(self, standing: Standing) -> bool:
         goals, _ = self._split()
-        return any(r.met(standing) for r in goals) if goals else not self.wants(standing).any()
+        return (
+            any(goal.met(standing) for goal in goals) if goals else not self.wants(standing).any()
+        )
 
 
 # -- rules in words --------------------------------------------------------------------------------
@@ -361,7 +365,11 @@ class _Any(_Several):
 @cache
 def _own_rules() -> dict[str, type[StoppingRule]]:
     """Return the rules of this file that have a word of their own, by their words."""
-    rules = [r for r in globals().values() if isinstance(r, type) and issubclass(r, StoppingRule)]
+    rules = [
+        value
+        for value in globals().values()
+        if isinstance(value, type) and issubclass(value, StoppingRule)
+    ]
     return {rule.word: rule for rule in rules if vars(rule).get("word")}
 
 
@@ -411,7 +419,9 @@ def rule_of(words: str) -> StoppingRule:
     rules = []
     for way in ways:
         if len(way) > 1:  # a single model goes on until the other goals are met, not to its limit
-            way = [AllDecided(alone=False) if isinstance(r, AllDecided) else r for r in way]
+            way = [
+                AllDecided(alone=False) if isinstance(rule, AllDecided) else rule for rule in way
+            ]
         rules.append(reduce(and_, way))
     return reduce(or_, rules)
 
@@ -452,10 +462,10 @@ def limits(
     rule: StoppingRule, budget: float | None, max_items: int | None
 ) -> tuple[float, int | None]:
     """Return the tightest budget and items per model among the arguments and the rule's limits."""
-    budgets = [r.amount for r in rule.limits() if isinstance(r, Budget)]
+    budgets = [limit.amount for limit in rule.limits() if isinstance(limit, Budget)]
     if budget is not None and budget != math.inf:
         budgets.append(ABOVE_0.check(budget, "budget"))
-    items = [r.n for r in rule.limits() if isinstance(r, MaxItems)]
+    items = [limit.n for limit in rule.limits() if isinstance(limit, MaxItems)]
     if max_items is not None:
         items.append(whole(1).check(max_items, "max_items"))
     return float(min(budgets, default=math.inf)), min(items, default=None)

@@ -117,7 +117,7 @@ class Turns:
             else:
                 able = self.wanted() & (ledger.n < self.cap)
                 able &= ledger.affordable(ledger.left()).any(axis=1)
-                turns = [Turn(j) for j in able.nonzero()[0].tolist()]
+                turns = [Turn(model) for model in able.nonzero()[0].tolist()]
             self._cached = ledger.changes, turns
         return self._cached[1]
 
@@ -134,31 +134,38 @@ class Turns:
         the budget is too small for all does it leave the turn to a model whose next item is worth
         much more for its price.
         """
-        ledger, j = self.ledger, account.number
+        ledger, number = self.ledger, account.number
         if self.stopped is not None or account.dropped is not None:
             return None
         warming, left = _by_task(self.warming()), ledger.left()
-        if first := [t.task or 0 for t in warming if t.model == j]:
-            affordable = ledger.affordable(self._free)[j]
-            able = [t for t in first if affordable[t]]
-            return Turn(j, min(able, key=ledger.loads[j].__getitem__)) if able else None
+        if first := [turn.task or 0 for turn in warming if turn.model == number]:
+            affordable = ledger.affordable(self._free)[number]
+            able = [task for task in first if affordable[task]]
+            return Turn(number, min(able, key=ledger.loads[number].__getitem__)) if able else None
         for model, task in warming if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_budget else left
             if task is not None and ledger.affordable(budget)[model, task]:
                 ahead = self.warmup - int(ledger.loads[model, task])
                 left -= ledger.mean_price(ledger.accounts[model], task) * ahead
-        goes_on = account.n < self.cap and self.wanted()[j]
-        if not (goes_on and ledger.affordable(left)[j].any()):
+        goes_on = account.n < self.cap and self.wanted()[number]
+        if not (goes_on and ledger.affordable(left)[number].any()):
             return None
         if math.isfinite(left):
-            models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
-            rivals = [ledger.accounts[k] for k in models]
-            if sum(ledger.mean_price(a) * (self.cap - a.n) for a in rivals) > left:
-                paid = {a.number: p for a in rivals if (p := ledger.price(a)) > 0.0}
-                worth = self._worth([*paid], [*paid.values()]) if j in paid else {}
-                if worth and worth[j] * _PATIENCE < max(worth.values()):
+            models = sorted({turn.model for turn in (*self.candidates(), *warming)} | {number})
+            rivals = [ledger.accounts[rival] for rival in models]
+            if (
+                sum(ledger.mean_price(account) * (self.cap - account.n) for account in rivals)
+                > left
+            ):
+                paid = {
+                    account.number: price
+                    for account in rivals
+                    if (price := ledger.price(account)) > 0.0
+                }
+                worth = self._worth([*paid], [*paid.values()]) if number in paid else {}
+                if worth and worth[number] * _PATIENCE < max(worth.values()):
                     return None
-        return Turn(j)
+        return Turn(number)
 
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
         """Return the next turn of one of `models` (default all), or None.
@@ -166,25 +173,25 @@ class Turns:
         Nobody gets it if the best of these is worth less than `least_share` of the best of all.
         """
         turns = self.candidates()
-        able = turns if models is None else [t for t in turns if t.model in models]
+        able = turns if models is None else [turn for turn in turns if turn.model in models]
         if not able:
             return None
         if turns[0].task is not None or len(turns) == 1:
             return able[0]
         prices = self.ledger.prices.tolist()
-        free = {t.model for t in turns if prices[t.model] == 0.0}
+        free = {turn.model for turn in turns if prices[turn.model] == 0.0}
         if free:  # a free model comes first, however informative the others are
-            able = [t for t in able if t.model in free] or ([] if least_share else able)
+            able = [turn for turn in able if turn.model in free] or ([] if least_share else able)
             turns, prices = able, [price or 1.0 for price in prices]
             if not able:
                 return None
-        worth = self._worth([t.model for t in turns], [prices[t.model] for t in turns])
-        turn = max(able, key=lambda t: worth[t.model])
+        worth = self._worth([turn.model for turn in turns], [prices[turn.model] for turn in turns])
+        turn = max(able, key=lambda turn: worth[turn.model])
         return None if worth[turn.model] < least_share * max(worth.values()) else turn
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
         """Return how much the next item of each model is worth, relative to the largest."""
-        pending = [tuple(self.ledger.accounts[j].pending) for j in models]
+        pending = [tuple(self.ledger.accounts[model].pending) for model in models]
         standing = self.standing
         worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
         return dict(zip(models, rounded(worth).tolist()))
@@ -219,4 +226,4 @@ class Turns:
 
 def _by_task(where: Mask) -> list[Turn]:
     """Return the turns of the warm-up, task by task."""
-    return [Turn(j, t) for t, j in np.argwhere(where.T).tolist()]
+    return [Turn(model, task) for task, model in np.argwhere(where.T).tolist()]

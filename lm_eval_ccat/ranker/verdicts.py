@@ -82,16 +82,20 @@ class Verdicts:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all models, the tested ones first."""
-        r = self.belief.references
-        return (*self.tested, *(() if r is None else r.names))
+        references = self.belief.references
+        return (*self.tested, *(() if references is None else references.names))
 
     # -- pairs --------------------------------------------------------------------------------
 
     @cached_property
     def location(self) -> Floats:
         """Location of every model; shape (n_rows,)."""
-        r = self.belief.references
-        return self.belief.location if r is None else np.r_[self.belief.location, r.location]
+        references = self.belief.references
+        return (
+            self.belief.location
+            if references is None
+            else np.r_[self.belief.location, references.location]
+        )
 
     @cached_property
     def barred(self) -> Mask:
@@ -107,7 +111,7 @@ class Verdicts:
         p is two-sided, valid at every look, and 1 if it decides nothing.
         """
         belief, level = self.belief, 1.0 - self.confidence
-        gap, variance = (x[index] for x in belief.pairs[:2])
+        gap, variance = (matrix[index] for matrix in belief.pairs[:2])
         p, equivalent = np.ones(gap.shape), np.zeros(gap.shape, dtype=bool)
         if (evidence := self.looks.evidence) is not None:
             better, worse, close = evidence.at(index)
@@ -116,9 +120,13 @@ class Verdicts:
         if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
             p, equivalent = np.where(exact, np.abs(gap) <= ROUNDING, p), equivalent | exact
         if equivalent.any():
-            r, m = belief.references, len(belief.location)
-            estimate = belief.estimate if r is None else np.r_[belief.estimate, r.estimate]
-            apart = np.abs(estimate[:m, None] - estimate)[index]
+            references, n_tested = belief.references, len(belief.location)
+            estimate = (
+                belief.estimate
+                if references is None
+                else np.r_[belief.estimate, references.estimate]
+            )
+            apart = np.abs(estimate[:n_tested, None] - estimate)[index]
             equivalent &= apart <= self.min_difference + ROUNDING
         barred = self.barred[index]
         return np.where(barred, 1.0, p), equivalent & ~barred
@@ -238,10 +246,10 @@ class Verdicts:
 
     def pair(self, i: int, j: int) -> tuple[int, int]:
         """Return the sign of ``i - j`` and the state of two rows; two reference models as given."""
-        m = len(self.belief.location)
-        if i < m:
+        n_tested = len(self.belief.location)
+        if i < n_tested:
             return int(self.sign[i, j]), int(self.state[i, j])
-        if j < m:
+        if j < n_tested:
             return -int(self.sign[j, i]), int(self.state[j, i])
         sign = int(np.sign(self.location[i] - self.location[j]))
         return sign, DECIDED if sign else EQUIVALENT
@@ -252,10 +260,10 @@ class Verdicts:
 
         Row and column are those of the pair in the matrices.
         """
-        a, b, m = self.rows[:-1], self.rows[1:], len(self.belief.location)
-        places = np.flatnonzero((a < m) | (b < m))
+        a, b, n_tested = self.rows[:-1], self.rows[1:], len(self.belief.location)
+        places = np.flatnonzero((a < n_tested) | (b < n_tested))
         a, b = a[places], b[places]
-        return places, np.where(a < m, a, b), np.where(a < m, b, a)
+        return places, np.where(a < n_tested, a, b), np.where(a < n_tested, b, a)
 
     @cached_property
     def adjacent(self) -> Signs:
@@ -286,26 +294,37 @@ class Verdicts:
         """Pairs within one of the `ties` that are decided all the same."""
         row_of = {name: i for i, name in enumerate(self.names)}
         return [
-            (a, b)
+            (first, second)
             for tie in self.ties
-            for i, a in enumerate(tie)
-            for b in tie[i + 1 :]
-            if self.pair(row_of[a], row_of[b])[1] == DECIDED
+            for i, first in enumerate(tie)
+            for second in tie[i + 1 :]
+            if self.pair(row_of[first], row_of[second])[1] == DECIDED
         ]
 
     @cached_property
     def ranges(self) -> tuple[Ints, Ints]:
         """Best and worst rank that decided pairs, and their consequences, leave possible."""
-        m, locations, r = len(self.belief.location), self.location, self.belief.references
-        above, over, under = (
-            x.copy() for x in (self.sign[:, :m] > 0, self.sign[:, m:] > 0, self.sign[:, m:] < 0)
+        n_tested, locations, references = (
+            len(self.belief.location),
+            self.location,
+            self.belief.references,
         )
-        fixed, n = locations[m:], len(locations)
-        if r is not None and r.exact:  # beating one exact reference means beating the lower ones
+        above, over, under = (
+            signs.copy()
+            for signs in (
+                self.sign[:, :n_tested] > 0,
+                self.sign[:, n_tested:] > 0,
+                self.sign[:, n_tested:] < 0,
+            )
+        )
+        fixed, n = locations[n_tested:], len(locations)
+        if (
+            references is not None and references.exact
+        ):  # beating one exact reference means beating the lower ones
             over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
             under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
         above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
-        tested = self.rows[self.rows < m]
+        tested = self.rows[self.rows < n_tested]
         for i in tested[::-1]:  # worst first: the models below a model are complete before it
             less = above[i].nonzero()[0]
             above[i] |= above[less].any(axis=0)
@@ -314,34 +333,37 @@ class Verdicts:
             under[i] |= under[above[:, i]].any(axis=0)
         better = np.r_[above.sum(axis=0) + under.sum(axis=1), over.sum(axis=0)]
         worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
-        if r is not None:
-            z = -float(ndtri(0.5 * (1.0 - self.confidence)))
-            n_above, less = outside(fixed, z * np.sqrt(r.variance))
-            better[m:] += n_above
-            worse[m:] += less
+        if references is not None:
+            width = -float(ndtri(0.5 * (1.0 - self.confidence)))
+            n_above, less = outside(fixed, width * np.sqrt(references.variance))
+            better[n_tested:] += n_above
+            worse[n_tested:] += less
         return 1 + better, n - worse
 
     @property
     def rank_ranges(self) -> dict[str, tuple[int, int]]:
         """`ranges` by name."""
         best, worst = self.ranges
-        return {x: (b, w) for x, b, w in zip(self.names, best.tolist(), worst.tolist())}
+        return {
+            name: (best_rank, worst_rank)
+            for name, best_rank, worst_rank in zip(self.names, best.tolist(), worst.tolist())
+        }
 
     # -- chances ------------------------------------------------------------------------------
 
     def p_top(self, tops: Sequence[int] = (1,)) -> dict[int, dict[str, float]]:
         """Estimate, as if looked at once, the probability of being among the best k, by k."""
-        b, r = self.belief, self.belief.references
-        o = self.rows[self.rows < len(b.location)]
-        m, names = len(o), [self.names[i] for i in o]
-        if m == 2 and r is None:
-            chance = float(self.better[o[0], o[1]])
+        belief, references = self.belief, self.belief.references
+        tested = self.rows[self.rows < len(belief.location)]
+        n_tested, names = len(tested), [self.names[i] for i in tested]
+        if n_tested == 2 and references is None:
+            chance = float(self.better[tested[0], tested[1]])
             best = (chance, 1.0 - chance)
             return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
-        v = b.variance[np.ix_(o, o)]
-        alone, off = v.diagonal(), v * (1.0 - np.eye(m))
-        if r is None:  # a shift common to all models changes no rank
-            centre = np.eye(m) - 1.0 / max(m, 1)
+        covariances = belief.variance[np.ix_(tested, tested)]
+        alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
+        if references is None:  # a shift common to all models changes no rank
+            centre = np.eye(n_tested) - 1.0 / max(n_tested, 1)
             covariance = -0.5 * centre @ off @ centre
         else:
             covariance = 0.5 * (alone[:, None] + alone - off)
@@ -349,37 +371,41 @@ class Verdicts:
         rng = np.random.default_rng(_SEED)
         # The symmetric root is unique: eigenvectors alone differ between processors.
         root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
-        noise = rng.standard_normal((_DRAWS // 2, m)) @ root
-        differing = np.ones((m, m), dtype=bool) if r is not None else ~np.eye(m, dtype=bool)
-        df = float(b.df[np.ix_(o, o)][differing].min(initial=np.inf))
+        noise = rng.standard_normal((_DRAWS // 2, n_tested)) @ root
+        differing = (
+            np.ones((n_tested, n_tested), dtype=bool)
+            if references is not None
+            else ~np.eye(n_tested, dtype=bool)
+        )
+        df = float(belief.df[np.ix_(tested, tested)][differing].min(initial=np.inf))
         if np.isfinite(df):
             noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
         noise = np.concatenate([noise, -noise])
         # Models known to be equal take turns at being the better one.
         turns = np.random.default_rng(_SEED + 2)
-        rank = _ranks(b.location[o] + noise, turns)
-        if r is not None:
+        rank = _ranks(belief.location[tested] + noise, turns)
+        if references is not None:
             # Only the best of exact references can be among the best k.
-            keep, n = np.arange(len(r.names)), _DRAWS // 8
-            if r.exact:
-                keep, n = np.argsort(-r.location, kind="stable")[: max(tops)], _DRAWS
+            keep, n = np.arange(len(references.names)), _DRAWS // 8
+            if references.exact:
+                keep, n = np.argsort(-references.location, kind="stable")[: max(tops)], _DRAWS
             error = np.random.default_rng(_SEED + 1).standard_normal((n, len(keep)))
-            theirs = r.location[keep] + error * np.sqrt(r.variance[keep])
+            theirs = references.location[keep] + error * np.sqrt(references.variance[keep])
             # Beside known means a model has the variance that these imply, as in its pairs.
-            beside = b.beside_known(o, noise[:n])
+            beside = belief.beside_known(tested, noise[:n])
             among = _ranks(np.concatenate([beside, theirs], axis=1), turns)
-            among[:, :m] += rank[:n] - _ranks(beside, turns)
+            among[:, :n_tested] += rank[:n] - _ranks(beside, turns)
             # The two variances may give two models of a draw one rank: exactly k are the best k.
             rank = _ranks(-among.astype(np.float64), turns)
-            names = names + [r.names[k] for k in keep]
+            names = names + [references.names[k] for k in keep]
         return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
 
     @property
     def expected_wrong(self) -> float:
         """Expected number of wrong pairs among the decided ones, as if looked at once."""
-        m = len(self.belief.location)
+        n_tested = len(self.belief.location)
         wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
-        return float(0.5 * wrong[:, :m].sum() + wrong[:, m:].sum())
+        return float(0.5 * wrong[:, :n_tested].sum() + wrong[:, n_tested:].sum())
 
     def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPairContent]:
         """Return open neighbours that are not barred, and what would decide them, cheapest first.
@@ -391,38 +417,45 @@ class Verdicts:
         cost : mapping of str to float
             Cost of one item, by tested model.
         """
-        b, m = self.belief, len(self.belief.location)
+        belief, n_tested = self.belief, len(self.belief.location)
         out: list[OpenPairContent] = []
         # A method's own evidence grows about as fast as that of the mixture.
-        looks = self.looks if b.proof is None else Looks()
+        looks = self.looks if belief.proof is None else Looks()
         level = (1.0 - self.confidence) / self._family[0].still_open
         for place in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[place : place + 2].tolist())
-            if i >= m or not b.pairs[3][i, j] > 0 or self.barred[i, j]:
+            if i >= n_tested or not belief.pairs[3][i, j] > 0 or self.barred[i, j]:
                 continue
-            current = b.gaps.at((i, j))
+            current = belief.gaps.at((i, j))
             current_n = float(current.n)
-            size = b.n_items if b.question == POPULATION else float(n_items)
+            size = belief.n_items if belief.question == POPULATION else float(n_items)
             grid = np.arange(current_n + 1.0, min(size, current_n + _FAR) + 1.0)
-            later = _with_items(current, grid, b.n_items)
-            better, worse, _ = looks.of_gaps(later, b.n_items, level)
+            later = _with_items(current, grid, belief.n_items)
+            better, worse, _ = looks.of_gaps(later, belief.n_items, level)
             enough = (better > 0.0) | (worse > 0.0) | (later.variance <= 0.0)
             items_needed = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
-            asked = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
+            asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}
             answers_needed = {name: max(int(items_needed) - n, 0) for name, n in asked.items()}
             if not any(answers_needed.values()):
                 continue  # every item is answered, so nothing more can be asked
             price = sum(cost.get(name, 0.0) * n for name, n in answers_needed.items())
             nearly_all = max(asked[name] + answers_needed[name] for name in asked) > 0.9 * n_items
             a, c = self.rows[place : place + 2].tolist()
-            p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
-            once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
+            p_better = float(self.better[a, c] if a < n_tested else 1.0 - self.better[c, a])
+            once = bool(belief.tails[i, j] < 0.5 * (1.0 - self.confidence))
             pair: OpenPairContent = {
-                "a": self.names[a], "b": self.names[c], "p": p, "items": answers_needed,
+                "a": self.names[a], "b": self.names[c], "p": p_better, "items": answers_needed,
                 "cost": price, "all_items": nearly_all, "one_look": once,
             }  # fmt: skip
             out.append(pair)
-        return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))
+        return sorted(
+            out,
+            key=lambda open_pair: (
+                open_pair["all_items"],
+                open_pair["cost"],
+                sum(open_pair["items"].values()),
+            ),
+        )
 
 
 def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:

@@ -61,13 +61,15 @@ class WeightedSum:
         only: OutcomeState | None = None,
     ) -> None:
         self._contents, self._common = contents, (contents, units, across, replays)
-        self._terms = [_Term(contents.tasks[t], w, only) for t, w in factor.items()]
+        self._terms = [
+            _Term(contents.tasks[task], task_factor, only) for task, task_factor in factor.items()
+        ]
         self.tasks = list(factor)
-        self.outcomes = [o for t in self._terms for o in t.states]
-        self.weights = np.array([t.weights.sum() for t in self._terms])
-        self._shared = [across is not None and t in across.tasks for t in self.tasks]
+        self.outcomes = [state for term in self._terms for state in term.states]
+        self.weights = np.array([term.weights.sum() for term in self._terms])
+        self._shared = [across is not None and task in across.tasks for task in self.tasks]
         self._across = across if any(self._shared) else None
-        mean = np.array([float(units[t.task.where].mean()) for t in self._terms])
+        mean = np.array([float(units[term.task.where].mean()) for term in self._terms])
         self._units = np.maximum(mean, _NEARLY_FREE)
         self._n_kept = contents.n_kept[self.tasks]
         self._belief: tuple[tuple[str, int], Belief] | None = None
@@ -100,24 +102,34 @@ class WeightedSum:
         key = question, self._contents.changes
         if self._belief is None or self._belief[0] != key:
             belief = self._sum(question) if self.alone is None else self.alone.belief(question)
-            if any(any(o.failed) for o in self.outcomes):
-                weights = np.concatenate([t.weights for t in self._terms])
-                leans = [[o.lean(j) for j in range(len(belief.location))] for o in self.outcomes]
+            if any(any(state.failed) for state in self.outcomes):
+                weights = np.concatenate([term.weights for term in self._terms])
+                leans = [
+                    [state.lean(model) for model in range(len(belief.location))]
+                    for state in self.outcomes
+                ]
                 belief = replace(belief, lean=(weights[:, None] * np.array(leans)).sum(axis=0))
             self._belief = key, belief
         return self._belief[1]
 
     def _sum(self, question: str) -> Belief:
-        beliefs = [t.belief(question) for t in self._terms]
+        beliefs = [term.belief(question) for term in self._terms]
         if (across := self._across) is not None and question == BENCHMARK:
             # Correlated tasks share their information on abilities.
-            lent = [b for b, s in zip(beliefs, self._shared) if s]
+            lent = [belief for belief, shares_prior in zip(beliefs, self._shared) if shares_prior]
             weight = dict(zip(self.tasks, self.weights))
-            weights = np.array([weight.get(t, 0.0) for t in across.tasks])
+            weights = np.array([weight.get(task, 0.0) for task in across.tasks])
             across.refresh()
             together = Belief.sum(lent, np.ones(len(lent)))
             together = together.lent(weights @ across.shift, across.variances(weights))
-            beliefs = [together, *(b for b, s in zip(beliefs, self._shared) if not s)]
+            beliefs = [
+                together,
+                *(
+                    belief
+                    for belief, shares_prior in zip(beliefs, self._shared)
+                    if not shares_prior
+                ),
+            ]
         belief = beliefs[0] if len(beliefs) == 1 else Belief.sum(beliefs, np.ones(len(beliefs)))
         if self._replays is not None and len(self._factors) and question == BENCHMARK:
             belief = self._replays.judge(belief, self._factors, len(self.tasks))
@@ -128,35 +140,43 @@ class WeightedSum:
 
         What the errors of models left out share beyond the prior counts as one correlation.
         """
-        names = [t.task.name for t in self._terms]
+        names = [term.task.name for term in self._terms]
         shared = np.zeros((len(names), len(names)))
         if self._across is not None:
-            places = [self.tasks.index(t) for t in self._across.tasks]
+            places = [self.tasks.index(number) for number in self._across.tasks]
             shared[np.ix_(places, places)] = self._across.covariances(model)
         if len(self._factors):
-            w = self.weights
-            alone = [t.beliefs(BENCHMARK)[0].variance[model, model] for t in self._terms]
+            weights = self.weights
+            alone = [term.beliefs(BENCHMARK)[0].variance[model, model] for term in self._terms]
             alone = np.maximum(alone + shared.diagonal(), 0.0)
             alike = np.sqrt(np.outer(alone, alone))
             np.fill_diagonal(alike, 0.0)
             np.fill_diagonal(shared, alone)
-            unexplained = self.belief().variance[model, model] - w @ shared @ w
-            shared += alike * unexplained / max(w @ alike @ w, 1e-300)
+            unexplained = self.belief().variance[model, model] - weights @ shared @ weights
+            shared += alike * unexplained / max(weights @ alike @ weights, 1e-300)
         elif self._across is None:
             return {}
         return {
-            a: {b: float(shared[i, j]) for j, b in enumerate(names) if b != a}
-            for i, a in enumerate(names)
+            task: {
+                other_task: float(shared[i, j])
+                for j, other_task in enumerate(names)
+                if other_task != task
+            }
+            for i, task in enumerate(names)
         }
 
     def findings(self, model: int) -> list[str]:
         """Return the findings of each task's first outcome on `model`, each sentence once."""
-        findings = [x for t in self._terms for x in t.states[0].policy.describe(model).findings]
+        findings = [
+            finding
+            for term in self._terms
+            for finding in term.states[0].policy.describe(model).findings
+        ]
         return list(dict.fromkeys(findings))
 
     def item_cap(self) -> int:
         """Return the most items that a model may get if the user states no limit."""
-        shares = [t.states[0].policy.most_items for t in self._terms]
+        shares = [term.states[0].policy.most_items for term in self._terms]
         return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), shares))
 
     # -- who is next --------------------------------------------------------------------------
@@ -167,12 +187,16 @@ class WeightedSum:
         Shape (n_tasks, len(models)); 0 if a model has every item of a task.
         """
         indices = list(models)
-        n = np.array([[len(t.states[0].scores[j]) for j in indices] for t in self._terms])
-        variance = np.array([t.belief(BENCHMARK).variance.diagonal()[indices] for t in self._terms])
+        n = np.array(
+            [[len(term.states[0].scores[model]) for model in indices] for term in self._terms]
+        )
+        variance = np.array(
+            [term.belief(BENCHMARK).variance.diagonal()[indices] for term in self._terms]
+        )
         gain = variance * (n < self._n_kept[:, None])
         for row, term in zip(n, self._terms):
             where = term.task.where
-            row += [sum(where.start <= i < where.stop for i in items) for items in pending]
+            row += [sum(where.start <= item < where.stop for item in items) for items in pending]
         return np.asarray(gain / ((n + 1) * self._units[:, None]))
 
     def priorities(
@@ -199,7 +223,7 @@ class WeightedSum:
         k: int = 1,
     ) -> list[Choice]:
         """Return the candidates for the next item of `model`, best first, among all items."""
-        ready = [n for n, t in enumerate(self._terms) if available[t.task.where].any()]
+        ready = [n for n, term in enumerate(self._terms) if available[term.task.where].any()]
         number = ready[0]
         if len(ready) > 1:
             number = ready[int(np.argmax(rounded(self._gain([model], [pending])[ready, 0])))]
@@ -208,14 +232,18 @@ class WeightedSum:
         in_task = available[where]
         if len(term.states) > 1:  # the outcome whose error counts most, if it has items left
             worth = [
-                w * w * b.variance[model, model] if (in_task & o.kept_items).any() else -1.0
-                for o, b, w in zip(term.states, term.beliefs(BENCHMARK), term.weights.tolist())
+                weight * weight * belief.variance[model, model]
+                if (in_task & state.kept_items).any()
+                else -1.0
+                for state, belief, weight in zip(
+                    term.states, term.beliefs(BENCHMARK), term.weights.tolist()
+                )
             ]
             outcome = term.states[int(np.argmax(rounded(np.array(worth))))]
-        flying = [i - where.start for i in pending if where.start <= i < where.stop]
+        flying = [item - where.start for item in pending if where.start <= item < where.stop]
         askable = in_task & outcome.kept_items
         choices = outcome.policy.next(model, askable, flying, price[where], k)
-        return [replace(c, item=c.item + where.start) for c in choices]
+        return [replace(choice, item=choice.item + where.start) for choice in choices]
 
 
 class _Term:
@@ -223,15 +251,21 @@ class _Term:
 
     def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
         numbered = list(enumerate(task.states))
-        counts = [(n, o) for n, o in numbered if (o is only if only else o.outcome.weight > 0.0)]
+        counts = [
+            (n, state)
+            for n, state in numbered
+            if (state is only if only else state.outcome.weight > 0.0)
+        ]
         self.task, self._numbers = task, [n for n, _ in counts]
-        self.states = [o for _, o in counts]
-        self.weights = np.array([1.0 if only else factor * o.outcome.weight for o in self.states])
+        self.states = [state for _, state in counts]
+        self.weights = np.array(
+            [1.0 if only else factor * state.outcome.weight for state in self.states]
+        )
         self._cached: dict[str, tuple[int, Belief]] = {}
 
     def beliefs(self, question: str) -> list[Belief]:
         """Return the beliefs about the task's outcomes, on the scale of scores."""
-        return [o.belief(question).on_scores for o in self.states]
+        return [state.belief(question).on_scores for state in self.states]
 
     def belief(self, question: str) -> Belief:
         """Return the belief about the weighted sum of the task's outcomes."""
