@@ -90,6 +90,25 @@ class ProvenEvidence(Protocol):
         """Return the evidence on these tested models alone, in this order."""
 
 
+class PairMoments(NamedTuple):
+    """Differences of locations, row less column, with their variances.
+
+    Attributes
+    ----------
+    gap, variance, df, n : ndarray
+        The difference, its variance with degrees of freedom, and the items behind it.
+    """
+
+    gap: Floats
+    variance: Floats
+    df: Floats
+    n: Floats
+
+    def at(self, place: Any) -> PairMoments:
+        """Return the figures at an index of the arrays."""
+        return PairMoments(*(figure[place] for figure in self))
+
+
 class Gaps(NamedTuple):
     """What decides some pairs: the row less the column, on the scale of locations.
 
@@ -389,8 +408,8 @@ class Belief:
         )
 
     @cached_property
-    def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Gap, variance, degrees of freedom and items of tested models (rows) against all rows.
+    def pairs(self) -> PairMoments:
+        """Differences of tested models (rows) from all models.
 
         The variance of a model against itself is 0, against a reference model that of the two
         if they were equal. Shapes (n, n + n_references).
@@ -400,7 +419,7 @@ class Belief:
         variance = self.variance.copy()
         variance.flat[:: m + 1] = 0.0
         if (r := self.references) is None:
-            return gap, variance, self.df, self.n
+            return PairMoments(gap, variance, self.df, self.n)
         alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
         alone = alone * self._if_equal(r)
         v = alone + r.variance
@@ -408,10 +427,12 @@ class Belief:
             welch = df if r.exact else np.where(alone > 0.0, df * (v / alone) ** 2, np.inf)
         n = np.repeat(self.n.diagonal()[:, None], len(r.names), axis=1)
         of_references = (self.location[:, None] - r.location, v, np.broadcast_to(welch, v.shape), n)
-        a, b, c, d = (
-            np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), of_references)
+        return PairMoments(
+            *(
+                np.concatenate(blocks, axis=1)
+                for blocks in zip((gap, variance, self.df, self.n), of_references)
+            )
         )
-        return a, b, c, d
 
     @cached_property
     def zero(self) -> Floats:
@@ -459,13 +480,12 @@ class Belief:
         low, high = interval_of_mean(location, np.abs(error), self.n.diagonal()[models])
         return np.where(error < 0.0, low, high)
 
-    def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
+    def pairs_at(self, i: Places, j: Places) -> PairMoments:
         """Return `pairs` at some places only, which saves time with many models."""
         if self.references is not None:
-            a, b, c, d = self.pairs
-            return a[i, j], b[i, j], c[i, j], d[i, j]
-        variance = np.where(i == j, 0.0, self.variance[i, j])
-        return self.location[i] - self.location[j], variance, self.df[i, j], self.n[i, j]
+            return self.pairs.at((i, j))
+        gap, variance = self.location[i] - self.location[j], self.variance[i, j]
+        return PairMoments(gap, np.where(i == j, 0.0, variance), self.df[i, j], self.n[i, j])
 
     def gaps_at(self, i: Places, j: Places) -> Gaps:
         """Return what decides the pairs at some places of `pairs`."""
@@ -480,7 +500,7 @@ class Belief:
     @cached_property
     def gaps(self) -> Gaps:
         """`gaps_at` all places of `pairs`; arrays of shape (n, n + n_references)."""
-        i, j = np.indices(self.pairs[0].shape)
+        i, j = np.indices(self.pairs.gap.shape)
         return self.gaps_at(np.asarray(i), np.asarray(j))
 
     def _chord(self, i: Places, j: Places, size: Floats) -> Floats:
@@ -503,7 +523,7 @@ class Belief:
         """
         if self.lean is None or not self.lean.any():
             return None
-        m, shape = len(self.location), self.pairs[0].shape
+        m, shape = len(self.location), self.pairs.gap.shape
         down, up = np.maximum(self.lean, 0.0), np.maximum(-self.lean, 0.0)
         if self.slope is not None:
             down, up = (x / np.maximum(self.slope, 1e-12) for x in (down, up))

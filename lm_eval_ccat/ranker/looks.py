@@ -247,7 +247,7 @@ class Looks:
         if self.once:
             return replace(self, evidence=evidence, last=None)
         counts = np.zeros(changed.shape) if self.counts is None else self.counts.copy()
-        limit = self.boundary(level, belief.pairs_at(i, j)[3], belief.n_items)
+        limit = self.boundary(level, belief.pairs_at(i, j).n, belief.n_items)
         counts[place] = -ndtri(0.5 * level) / np.where(limit > 0.0, limit, np.inf)
         return replace(self, evidence=evidence, counts=counts, last=belief)
 

@@ -308,7 +308,7 @@ class Ranking(Shown):
     def _differences(self, confidence: float | None = None) -> tuple[Floats, Floats, Floats]:
         """Return all differences of scores, row less column, with their ends, cut to [-1, 1]."""
         low, high = self.verdicts.intervals(confidence)
-        gap = self.verdicts.belief.on_scores.pairs[0]
+        gap = self.verdicts.belief.on_scores.pairs.gap
         return gap, np.fmax(low, -1.0), np.fmin(high, 1.0)
 
     def in_words(self) -> str:

@@ -170,6 +170,6 @@ class Standing:
 
 def _most_items(belief: Belief) -> int:
     """Return the items behind the pair that has most."""
-    n = belief.pairs[3].copy()
+    n = belief.pairs.n.copy()
     n.flat[:: n.shape[1] + 1] = 0.0
     return int(n.max(initial=0.0))

@@ -85,6 +85,11 @@ class Verdicts:
         references = self.belief.references
         return (*self.tested, *(() if references is None else references.names))
 
+    @property
+    def n_tested(self) -> int:
+        """Number of tested models."""
+        return len(self.tested)
+
     # -- pairs --------------------------------------------------------------------------------
 
     @cached_property
@@ -100,7 +105,7 @@ class Verdicts:
     @cached_property
     def barred(self) -> Mask:
         """Pairs that are never decided, including every model with itself."""
-        shape = self.belief.pairs[0].shape
+        shape = self.belief.pairs.gap.shape
         out = np.zeros(shape, dtype=bool) if self.bar is None else self.bar.copy()
         out.flat[:: shape[1] + 1] = True
         return out
@@ -111,7 +116,7 @@ class Verdicts:
         p is two-sided, valid at every look, and 1 if it decides nothing.
         """
         belief, level = self.belief, 1.0 - self.confidence
-        gap, variance = (matrix[index] for matrix in belief.pairs[:2])
+        gap, variance = belief.pairs.gap[index], belief.pairs.variance[index]
         p, equivalent = np.ones(gap.shape), np.zeros(gap.shape, dtype=bool)
         if (evidence := self.looks.evidence) is not None:
             better, worse, close = evidence.at(index)
@@ -120,13 +125,13 @@ class Verdicts:
         if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
             p, equivalent = np.where(exact, np.abs(gap) <= ROUNDING, p), equivalent | exact
         if equivalent.any():
-            references, n_tested = belief.references, len(belief.location)
+            references = belief.references
             estimate = (
                 belief.estimate
                 if references is None
                 else np.r_[belief.estimate, references.estimate]
             )
-            apart = np.abs(estimate[:n_tested, None] - estimate)[index]
+            apart = np.abs(estimate[: self.n_tested, None] - estimate)[index]
             equivalent &= apart <= self.min_difference + ROUNDING
         barred = self.barred[index]
         return np.where(barred, 1.0, p), equivalent & ~barred
@@ -145,7 +150,7 @@ class Verdicts:
             p, equivalent = self._family[0].p[index], self._family[1][index]
         else:  # without a family, a few pairs need no others
             p, equivalent = self._alone(index)
-        sign = np.sign(self.belief.pairs[0][index]).astype(np.int8)
+        sign = np.sign(self.belief.pairs.gap[index]).astype(np.int8)
         sign[(p > 1.0 - self.confidence) | equivalent] = 0
         return sign, np.where(equivalent, EQUIVALENT, np.abs(sign)).astype(np.int8)
 
@@ -224,7 +229,7 @@ class Verdicts:
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
         """Pairs that were once decided the other way round and are open again."""
-        gap, evidence = self.belief.pairs[0], self.looks.evidence
+        gap, evidence = self.belief.pairs.gap, self.looks.evidence
         if evidence is None:
             return []
         against = np.where(gap > 0.0, evidence.worse, evidence.better)
@@ -246,10 +251,9 @@ class Verdicts:
 
     def pair(self, i: int, j: int) -> tuple[int, int]:
         """Return the sign of ``i - j`` and the state of two rows; two reference models as given."""
-        n_tested = len(self.belief.location)
-        if i < n_tested:
+        if i < self.n_tested:
             return int(self.sign[i, j]), int(self.state[i, j])
-        if j < n_tested:
+        if j < self.n_tested:
             return -int(self.sign[j, i]), int(self.state[j, i])
         sign = int(np.sign(self.location[i] - self.location[j]))
         return sign, DECIDED if sign else EQUIVALENT
@@ -260,7 +264,7 @@ class Verdicts:
 
         Row and column are those of the pair in the matrices.
         """
-        a, b, n_tested = self.rows[:-1], self.rows[1:], len(self.belief.location)
+        a, b, n_tested = self.rows[:-1], self.rows[1:], self.n_tested
         places = np.flatnonzero((a < n_tested) | (b < n_tested))
         a, b = a[places], b[places]
         return places, np.where(a < n_tested, a, b), np.where(a < n_tested, b, a)
@@ -279,7 +283,7 @@ class Verdicts:
         out, (places, i, j) = np.zeros(len(self.names), dtype=bool), self._neighbours
         open_ = (self.adjacent[places] == OPEN) & ~self.barred[i, j]
         out[i[open_]] = out[j[open_]] = True
-        return out[: len(self.belief.location)]
+        return out[: self.n_tested]
 
     @property
     def ties(self) -> list[tuple[str, ...]]:
@@ -304,23 +308,15 @@ class Verdicts:
     @cached_property
     def ranges(self) -> tuple[Ints, Ints]:
         """Best and worst rank that decided pairs, and their consequences, leave possible."""
-        n_tested, locations, references = (
-            len(self.belief.location),
-            self.location,
-            self.belief.references,
-        )
+        n_tested, locations, references = self.n_tested, self.location, self.belief.references
         above, over, under = (
-            signs.copy()
-            for signs in (
-                self.sign[:, :n_tested] > 0,
-                self.sign[:, n_tested:] > 0,
-                self.sign[:, n_tested:] < 0,
-            )
+            self.sign[:, :n_tested] > 0,
+            self.sign[:, n_tested:] > 0,
+            self.sign[:, n_tested:] < 0,
         )
         fixed, n = locations[n_tested:], len(locations)
-        if (
-            references is not None and references.exact
-        ):  # beating one exact reference means beating the lower ones
+        # Beating one exact reference means beating the lower ones.
+        if references is not None and references.exact:
             over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
             under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
         above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
@@ -354,7 +350,7 @@ class Verdicts:
     def p_top(self, tops: Sequence[int] = (1,)) -> dict[int, dict[str, float]]:
         """Estimate, as if looked at once, the probability of being among the best k, by k."""
         belief, references = self.belief, self.belief.references
-        tested = self.rows[self.rows < len(belief.location)]
+        tested = self.rows[self.rows < self.n_tested]
         n_tested, names = len(tested), [self.names[i] for i in tested]
         if n_tested == 2 and references is None:
             chance = float(self.better[tested[0], tested[1]])
@@ -403,9 +399,8 @@ class Verdicts:
     @property
     def expected_wrong(self) -> float:
         """Expected number of wrong pairs among the decided ones, as if looked at once."""
-        n_tested = len(self.belief.location)
         wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
-        return float(0.5 * wrong[:, :n_tested].sum() + wrong[:, n_tested:].sum())
+        return float(0.5 * wrong[:, : self.n_tested].sum() + wrong[:, self.n_tested :].sum())
 
     def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPairContent]:
         """Return open neighbours that are not barred, and what would decide them, cheapest first.
@@ -417,14 +412,14 @@ class Verdicts:
         cost : mapping of str to float
             Cost of one item, by tested model.
         """
-        belief, n_tested = self.belief, len(self.belief.location)
+        belief, n_tested = self.belief, self.n_tested
         out: list[OpenPairContent] = []
         # A method's own evidence grows about as fast as that of the mixture.
         looks = self.looks if belief.proof is None else Looks()
         level = (1.0 - self.confidence) / self._family[0].still_open
         for place in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[place : place + 2].tolist())
-            if i >= n_tested or not belief.pairs[3][i, j] > 0 or self.barred[i, j]:
+            if i >= n_tested or not belief.pairs.n[i, j] > 0 or self.barred[i, j]:
                 continue
             current = belief.gaps.at((i, j))
             current_n = float(current.n)
@@ -448,14 +443,11 @@ class Verdicts:
                 "cost": price, "all_items": nearly_all, "one_look": once,
             }  # fmt: skip
             out.append(pair)
-        return sorted(
-            out,
-            key=lambda open_pair: (
-                open_pair["all_items"],
-                open_pair["cost"],
-                sum(open_pair["items"].values()),
-            ),
-        )
+
+        def effort(pair: OpenPairContent) -> tuple[bool, float, int]:
+            return pair["all_items"], pair["cost"], sum(pair["items"].values())
+
+        return sorted(out, key=effort)
 
 
 def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:
