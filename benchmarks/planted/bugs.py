@@ -955,8 +955,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "what is in flight counts as spent",
         "lm_eval_ccat/ranker/ranker",
-        "return self._ledger.spent",
-        "return self._ledger.committed",
+        "return self._accounts.spent",
+        "return self._accounts.committed",
         ("tests/ranker/test_turns.py::test_decided_is_said_while_items_are_in_flight",),
     ),
     Bug(

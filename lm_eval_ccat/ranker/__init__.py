@@ -3,7 +3,7 @@
 A caller holds a `Ranker`, which keeps its state in these objects:
 
 - `Contents` (``contents``): the tasks and outcomes that are ranked, and each outcome's policy;
-- `Ledger` (``ledger``): what every model was asked, told and cost;
+- `Accounts` (``accounts``): what every model was asked, told and cost;
 - `WeightedSum` (``weighted``): the belief about the ranked score, with what tasks have in common
   (``across``);
 - `Standing` (``standing``): the looks so far (``looks``) and the verdicts that follow from them

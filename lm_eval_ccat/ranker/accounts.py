@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,7 @@ class Account:
         return len(self.scored) + len(self.pending)
 
 
-class Ledger:
+class Accounts:
     """Accounts of all models under one budget; the only place that counts money.
 
     Parameters
@@ -76,9 +76,8 @@ class Ledger:
 
     Attributes
     ----------
-    accounts : list of Account
     position : dict of str to int
-        Index of each model in `accounts`.
+        Position of each model, by which accounts are indexed.
     loads, remaining, asked : ndarray of int, shape (n_models, n_tasks)
         Items told or in flight, items available, and items ever asked (including those given
         back), of each task.
@@ -102,7 +101,7 @@ class Ledger:
     ) -> None:
         self.contents, self.units, self.limit, self.by_mean = contents, units, budget, by_mean
         self.lost = 0.0
-        self.accounts: list[Account] = []
+        self._accounts: list[Account] = []
         self.position: dict[str, int] = {}
         self._mean_units = float(units.mean())  # a stated price counts as one item's observation
         self._kept_units = float(units[contents.kept_items].mean())
@@ -120,20 +119,29 @@ class Ledger:
 
     def add(self, name: str, price: float) -> None:
         """Open an account for a model."""
-        number, none = len(self.accounts), np.zeros(len(self.contents.tasks), dtype=int)
+        number, none = len(self._accounts), np.zeros(len(self.contents.tasks), dtype=int)
         self.loads, self.asked = np.vstack([self.loads, none]), np.vstack([self.asked, none])
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
         self.spent_on = np.vstack([self.spent_on, none])
         self._ahead = np.vstack([self._ahead, none + np.nan])
         self.prices = np.append(self.prices, float(price))
-        self.accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
+        self._accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
         self.position[name] = number
         self.touch()
 
-    def account(self, model: str) -> Account:
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter(self._accounts)
+
+    def __getitem__(self, position: int) -> Account:
+        return self._accounts[position]
+
+    def of(self, model: str) -> Account:
         """Return the account of a model by name."""
         try:
-            return self.accounts[self.position[model]]
+            return self._accounts[self.position[model]]
         except (KeyError, TypeError):
             known = ", ".join(self.position)
             raise UsageError(f"unknown model {model!r}; this ranking has {known}") from None
@@ -141,7 +149,7 @@ class Ledger:
     @property
     def active(self) -> Mask:
         """Which models are not set aside; shape (n_models,)."""
-        return np.array([account.dropped is None for account in self.accounts])
+        return np.array([account.dropped is None for account in self._accounts])
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -153,7 +161,7 @@ class Ledger:
         """(model, item) pairs asked for and not yet told, failed or released."""
         return {
             (account.name, self.contents.asked(item))
-            for account in self.accounts
+            for account in self._accounts
             for item in account.pending
         }
 
@@ -174,7 +182,7 @@ class Ledger:
         """Amount spent so far, plus the cost of items in flight as answers so far let expect."""
         if self._committed is None:
             expected = (
-                self.price(account) * sum(account.pending.values()) for account in self.accounts
+                self.price(account) * sum(account.pending.values()) for account in self._accounts
             )
             self._committed = self.spent + sum(expected)
         return self._committed
@@ -210,7 +218,7 @@ class Ledger:
             return has_items
         for model, task in np.argwhere(has_items & np.isnan(self._ahead)).tolist():
             where = self.contents.tasks[task].where
-            units = self.units[where][self.accounts[model].available[where]]
+            units = self.units[where][self._accounts[model].available[where]]
             self._ahead[model, task] = units.mean() if self.by_mean else units.min()
         return np.asarray(has_items & (self.prices[:, None] * self._ahead <= left))
 
@@ -286,7 +294,7 @@ class Ledger:
     def reprice(self, prices: Mapping[str, float]) -> None:
         """Set new prices of one unit, which the costs of answers continue to correct."""
         for name, price in prices.items():
-            account = self.account(name)
+            account = self.of(name)
             account.price = float(price)
             self.prices[account.number] = self.price(account)
         self.touch()

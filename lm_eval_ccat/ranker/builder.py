@@ -46,8 +46,8 @@ class RankingBuilder:
         sampled: bool,
     ) -> None:
         self._question, self._sampled = question, sampled
-        self._turns, self._standing, self._ledger = turns, turns.standing, turns.ledger
-        self._contents, self._join = turns.ledger.contents, join
+        self._turns, self._standing, self._accounts = turns, turns.standing, turns.accounts
+        self._contents, self._join = turns.accounts.contents, join
         self._options = {key: value for key, value in sorted(options.items()) if value is not None}
         #: The weighted sum of each group's tasks, by name of the group.
         self.groups = {
@@ -116,7 +116,7 @@ class RankingBuilder:
         """Return a ranking by one score; without verdicts `v`, from a first look."""
         verdicts, tasks = verdicts or self._standing.first_look(score), self._contents.tasks
         belief = self._standing.belief(verdicts.belief.question, score).on_scores
-        models = [self._row(account, verdicts, score, belief) for account in self._ledger.accounts]
+        models = [self._row(account, verdicts, score, belief) for account in self._accounts]
         if (references := verdicts.belief.references) is not None:
             for name, mean, error in zip(
                 references.names, references.estimate.tolist(), references.error.tolist()
@@ -170,7 +170,7 @@ class RankingBuilder:
             estimate=estimate,
             interval=estimate.interval(verdicts.confidence),
             bound=bound,
-            cost=float(self._ledger.spent_on[model, score.tasks].sum()),
+            cost=float(self._accounts.spent_on[model, score.tasks].sum()),
             set_aside=account.dropped,
             findings=[*self._join.findings, *score.findings(model)],
             items=[named[item] for item in items],
@@ -238,22 +238,22 @@ class RankingBuilder:
         )
 
     def _why_stopped(self, done: bool) -> str:
-        turns, ledger, standing = self._turns, self._ledger, self._standing
+        turns, accounts, standing = self._turns, self._accounts, self._standing
         if turns.stopped is not None:
             return turns.stopped
         if not done:
             return ""
-        open_ = [account for account, asked in zip(ledger.accounts, turns.wanted()) if asked]
+        open_ = [account for account, asked in zip(accounts, turns.wanted()) if asked]
         if not open_:
-            if not ledger.active.any():
+            if not accounts.active.any():
                 return "no model is left"
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        unfinished = [account for account in open_ if ledger.remaining[account.number].any()]
+        unfinished = [account for account in open_ if accounts.remaining[account.number].any()]
         if any(account.n < turns.cap for account in unfinished):
-            left, lost = ledger.budget - ledger.committed, min(ledger.lost, ledger.limit)
-            return budget_used_up(ledger.limit, left, lost)
+            left, lost = accounts.budget - accounts.committed, min(accounts.lost, accounts.limit)
+            return budget_used_up(accounts.limit, left, lost)
         if not unfinished:
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)

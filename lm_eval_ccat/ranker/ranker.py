@@ -17,7 +17,7 @@ from ..methods.policy import BesidePolicy, Choice, Policy
 from ..metrics.scale import Floats
 from ..options import AT_LEAST_0, CONFIDENCE, SWITCH, choice, whole
 from ..shown import plural, some
-from .accounts import SLACK, Account, Ledger
+from .accounts import SLACK, Account, Accounts
 from .across import Across, Replays
 from .arguments import checked_options, price_of, prices_of
 from .builder import RankingBuilder
@@ -221,11 +221,11 @@ class Ranker:
             answers = sum(task.bank.n_items for task in contents.tasks)
             size = answers if self._sampled else None
             references = references_of(known, score.alone, prices, population, size)
-        self._ledger = Ledger(contents, prices, sizes, limit, score.leader.affords_mean)
+        self._accounts = Accounts(contents, prices, sizes, limit, score.leader.affords_mean)
         belief_question = BENCHMARK if question == RUN else question
         self._standing = Standing(
             score,
-            self._ledger,
+            self._accounts,
             references,
             self.confidence,
             unit_min_difference,
@@ -253,7 +253,7 @@ class Ranker:
         )
 
     def __repr__(self) -> str:
-        accounts = self._ledger.accounts
+        accounts = self._accounts
         answers = plural(sum(len(account.scored) for account in accounts), "answer")
         state = "done" if self.done else "not done"
         return f"<Ranker: {some([account.name for account in accounts])}; {answers}, {state}>"
@@ -269,26 +269,26 @@ class Ranker:
         """Refuse a budget that does not pay one answer of every model to every item."""
         tasks = self._contents.tasks
         units = sum(
-            self._ledger.units[task.where][: task.bank.n_items][task.bank.kept].sum()
+            self._accounts.units[task.where][: task.bank.n_items][task.bank.kept].sum()
             for task in tasks
         )
         one_pass = float(units) * sum(prices.values())
-        if one_pass > self._ledger.budget * (1.0 + SLACK):
+        if one_pass > self._accounts.budget * (1.0 + SLACK):
             raise UsageError(
-                f"the budget {self._ledger.budget:g} does not pay one pass: repeats begin once "
+                f"the budget {self._accounts.budget:g} does not pay one pass: repeats begin once "
                 f"every model has answered every item, which takes at least {one_pass:g}"
             )
 
     def _set_looks(self) -> None:
         """Choose the looks that suit the stopping rule and the most items that a pair can get."""
         standing, parts = self._standing, self._turns.rule.parts()
-        lonely = len(self._ledger.accounts) == 1 and standing.references is None
+        lonely = len(self._accounts) == 1 and standing.references is None
         once = self._one_look or lonely or not any(part.looks for part in parts)
         # The most items that a pair can get under each limit that the user states.
         limits_of_items = [] if self._max_items is None else [self._turns.cap]
-        if math.isfinite(self._ledger.budget):
+        if math.isfinite(self._accounts.budget):
             tested = 2 if standing.references is None else 1
-            limits_of_items.append(self._ledger.most_items(self._turns.warmup, tested))
+            limits_of_items.append(self._accounts.most_items(self._turns.warmup, tested))
         # Not even all items make a pair of sampled models known in full: they are a limit, too.
         n_kept = int(self._contents.n_kept.sum())
         if self._sampled:
@@ -308,14 +308,13 @@ class Ranker:
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
         return (
-            not any(account.pending for account in self._ledger.accounts)
-            and not self._turns.candidates()
+            not any(account.pending for account in self._accounts) and not self._turns.candidates()
         )
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:
         """(model, item) pairs asked for and not yet told, failed or released."""
-        return self._ledger.in_flight
+        return self._accounts.in_flight
 
     @property
     def decided(self) -> bool:
@@ -361,8 +360,8 @@ class Ranker:
         >>> sorted({m for m, _ in ranker.ask(4)}), {m for m, _ in ranker.ask(4, among=["b"])}
         (['a', 'b'], {'b'})
         """
-        only = None if model is None else self._ledger.account(model)
-        models = None if among is None else {self._ledger.account(name).number for name in among}
+        only = None if model is None else self._accounts.of(model)
+        models = None if among is None else {self._accounts.of(name).number for name in among}
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             turns = self._turns
@@ -371,7 +370,7 @@ class Ranker:
                 break
             choice = self._turns.item(turn)
             self._place(turn.model, choice)
-            name = self._ledger.accounts[turn.model].name
+            name = self._accounts[turn.model].name
             asked.append((name, self._contents.asked(choice.item)))
         return asked
 
@@ -392,7 +391,7 @@ class Ranker:
         """
         choices: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
-            account = self._ledger.account(model)
+            account = self._accounts.of(model)
             i = next(
                 (
                     position
@@ -408,15 +407,15 @@ class Ranker:
             self._place(j, asked)
 
     def _place(self, j: int, choice: Choice) -> None:
-        account, (task, i) = self._ledger.accounts[j], self._contents.at(choice.item)
-        self._ledger.place(account, choice.item, choice.probability)
+        account, (task, i) = self._accounts[j], self._contents.at(choice.item)
+        self._accounts.place(account, choice.item, choice.probability)
         task.placed(j, i, choice.probability)
         pair = account.name, self._contents.asked(choice.item), None
         self.join.note(self, "impose", ([pair],), {})
 
     def _answer(self, model: str, item: Any, repeat: int | None) -> tuple[Account, int]:
         """Return a model's account and the position of an answer: by default the item's next."""
-        account, contents = self._ledger.account(model), self._contents
+        account, contents = self._accounts.of(model), self._contents
         if repeat is not None:
             return account, contents.position(item, repeat)
         answers = contents.repeats_of(item)
@@ -466,7 +465,7 @@ class Ranker:
         account, position = self._answer(model, item, repeat)
         task, i = self._contents.at(position)
         scores = task.read(model, i, self._contents.item(position), score)
-        self._ledger.end(account, position, cost)
+        self._accounts.end(account, position, cost)
         task.told(account.number, i, scores)
         self._turns.learned()
 
@@ -493,7 +492,7 @@ class Ranker:
         """
         account, position = self._answer(model, item, repeat)
         task, i = self._contents.at(position)
-        self._ledger.end(account, position, cost, str(reason))
+        self._accounts.end(account, position, cost, str(reason))
         task.failed(account.number, i)
         self._turns.learned()
 
@@ -511,7 +510,7 @@ class Ranker:
         >>> ranker.in_flight
         set()
         """
-        account, contents = self._ledger.account(model), self._contents
+        account, contents = self._accounts.of(model), self._contents
         answers: Sequence[int] = contents.repeats_of(item)
         if repeat is not None:
             answers = [contents.position(item, repeat)]
@@ -519,7 +518,7 @@ class Ranker:
         if position not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         task, i = self._contents.at(position)
-        self._ledger.release(account, position)
+        self._accounts.release(account, position)
         task.unplaced(account.number, i)
 
     @remembered
@@ -533,10 +532,10 @@ class Ranker:
         >>> ranker.result().set_aside
         {'a': 'its server is away'}
         """
-        account = self._ledger.account(model)
+        account = self._accounts.of(model)
         for i in list(account.pending):
             self.release(model, self._contents.asked(i))
-        self._ledger.set_aside(account, str(reason))
+        self._accounts.set_aside(account, str(reason))
 
     @remembered
     def restore(self, model: str) -> None:
@@ -550,7 +549,7 @@ class Ranker:
         >>> ranker.result().set_aside
         {}
         """
-        self._ledger.set_aside(self._ledger.account(model), None)
+        self._accounts.set_aside(self._accounts.of(model), None)
 
     @remembered
     def stop(self, reason: str) -> None:
@@ -576,8 +575,8 @@ class Ranker:
         >>> ranker.budget
         27.5
         """
-        self._ledger.lost += AT_LEAST_0.check(cost, "cost")
-        self._ledger.touch()
+        self._accounts.lost += AT_LEAST_0.check(cost, "cost")
+        self._accounts.touch()
         self._set_looks()
 
     @remembered
@@ -594,9 +593,9 @@ class Ranker:
         False
         """
         self._standing.barred = {
-            frozenset(self._ledger.account(name).name for name in pair) for pair in pairs
+            frozenset(self._accounts.of(name).name for name in pair) for pair in pairs
         }
-        self._ledger.touch()
+        self._accounts.touch()
 
     @remembered
     def change(
@@ -638,28 +637,28 @@ class Ranker:
         add = {name: price_of(name, price) for name, price in (add or {}).items()}
         prices = {name: price_of(name, price) for name, price in (prices or {}).items()}
         for name in add:
-            if name in self._ledger.position:
+            if name in self._accounts.position:
                 raise UsageError(f"model {name!r} is in this ranking already")
         if self._standing.references is not None:
             refuse_known(self._standing.references.names, add)
         for name in prices:
-            self._ledger.account(name)
+            self._accounts.of(name)
         if elapsed is not None:
             self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
         if budget is not None or max_items is not None or prices or add or stop is not None:
             self._turns.stopped = None
         if budget is not None or stop is not None:
-            self._ledger.limit = new_budget
+            self._accounts.limit = new_budget
         if max_items is not None or stop is not None:
             self._max_items = new_items
         self._turns.rule = rule
         if add:
             self._standing.looked = None
         for name, price in add.items():
-            self._ledger.add(name, price)
+            self._accounts.add(name, price)
             for task in self._contents.tasks:
                 task.add_model()
-        self._ledger.reprice(prices)
+        self._accounts.reprice(prices)
         self._turns.cap = self._cap()
         self._set_looks()
         if budget is not None or max_items is not None or stop is not None:
@@ -675,7 +674,7 @@ class Ranker:
     @property
     def budget(self) -> float:
         """Most that may be spent, less what `lose` recorded; infinite without a limit."""
-        return self._ledger.budget
+        return self._accounts.budget
 
     @property
     def item_cap(self) -> int:
@@ -685,12 +684,12 @@ class Ranker:
     @property
     def spent(self) -> float:
         """Amount spent so far, without items in flight."""
-        return self._ledger.spent
+        return self._accounts.spent
 
     @property
     def committed(self) -> float:
         """Amount spent so far, plus the expected cost of items in flight."""
-        return self._ledger.committed
+        return self._accounts.committed
 
     def probability(self, model: str, item: Any, repeat: int = 1) -> float | None:
         """Return the probability with which `item` was drawn for `model`; None if it was not drawn.
@@ -704,7 +703,7 @@ class Ranker:
         >>> 0 < ranker.probability(model, item) <= 1
         True
         """
-        return self._ledger.account(model).probability.get(self._contents.position(item, repeat))
+        return self._accounts.of(model).probability.get(self._contents.position(item, repeat))
 
     @property
     def verdicts(self) -> Verdicts:
@@ -735,7 +734,7 @@ class Ranker:
         >>> round(ranker.estimate("a")[0], 2)
         0.25
         """
-        j, belief = self._ledger.account(model).number, self.belief().on_scores
+        j, belief = self._accounts.of(model).number, self.belief().on_scores
         return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
 
     def shared_errors(self, model: str, group: str = "") -> dict[str, dict[str, float]]:
@@ -750,7 +749,7 @@ class Ranker:
         >>> ranker.shared_errors("a")  # one task shares nothing
         {}
         """
-        number = self._ledger.account(model).number
+        number = self._accounts.of(model).number
         return self._builder.groups.get(group, self._standing.score).shared_errors(number)
 
     def expected(self, model: str) -> Floats:
@@ -764,7 +763,7 @@ class Ranker:
         >>> ranker.expected("a").shape
         (100,)
         """
-        j = self._ledger.account(model).number
+        j = self._accounts.of(model).number
         return np.concatenate([task.leader.policy.expected(j) for task in self._contents.tasks])
 
     def result(self, parts: bool = True) -> Ranking:

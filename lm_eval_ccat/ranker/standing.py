@@ -9,7 +9,7 @@ import numpy as np
 from ..methods.belief import Belief, References
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
-from .accounts import Ledger
+from .accounts import Accounts
 from .looks import Looks
 from .verdicts import Ints, Verdicts
 from .weighted import WeightedSum
@@ -25,7 +25,7 @@ class Standing:
     ----------
     score : WeightedSum
         The ranked score.
-    ledger : Ledger
+    accounts : Accounts
     references : References or None
     confidence, min_difference : float
     familywise : bool
@@ -44,7 +44,7 @@ class Standing:
     """
 
     score: WeightedSum
-    ledger: Ledger
+    accounts: Accounts
     references: References | None
     confidence: float
     min_difference: float
@@ -67,12 +67,12 @@ class Standing:
     @property
     def items(self) -> Ints:
         """Number of items told or in flight, by model; shape (n_tested,)."""
-        return np.asarray(self.ledger.n[self.ledger.active])
+        return np.asarray(self.accounts.n[self.accounts.active])
 
     @property
     def nobody(self) -> Mask:
         """A mask that selects no model; its inverse, ``~nobody``, selects all."""
-        return np.zeros(int(self.ledger.active.sum()), dtype=bool)
+        return np.zeros(int(self.accounts.active.sum()), dtype=bool)
 
     @property
     def errors(self) -> Floats:
@@ -82,11 +82,11 @@ class Standing:
     @property
     def committed(self) -> float:
         """Amount spent so far, plus the expected cost of items in flight."""
-        return self.ledger.committed
+        return self.accounts.committed
 
     def affordable(self, budget: float) -> Mask:
         """Return for which models some item fits a budget; shape (n_tested,)."""
-        able = self.ledger.affordable(self.ledger.left(budget))[self.ledger.active]
+        able = self.accounts.affordable(self.accounts.left(budget))[self.accounts.active]
         return np.asarray(able.any(axis=1))
 
     # -- looks --------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Standing:
 
     def look(self) -> None:
         """Take a look: the current belief decides turns until the next look."""
-        belief, looks = self.belief(), self.looks.joined(len(self.ledger.accounts))
+        belief, looks = self.belief(), self.looks.joined(len(self.accounts))
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := _most_items(belief)) > end:
                 looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)
@@ -129,9 +129,9 @@ class Standing:
         return self._verdicts(self.belief())
 
     def _verdicts(self, belief: Belief) -> Verdicts:
-        key = belief, self.ledger.active.tobytes(), frozenset(self.barred), self.looks
+        key = belief, self.accounts.active.tobytes(), frozenset(self.barred), self.looks
         if self._cached is None or self._cached[0] != key:
-            looks = self.looks.joined(len(self.ledger.accounts))
+            looks = self.looks.joined(len(self.accounts))
             self._cached = key, self._verdicts_of(belief, looks, self.min_difference)
         return self._cached[1]
 
@@ -146,11 +146,11 @@ class Standing:
         )
 
     def _verdicts_of(self, belief: Belief, looks: Looks, min_difference: float) -> Verdicts:
-        active = self.ledger.active.nonzero()[0].tolist()
+        active = self.accounts.active.nonzero()[0].tolist()
         if looks.once:  # this is the only look
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
         belief, bar = belief.only(active), None
-        names = [self.ledger.accounts[model].name for model in active]
+        names = [self.accounts[model].name for model in active]
         if self.barred:
             columns = names + list(belief.references.names if belief.references else ())
             bar = np.array(

@@ -72,7 +72,7 @@ class Turns:
     _answers: int = 0  # since the last look
 
     def __post_init__(self) -> None:
-        self.ledger, self._policy = self.standing.ledger, self.standing.score.leader
+        self.accounts, self._policy = self.standing.accounts, self.standing.score.leader
 
     def learned(self) -> None:
         """Take a look, after the warm-up, because an answer has come in or has failed.
@@ -93,38 +93,38 @@ class Turns:
 
     def warming(self) -> Mask:
         """Return which models still have warm-up items ahead; shape (n_models, n_tasks)."""
-        ledger = self.ledger
-        ahead = (ledger.loads < self.warmup) & (ledger.remaining > 0)
-        return np.asarray(ahead & ledger.active[:, None])
+        accounts = self.accounts
+        ahead = (accounts.loads < self.warmup) & (accounts.remaining > 0)
+        return np.asarray(ahead & accounts.active[:, None])
 
     def wanted(self) -> Mask:
         """Return the models that the stopping rule would give more items; shape (n_models,)."""
-        out = self.ledger.active
+        out = self.accounts.active
         if out.any():
             out[out] = self.rule.wants(self.standing)
         return out
 
     def candidates(self) -> list[Turn]:
         """Return who may get the next item; cached, because it depends only on the state."""
-        ledger = self.ledger
+        accounts = self.accounts
         if self.stopped is not None:
             return []
-        if self._cached is None or self._cached[0] != ledger.changes:
+        if self._cached is None or self._cached[0] != accounts.changes:
             warming = self.warming()
-            able = warming & ledger.affordable(self._free) if warming.any() else warming
+            able = warming & accounts.affordable(self._free) if warming.any() else warming
             if able.any():
-                turns = _by_task(able & (ledger.loads == ledger.loads[able].min()))
+                turns = _by_task(able & (accounts.loads == accounts.loads[able].min()))
             else:
-                able = self.wanted() & (ledger.n < self.cap)
-                able &= ledger.affordable(ledger.left()).any(axis=1)
+                able = self.wanted() & (accounts.n < self.cap)
+                able &= accounts.affordable(accounts.left()).any(axis=1)
                 turns = [Turn(model) for model in able.nonzero()[0].tolist()]
-            self._cached = ledger.changes, turns
+            self._cached = accounts.changes, turns
         return self._cached[1]
 
     @property
     def _free(self) -> float:
         """Most that an item of the warm-up may cost."""
-        return math.inf if self._policy.warmup_ignores_budget else self.ledger.left()
+        return math.inf if self._policy.warmup_ignores_budget else self.accounts.left()
 
     def alone(self, account: Account) -> Turn | None:
         """Return the turn of one model if it may get an item now.
@@ -134,33 +134,33 @@ class Turns:
         the budget is too small for all does it leave the turn to a model whose next item is worth
         much more for its price.
         """
-        ledger, number = self.ledger, account.number
+        accounts, number = self.accounts, account.number
         if self.stopped is not None or account.dropped is not None:
             return None
-        warming, left = _by_task(self.warming()), ledger.left()
+        warming, left = _by_task(self.warming()), accounts.left()
         if first := [turn.task or 0 for turn in warming if turn.model == number]:
-            affordable = ledger.affordable(self._free)[number]
+            affordable = accounts.affordable(self._free)[number]
             able = [task for task in first if affordable[task]]
-            return Turn(number, min(able, key=ledger.loads[number].__getitem__)) if able else None
+            return Turn(number, min(able, key=accounts.loads[number].__getitem__)) if able else None
         for model, task in warming if math.isfinite(left) else ():
             budget = math.inf if self._policy.warmup_ignores_budget else left
-            if task is not None and ledger.affordable(budget)[model, task]:
-                ahead = self.warmup - int(ledger.loads[model, task])
-                left -= ledger.mean_price(ledger.accounts[model], task) * ahead
+            if task is not None and accounts.affordable(budget)[model, task]:
+                ahead = self.warmup - int(accounts.loads[model, task])
+                left -= accounts.mean_price(accounts[model], task) * ahead
         goes_on = account.n < self.cap and self.wanted()[number]
-        if not (goes_on and ledger.affordable(left)[number].any()):
+        if not (goes_on and accounts.affordable(left)[number].any()):
             return None
         if math.isfinite(left):
             models = sorted({turn.model for turn in (*self.candidates(), *warming)} | {number})
-            rivals = [ledger.accounts[rival] for rival in models]
+            rivals = [accounts[rival] for rival in models]
             if (
-                sum(ledger.mean_price(account) * (self.cap - account.n) for account in rivals)
+                sum(accounts.mean_price(account) * (self.cap - account.n) for account in rivals)
                 > left
             ):
                 paid = {
                     account.number: price
                     for account in rivals
-                    if (price := ledger.price(account)) > 0.0
+                    if (price := accounts.price(account)) > 0.0
                 }
                 worth = self._worth([*paid], [*paid.values()]) if number in paid else {}
                 if worth and worth[number] * _PATIENCE < max(worth.values()):
@@ -178,7 +178,7 @@ class Turns:
             return None
         if turns[0].task is not None or len(turns) == 1:
             return able[0]
-        prices = self.ledger.prices.tolist()
+        prices = self.accounts.prices.tolist()
         free = {turn.model for turn in turns if prices[turn.model] == 0.0}
         if free:  # a free model comes first, however informative the others are
             able = [turn for turn in able if turn.model in free] or ([] if least_share else able)
@@ -191,7 +191,7 @@ class Turns:
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
         """Return how much the next item of each model is worth, relative to the largest."""
-        pending = [tuple(self.ledger.accounts[model].pending) for model in models]
+        pending = [tuple(self.accounts[model].pending) for model in models]
         standing = self.standing
         worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
         return dict(zip(models, rounded(worth).tolist()))
@@ -206,21 +206,23 @@ class Turns:
         # The "randomesque" rule of computerized adaptive testing: drawing among the K most
         # informative items spreads their use. A test that always asks the most informative one
         # asks the same first items of everyone, and a model that learns those gains rank.
-        task = self.ledger.contents.task_at(best[0].item)
-        n_asked = int(self.ledger.asked[turn.model, task])
+        task = self.accounts.contents.task_at(best[0].item)
+        n_asked = int(self.accounts.asked[turn.model, task])
         rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
         return best[int(rng.integers(len(best)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
         """Return the items that the policy would ask next."""
-        ledger, account = self.ledger, self.ledger.accounts[turn.model]
-        free = ledger.by_mean and turn.task is not None  # warm-up items may exceed the budget left
-        choosable = ledger.choosable(account, math.inf if free else ledger.left())
-        if turn.task is not None and len(ledger.contents.tasks) > 1:
-            where = ledger.contents.tasks[turn.task].where
+        accounts, account = self.accounts, self.accounts[turn.model]
+        free = (
+            accounts.by_mean and turn.task is not None
+        )  # warm-up items may exceed the budget left
+        choosable = accounts.choosable(account, math.inf if free else accounts.left())
+        if turn.task is not None and len(accounts.contents.tasks) > 1:
+            where = accounts.contents.tasks[turn.task].where
             everywhere, choosable = choosable, np.zeros_like(choosable)
             choosable[where] = everywhere[where]
-        price = ledger.price(account) * ledger.units
+        price = accounts.price(account) * accounts.units
         return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
 

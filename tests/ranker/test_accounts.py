@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds.boards import bank_of
 
-from lm_eval_ccat.ranker.accounts import Account, Ledger
+from lm_eval_ccat.ranker.accounts import Account, Accounts
 from lm_eval_ccat.ranker.contents import Contents
 
 PRICES = {"a": 1.5, "b": 0.4}
@@ -63,28 +63,28 @@ class Slow:
         return [i for i in self.left() if self.price * self.units[i] <= left]
 
 
-def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
+def agree(accounts: Accounts, account: Account, slow: Slow, left: float) -> None:
     going, ended = slow.items("pending"), slow.items("told")
     assert account.n == len(going) + len(ended)
-    assert ledger.loads[account.number].tolist() == slow.count(going + ended)
-    assert ledger.remaining[account.number].tolist() == slow.count(slow.left())
-    assert ledger.asked[account.number].tolist() == slow.count(slow.asked)
+    assert accounts.loads[account.number].tolist() == slow.count(going + ended)
+    assert accounts.remaining[account.number].tolist() == slow.count(slow.left())
+    assert accounts.asked[account.number].tolist() == slow.count(slow.asked)
     assert np.flatnonzero(account.available).tolist() == slow.left()
-    assert ledger.price(account) == pytest.approx(slow.price)
+    assert accounts.price(account) == pytest.approx(slow.price)
     for t in (0, 1):
         paid = [c for i, c in slow.paid.items() if slow.task(i) == t]
-        assert ledger.spent_on[account.number, t] == pytest.approx(sum(paid))
+        assert accounts.spent_on[account.number, t] == pytest.approx(sum(paid))
         where = slow.contents.tasks[t].where
         kept = slow.units[where][slow.contents.tasks[t].kept_items]
-        assert ledger.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
+        assert accounts.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
         for limit in (left, 0.7, 2.5, math.inf):
-            assert ledger.affordable(limit)[account.number, t] == slow.fits(limit, [t])
-    assert ledger.mean_price(account) == pytest.approx(
+            assert accounts.affordable(limit)[account.number, t] == slow.fits(limit, [t])
+    assert accounts.mean_price(account) == pytest.approx(
         slow.price * slow.units[slow.contents.kept_items].mean()
     )
     for limit in (left, 1.0, 3.0, math.inf):
-        assert ledger.affordable(limit)[account.number].any() == slow.fits(limit, [0, 1])
-        assert np.flatnonzero(ledger.choosable(account, limit)).tolist() == slow.choosable(limit)
+        assert accounts.affordable(limit)[account.number].any() == slow.fits(limit, [0, 1])
+        assert np.flatnonzero(accounts.choosable(account, limit)).tolist() == slow.choosable(limit)
 
 
 @settings(max_examples=12, deadline=None)
@@ -93,11 +93,11 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
     rng = np.random.default_rng(seed)
     contents = Contents({"x": bank_of("paper", 14, 1), "y": bank_of("paper", 10, 2)})
     units = rng.uniform(0.3, 4.0, contents.n_items)
-    ledger = Ledger(contents, PRICES, units, BUDGET, by_mean)
+    accounts = Accounts(contents, PRICES, units, BUDGET, by_mean)
     slow = {m: Slow(contents, units, p, by_mean) for m, p in PRICES.items()}
     for _ in range(30):
         model = str(rng.choice(list(PRICES)))
-        account, mine = ledger.account(model), slow[model]
+        account, mine = accounts.of(model), slow[model]
         cost = float(rng.uniform(0.0, 5.0)) if rng.random() < 0.6 else None
         pending, left = mine.items("pending"), mine.left()
         what = str(rng.choice(["ask", "ask", "ask", "tell", "tell", "fail", "release", "unasked"]))
@@ -106,12 +106,12 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
             drawn = 0.25 if rng.random() < 0.5 else None
             mine.asked.append(item)
             mine.state[item] = "pending"
-            ledger.place(account, item, drawn)
+            accounts.place(account, item, drawn)
             assert account.probability.get(item) == drawn
         elif what == "release" and pending:
             item = int(rng.choice(pending))
             del mine.state[item]
-            ledger.release(account, item)
+            accounts.release(account, item)
             assert item not in account.probability
         elif what in ("tell", "fail", "unasked"):
             some = pending if what != "unasked" else left
@@ -121,35 +121,35 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
             expected = mine.price * units[item]
             if what == "fail":
                 mine.state[item], mine.paid[item] = "failed", cost or 0.0
-                ledger.end(account, item, cost, "no")
+                accounts.end(account, item, cost, "no")
             else:
                 mine.state[item] = "told"
                 mine.paid[item] = expected if cost is None else cost
                 if cost is not None:
                     mine.costs[item] = cost
-                ledger.end(account, item, cost)
+                accounts.end(account, item, cost)
         spent = sum(sum(s.paid.values()) for s in slow.values())
         # What is in flight is expected to cost what answers so far say, not what was planned.
         committed = spent + sum(s.price * units[s.items("pending")].sum() for s in slow.values())
-        assert ledger.spent == pytest.approx(spent)
-        assert ledger.committed == pytest.approx(committed)
-        assert ledger.left() == pytest.approx(BUDGET - committed)
-        assert ledger.left(100.0) == pytest.approx(100.0 - committed)
-        assert Counter(ledger.in_flight) == Counter(
+        assert accounts.spent == pytest.approx(spent)
+        assert accounts.committed == pytest.approx(committed)
+        assert accounts.left() == pytest.approx(BUDGET - committed)
+        assert accounts.left(100.0) == pytest.approx(100.0 - committed)
+        assert Counter(accounts.in_flight) == Counter(
             (m, contents.item(i)) for m, s in slow.items() for i in s.items("pending")
         )
         for name, books in slow.items():
-            agree(ledger, ledger.account(name), books, ledger.left())
+            agree(accounts, accounts.of(name), books, accounts.left())
 
 
 def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
     contents = Contents(bank_of("default", 30))
-    ledger = Ledger(contents, {"a": 0.1, "b": 1e-8}, np.ones(30), 0.3, by_mean=False)
-    account = ledger.account("a")
+    accounts = Accounts(contents, {"a": 0.1, "b": 1e-8}, np.ones(30), 0.3, by_mean=False)
+    account = accounts.of("a")
     for item in (0, 1):
-        ledger.place(account, item, None)
+        accounts.place(account, item, None)
     assert (
-        ledger.left() < 0.1 + 1e-9 and ledger.affordable(ledger.left())[0].any()
+        accounts.left() < 0.1 + 1e-9 and accounts.affordable(accounts.left())[0].any()
     )  # 0.1 + 0.2 > 0.3
-    ledger.place(account, 2, None)
-    assert not ledger.affordable(ledger.left()).any()
+    accounts.place(account, 2, None)
+    assert not accounts.affordable(accounts.left()).any()
