@@ -43,7 +43,7 @@ COMMANDS = {
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
     "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
     "a live model by group": (
-        "compare t.csv --task t --model hf --filter f", 2, "--metric METRIC,FILTER",
+        "compare t.csv --task t --model hf --by subject", 2, "are for stored scores",
     ),
     "two models in a file": ("compare t.csv t.csv", 2, "--models BASELINE,CANDIDATE"),
     "another metric": ("compare t.csv t.csv --metric bleu", 2, "no metric 'bleu'; they hold acc"),

@@ -29,14 +29,16 @@ _SIDE = "logs, a score table, an adaptive run, or a YAML file of `rank` with one
 _ABOUT = {
     "tasks": "Compare on this task only (default: all in common); a live model is asked its "
     "documents.",
-    "metrics": "Metrics that decide; weight 0 only reports a metric. Default: all in common.",
+    "metrics": "Metrics that decide, of all filters or of one (METRIC,FILTER); weight 0 only "
+    "reports a metric. Default: all in common.",
+    "accept_change": "Changes to accept: `prompts` (the sides were asked in other ways); of live "
+    "models also `scoring`, `server` and `cut`, as in `rank`. Each is told.",
     "max_items": "Maximum number of documents that a live model is asked, at least its first 10.",
 }
 OPTIONS: Options = {
     "a=A?": f"the baseline: {_SIDE}",
     "b=B?": "the candidate: the same",
     "--models A,B": "which models, if the logs hold several",
-    "--filter F": "filter of the task (default: all in common)",
     "--range WORST,BEST": READING["--range WORST,BEST"],
     "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
     "--question population|benchmark|run": "which question logs decide: about documents like "
@@ -95,7 +97,6 @@ def compare(args: argparse.Namespace) -> int:
         settings=given_by_flags(args, "compare"),
         run_dir=args.run_dir,
         observer=Display(quiet=True),
-        filter=query.filter,
         range=query.range,
         lower_is_better=query.lower_is_better,
     )

@@ -337,13 +337,14 @@ READING: Options = {
 
 
 def reading_of(args: argparse.Namespace) -> Query:
-    """Return the filter and scale that the flags of `READING` state."""
+    """Return the filter and scale that the flags of `READING` state; not all commands have both."""
+    filter = getattr(args, "filter", None)
     if not args.range:
-        return Query(filter=args.filter)
+        return Query(filter=filter)
     low, high = sorted(args.range)
     # A falling range sets the direction; a rising one leaves it to what is known of the metric.
     falls = True if args.range[0] == high else None
-    return Query(filter=args.filter, range=(low, high), lower_is_better=falls)
+    return Query(filter=filter, range=(low, high), lower_is_better=falls)
 
 
 def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool) -> None:

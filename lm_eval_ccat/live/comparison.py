@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -16,6 +16,7 @@ from scipy.special import ndtr, stdtrit
 from ..bank.settings import SAMPLED, compare_scorers, sampling
 from ..content import RankingContent
 from ..errors import MetricError, RunError, ScaleError, ScoreTableError, UsageError
+from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
 from ..metrics.scale import Floats, Scale
@@ -31,7 +32,7 @@ from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
-from ..scores.prompts import Texts, compare_prompts
+from ..scores.prompts import DIGITS, Marks, Texts, canonical, compare_prompts
 from ..scores.readers.lm_eval import COMPARED
 from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
@@ -101,10 +102,12 @@ class Compared:
     @property
     def name(self) -> str:
         """Task and metric as a single name; of a weighted mean, its terms."""
-        if self.weighted:
-            return str(self.task)
-        key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
-        return f"{self.task}/{key}" if self.task else key
+        return str(self.task) if self.weighted else self.outcome.name
+
+    @property
+    def outcome(self) -> Logged:
+        """Task, metric and filter."""
+        return Logged(self.task, self.metric, self.filter)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -201,7 +204,6 @@ def compare(
     question: str = POPULATION,
     models: tuple[str | None, str | None] = (None, None),
     task: str | None = None,
-    filter: str | None = None,
     confidence: float | None = None,
     by: str | None = None,
     cluster: str | None = None,
@@ -223,7 +225,8 @@ def compare(
         or a YAML file of `rank` with one model: it is asked random documents until the difference
         is known.
     metric : str, sequence of str or mapping of str to float, optional
-        Metrics that decide; those of weight 0 (``"chrf=0"`` in a sequence) are only reported.
+        Metrics that decide, of all filters or of one (``"exact_match,strict-match"``); those of
+        weight 0 (``"chrf=0"`` in a sequence) are only reported.
         Default: every metric that both sides have; of an adaptive run, only the metrics that
         steered it decide.
     margin : float, optional
@@ -234,7 +237,7 @@ def compare(
         about these documents or answers, and estimates about what their run asked.
     models : (str or None, str or None), optional
         Names of the two models, if a side holds several.
-    task, filter : str, optional
+    task : str, optional
         Default: all that both sides have.
     confidence : float, optional
         Two-sided confidence for each outcome and group; default 0.95.
@@ -246,7 +249,8 @@ def compare(
     range, lower_is_better : optional
         As in `ScoreTable.read`.
     settings : mapping, optional
-        For live models: further keys of a configuration of `rank` (``harness``, ``budget``, ...).
+        ``accept_change``; for live models also further keys of a configuration of `rank`
+        (``harness``, ``budget``, ...).
     run_dir : path, optional
         For live models: directory that keeps their answers; where it holds some already, the
         comparison goes on from them.
@@ -286,16 +290,14 @@ def compare(
     choice(POPULATION, BENCHMARK, RUN).check(question, "question")
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     if isinstance(a, Mapping) or isinstance(b, Mapping):
-        if by or cluster or filter or range:
-            raise UsageError(
-                "--by, --cluster, --filter and --range are for stored scores; the filter of a live "
-                "model follows its metric: --metric METRIC,FILTER"
-            )
+        if by or cluster or range:
+            raise UsageError("--by, --cluster and --range are for stored scores")
         live = {**settings, "task": task, "metrics": list(weights)}
         live["confidence"] = Spec().confidence if confidence is None else confidence
         live["question"] = RUN if question == RUN else BENCHMARK
         return _live((a, b), models, margin, live, run_dir, observer)
-    accepted = PROMPTS in settings.pop("accept_change", ())
+    changes = {"accept_change": settings.pop("accept_change", ())}
+    accepted = Spec.read(changes).accept_change
     if settings or run_dir:
         raise UsageError("--include_path, --max_items and the like are for live models")
     sides = Side(a, _SIDES[0]), Side(b, _SIDES[1])
@@ -303,7 +305,7 @@ def compare(
     warnings = [side.warning for side in sides if side.warning]
     outcomes: list[Compared] = []
     names, refused = ("", ""), None
-    for outcome in shared_outcomes(sides, list(weights), task, filter):
+    for outcome, requested in shared_outcomes(sides, list(weights), task).items():
         try:
             first, second = (side.of(outcome, range, lower_is_better) for side in sides)
         except (MetricError, ScaleError) as error:
@@ -324,7 +326,7 @@ def compare(
         else:
             compared = _of_estimates(first, second, names, gate)
         steered = all(side.steers for side in (first, second) if isinstance(side, StoredRanking))
-        decisive = weights[outcome.metric] > 0.0 if weights else steered
+        decisive = weights[requested] > 0.0 if weights else steered
         outcomes.append(replace(compared, decisive=decisive))
     if refused is not None and not outcomes:
         raise refused
@@ -479,7 +481,7 @@ def _prompts(
     candidate: ScoreTable,
     names: tuple[str, str],
     sources: tuple[Any, Any],
-    accepted: bool,
+    accepted: Collection[str],
 ) -> list[str]:
     """Return what differs between the prompts of two sides or is not known, as warnings.
 
@@ -500,13 +502,31 @@ def _prompts(
         )
         return first, second
 
-    difference, doubt = compare_prompts(theirs, ours, _THE_SIDES, texts)
-    if difference and not accepted:
-        raise UsageError(
-            f"{difference}. Ask both models in the same way, or accept other prompts in Python: "
-            f"compare(..., settings={{'accept_change': ['{PROMPTS}']}})"
-        )
+    difference, doubt = checked_prompts(theirs, ours, _THE_SIDES, texts, accepted)
     return [f"accepted: {difference}"] if difference else [doubt] if doubt else []
+
+
+def checked_prompts(
+    theirs: Marks,
+    ours: Marks,
+    names: tuple[str, str],
+    texts: Callable[[Any], Texts],
+    accepted: Collection[str],
+) -> tuple[str, str]:
+    """Return what `compare_prompts` says of two sides, of which `accepted` changes are accepted.
+
+    Raises
+    ------
+    UsageError
+        A prompt differs, and that is not accepted.
+    """
+    difference, doubt = compare_prompts(theirs, ours, names, texts)
+    if difference and PROMPTS not in accepted:
+        raise UsageError(
+            f"{difference}. Ask both models in the same way, or accept other prompts: "
+            f"--accept_change {PROMPTS} (in Python settings={{'accept_change': '{PROMPTS}'}})"
+        )
+    return difference, doubt
 
 
 def _is_sampled(table: ScoreTable) -> bool:
@@ -690,7 +710,7 @@ def _live(
 
     Both get the same random documents; a stored run answers from its logs.
     """
-    names = [
+    baseline, candidate = names = [
         name or (str(side.get("name") or which) if isinstance(side, Mapping) else Path(side).name)
         for side, name, which in zip(sides, models, _SIDES)
     ]
@@ -721,12 +741,6 @@ def _live(
             why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
             advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
             raise RunError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
-        by_logs = (model for model in run.models if isinstance(model, StoredModel))
-        for model in (model for model in by_logs if model.by_document):
-            run.observer.warn(
-                f"{model.name} was asked with a chat template of its own: only its documents "
-                "are known to be the same, not few-shot examples and system message"
-            )
         verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
         on_benchmark, on_population = (
             run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
@@ -749,8 +763,13 @@ def _live(
             question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
             higher_is_better=scale.higher_is_better,
         )  # fmt: skip
-        money = sum_of(tally.paid.values())
-        return Comparison(names[0], names[1], margin, spec.confidence, [compared], [], money)
+        result = run.state()
+        warnings = [*run.plan.warnings, *result.warnings]
+        warnings += [f"changed since the comparison began: {change}" for change in result.changes]
+        return Comparison(
+            baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
+            sum_of(tally.paid.values()),
+        )  # fmt: skip
 
 
 @dataclass
@@ -774,7 +793,15 @@ class _Stored:
         if not self.logs:
             return plan
         outcome, names = plan.outcome, [entry.name for entry in spec.models]
+        session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
         self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)
+        for name in self.logs:
+            if changed := self._leave_out_changed(name, session):
+                documents = plural(changed, "document")
+                warnings.append(f"{documents} of {name} left out: the same doc_id, another text")
+            difference, doubt = self._prompts(name, spec, session)
+            accepted += [f"accepted: {difference}"] if difference else []
+            warnings += [doubt] if doubt else []
         answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
         if not answers.any():
             raise UsageError("the stored runs have no document in common with the task")
@@ -782,7 +809,7 @@ class _Stored:
         [name] = plan.measured[outcome.task]
         repeats = int(answers[answers > 0].min())
         if repeats < plan.most_repeats:
-            self.observer.warn(
+            warnings.append(
                 f"{' and '.join(self.logs)}: the logs have no more than "
                 f"{plural(repeats, 'answer')} to some documents, so no document is asked more "
                 f"often (repeats: {plan.most_repeats})"
@@ -790,7 +817,26 @@ class _Stored:
         return replace(
             plan, measured={outcome.task: {name: replace(outcome, bank=bank)}},
             spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
+            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted),
         )  # fmt: skip
+
+    def _leave_out_changed(self, name: str, session: TaskSession) -> int:
+        """Leave out the answers in a model's logs to documents that have another text now.
+
+        Returns
+        -------
+        int
+            Number of documents left out.
+        """
+        hashes = dict(zip(session.doc_ids, session.doc_hashes))
+        answers = {item: a for item, a in self.at_hand[name].items() if item[1] in hashes}
+        changed = {
+            item[1]
+            for item, answer in answers.items()
+            if answer.doc_hash not in (None, hashes[item[1]])
+        }
+        self.at_hand[name] = {i: answer for i, answer in answers.items() if i[1] not in changed}
+        return len(changed)
 
     def _fewest(self, item: Item, repeats: int) -> int:
         """Return how many answers to an item the logs of all sides have, at most `repeats`."""
@@ -799,6 +845,29 @@ class _Stored:
             sum(1 for _ in takewhile(self.at_hand[name].__contains__, answers))
             for name in self.logs
         )
+
+    def _prompts(self, name: str, spec: Spec, session: TaskSession) -> tuple[str, str]:
+        """Return how the prompts in a model's logs differ from the task's, and what is not known.
+
+        Raises
+        ------
+        UsageError
+            They differ, and that is not accepted.
+        """
+        chat = spec.template_for(spec.model(name))
+        # A text that a template wrote is another prompt than the plain one.
+        theirs = {
+            item[1]: answer.mark if chat else answer.prompt_hash[:DIGITS]
+            for item, answer in self.at_hand[name].items()
+        }
+
+        def texts(doc_id: Any) -> Texts:
+            [source] = self.logs[name]
+            first = prompt_in(source, session.name, doc_id, theirs[doc_id])
+            return first, canonical(session.prompts(doc_id)[0])
+
+        names = f"the logs of {name}", f"task {session.name} now"
+        return checked_prompts(theirs, session.marks, names, texts, spec.accept_change)
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

@@ -500,22 +500,14 @@ class HarnessModel(Model):
 class StoredModel(HarnessModel):
     """A model that answers from its logs and cannot be asked anything else."""
 
-    #: Whether answers were matched by document, because their prompts used another chat template.
-    by_document = False
-
     def open(self) -> None:
         """Load the task, without a model."""
         if not self.sessions:
             self.sessions = self._open_sessions(internals.PlaceholderLM())
 
     def has_at_hand(self, item: Item) -> bool:
-        """Whether the logs answer this prompt or, if a chat template applies, this document."""
-        if super().has_at_hand(item) or not self._spec.template_for(self.entry):
-            return super().has_at_hand(item)
-        earlier, session = self.at_hand.get(item), self.sessions[item[0]]
-        hashes = dict(zip(session.doc_ids, session.doc_hashes))
-        self.by_document = earlier is not None and earlier.doc_hash == hashes[item[1]]
-        return self.by_document
+        """Whether the logs answer this item; whoever gave the answers has compared the prompts."""
+        return item in self.at_hand
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Score the answers in the logs.
@@ -523,14 +515,11 @@ class StoredModel(HarnessModel):
         Raises
         ------
         MetricError
-            The logs have no answer to the same prompt.
+            The logs have no answer.
         """
         for item in items:
             if not self.has_at_hand(item):
-                raise MetricError(
-                    f"the stored run {self.name} was asked a different prompt for document "
-                    f"{item[1]!r}"
-                )
+                raise MetricError(f"the logs of {self.name} have no answer to document {item[1]!r}")
         return super().ask(items)
 
 

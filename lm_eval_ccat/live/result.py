@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,7 +43,7 @@ from ..records import (
     Session,
     Windows,
 )
-from ..runs.book import CUT, Book, Tally
+from ..runs.book import CUT, CUT_SHORT, SERVER, Book, Tally
 from ..runs.directory import RunDirectory, read_result, rebuild
 from ..shown import Shown, ShownTable
 from .line import ALL_ASIDE
@@ -274,7 +274,7 @@ def result_of(
         "template"
         for name, share in empty.items()
         if share > limit or share >= MANY_EMPTY
-    ] + doubts(tally, calibrated)
+    ] + doubts(tally, calibrated, book.accepted)
     warnings += facts.report.get("accepted", [])
     held_up = book.held_up()
     if book.interrupted and held_up:
@@ -485,7 +485,7 @@ def board_of(ranking: Ranking) -> list[ColumnContent]:
 # -- what servers said of their answers ------------------------------------------------------------
 
 
-def doubts(tally: Tally, calibrated: object = None) -> list[str]:
+def doubts(tally: Tally, calibrated: object = None, accepted: Collection[str] = ()) -> list[str]:
     """Return warnings about answers that may not be comparable, one sentence each.
 
     Parameters
@@ -493,7 +493,17 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
     tally : Tally
     calibrated : mapping, optional
         Generation settings of the bank's calibration, by the harness's names.
+    accepted : collection of str, optional
+        Changes that the user accepts, as `accept_change` takes them.
     """
+
+    def unless_accepted(kind: str, change: str, pairs: str) -> str:
+        if kind in accepted:
+            return f"accepted: {change}"
+        return (
+            f"{change}; no pair {pairs} is decided unless you accept that (accept_change: {kind})"
+        )
+
     sentences = [
         f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one metric; "
         f"last: {reasons[-1]}"
@@ -509,10 +519,8 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
             " ".join(filter(None, (model, fingerprint and f"({fingerprint})"))) or "no name"
             for model, fingerprint in tally.served[name]
         ]
-        sentences.append(
-            f"the server of {name} changed during the run ({', then '.join(named)}); no pair with "
-            f"{name} is decided unless you accept that (accept_change: server)"
-        )
+        change = f"the server of {name} changed during the run ({', then '.join(named)})"
+        sentences.append(unless_accepted(SERVER, change, f"with {name}"))
     for reason, words in CUT.items():
         if pairs := tally.unlike(reason):
             shares = ", ".join(
@@ -520,10 +528,8 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
                 for name, ends in tally.finished.items()
                 if any(name in pair for pair in pairs)
             )
-            sentences.append(
-                f"answers were {words} at different rates: {shares}; no pair of different rates is "
-                "decided unless you accept that (accept_change: cut)"
-            )
+            change = f"answers were {words} at different rates: {shares}"
+            sentences.append(unless_accepted(CUT_SHORT, change, "of different rates"))
     sentences += [
         f"{n} of {tally.answered[name]} answers of {name} ({n / tally.answered[name]:.0%}) are "
         'refusals (such as "I cannot help with that") and were scored as they are'

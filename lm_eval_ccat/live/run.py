@@ -238,6 +238,17 @@ class Run:
         models = self.models  # may refuse, so make them before the run directory
         return Sender(self.plan, self.book, models, self.observer, self.interrupts)
 
+    def state(self) -> Result:
+        """Return the present result."""
+        outcome = self.plan.outcome
+        return result_of(
+            facts_of_plan(self.plan),
+            self.plan.sessions[outcome.task].scorer(outcome.metric.name),
+            self.book,
+            None if self.directory is None else self.directory.path,
+            fail_on_empty=self.spec.fail_on_empty,
+        )
+
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:
         """Add the observed scores to the growing bank, and write the result to the run directory.
 
@@ -252,14 +263,7 @@ class Run:
         self.interrupts.held = True
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
-        outcome = self.plan.outcome
-        result = result_of(
-            facts_of_plan(self.plan),
-            self.plan.sessions[outcome.task].scorer(outcome.metric.name),
-            self.book,
-            None if self.directory is None else self.directory.path,
-            fail_on_empty=self.spec.fail_on_empty,
-        )
+        result = self.state()
         if further and self.ended:
             result = replace(result, further=self._model_runs.further(self.models))
         try:

@@ -222,28 +222,38 @@ def _flat(values: Mapping[str, Any]) -> Values:
 
 
 def shared_outcomes(
-    sides: Sequence[Side], metrics: Sequence[str], task: str | None, filter: str | None
-) -> list[Logged]:
-    """Return the requested outcomes that both sides have.
+    sides: Sequence[Side], metrics: Sequence[str], task: str | None
+) -> dict[Logged, str]:
+    """Return the outcomes that both sides have, each with the name in `metrics` that requests it.
+
+    Parameters
+    ----------
+    sides : sequence of Side
+    metrics : sequence of str
+        A metric stands for all of its filters unless it names one: ``"exact_match,strict-match"``.
+        Without any, all are requested, by "".
+    task : str or None
 
     Raises
     ------
     UsageError
-        The sides share none.
+        The sides share none, or lack one that is requested.
     """
-    held = [side.outcomes or [Logged(task, m, filter) for m in metrics] for side in sides]
-    shared = [
-        o
-        for o in held[0]
-        if (not metrics or o.metric in metrics)
-        and _same(o, Logged(task, o.metric, filter))
-        and any(_same(o, outcome) for outcome in held[1])
-    ]
-    missing = [m for m in metrics if m not in {o.metric for o in shared}]
+    requests: dict[str, Logged] = {}
+    for name in metrics:
+        metric, _, filter = name.partition(",")
+        requests[name] = Logged(task, metric, filter or None)
+    held = [side.outcomes or list(requests.values()) for side in sides]
+    shared: dict[Logged, str] = {}
+    missing = list(metrics)
+    for outcome in (o for o in held[0] if any(_same(o, other) for other in held[1])):
+        requested = requests or {"": Logged(task, outcome.metric)}
+        names = [name for name, request in requested.items() if _same(outcome, request)]
+        missing = [name for name in missing if name not in names]
+        if names:
+            shared[outcome] = max(names, key=lambda name: "," in name)
     if missing or not shared:
-        held_names = sorted(
-            {f"{o.task}/{o.metric}" if o.task else o.metric for s in held for o in s}
-        )
+        held_names = sorted({outcome.name for outcomes in held for outcome in outcomes})
         what = f"no metric {missing[0]!r}" if missing else "nothing"
         raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}")
     return shared

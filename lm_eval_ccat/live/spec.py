@@ -328,7 +328,7 @@ class Spec:
         "got; the bank's prior is then wide), `scoring` (the scoring code changed before a "
         "resume), `server` (its model or fingerprint changed during the run), `cut` (answers of "
         "two models were cut off at different rates). Each is recorded.",
-        "rank run", live=True,
+        "rank run compare", live=True,
     )
     fail_on_empty: float | None = option(
         None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "

@@ -14,7 +14,7 @@ from ..records import Answered
 from .grid import ScoreGrid
 from .readers import run_journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
-from .readers.samples import File, filter_of, rows_of
+from .readers.samples import File, filter_of, mark_of_row, rows_of
 from .reading import Query, one_of
 from .table import ScoreTable
 
@@ -172,6 +172,8 @@ class EarlierAnswer:
     doc_id : int
     prompt_hash : str
         Hash of the document's first request, as computed by the harness.
+    mark : str or None
+        Mark of its prompt, before any chat template where the log has it so; None if unknown.
     responses : list
         The responses of each request.
     source : str
@@ -189,6 +191,7 @@ class EarlierAnswer:
     source: str
     doc_hash: str | None = None
     repeat: int = 1
+    mark: str | None = None
 
     def each(self) -> list[EarlierAnswer]:
         """Return the answers by themselves, where a log has several to every request.
@@ -245,7 +248,9 @@ def earlier_answers(
 
 def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     for file in run_journal.journals(path):
-        for record in run_journal.run_of(file)[1]:
+        header, records = run_journal.run_of(file)
+        marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
+        for record in records:
             match record:
                 case Answered(
                     item=(of_task, int(doc_id), *repeat),
@@ -254,8 +259,9 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
                 ) if of_task == task:
                     number = int(repeat[0]) if repeat else 1
                     yield EarlierAnswer(
-                        record.model, doc_id, prompt, responses, str(file), repeat=number
-                    )
+                        record.model, doc_id, prompt, responses, str(file), repeat=number,
+                        mark=marks.get(doc_id),
+                    )  # fmt: skip
 
 
 def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
@@ -266,8 +272,10 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
                 damaged += 1
             case {"resps": [_, *_] as responses, "prompt_hash": str(prompt), "doc_id": int(doc_id)}:
                 groups = [[_unwritten(r) for r in group] for group in responses]
-                source = str(run.samples)
-                yield EarlierAnswer(run.model, doc_id, prompt, groups, source, row.get("doc_hash"))
+                yield EarlierAnswer(
+                    run.model, doc_id, prompt, groups, str(run.samples), row.get("doc_hash"),
+                    mark=mark_of_row(row, run.template),
+                )  # fmt: skip
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 

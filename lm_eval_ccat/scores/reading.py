@@ -157,6 +157,18 @@ class Logged:
     metric: str
     filter: str | None = None
 
+    @property
+    def name(self) -> str:
+        """Task, metric and filter as a single name, without what says nothing.
+
+        Examples
+        --------
+        >>> Logged("gsm8k", "exact_match", "strict-match").name, Logged(None, "acc", "none").name
+        ('gsm8k/exact_match,strict-match', 'acc')
+        """
+        key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
+        return f"{self.task}/{key}" if self.task else key
+
     def query(self, query: Query) -> Query:
         """Return what the user states, for this task, metric and filter."""
         return replace(query, metric=self.metric, task=self.task, filter=self.filter)

@@ -169,6 +169,33 @@ def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_rep
     assert "candidate holds no results; its run failed or has not" in err
 
 
+def test_a_metric_decides_with_all_of_its_filters_or_with_the_one_that_is_named(tmp_path, ccat):
+    """By the strict filter the candidate is worse, by the flexible one it is better."""
+    for place, right in (("old", (3, 7)), ("new", (7, 3))):
+        rows = [
+            sample_row(k, {"exact_match": float(k % 10 < n)}, filter=name)
+            for name, n in zip(("flexible", "strict"), right)
+            for k in range(100)
+        ]
+        write_run(tmp_path, place, rows, model_name=place, filters=("flexible", "strict"))
+    sides = tmp_path / "old", tmp_path / "new"
+    for metrics, lines, code in (
+        ((), ["exact_match,flexible, for", "exact_match,strict, for"], 5),
+        (("exact_match",), ["exact_match,flexible, for", "exact_match,strict, for"], 5),
+        (("exact_match,flexible",), ["exact_match,flexible, for"], 0),
+        (("exact_match,strict",), ["exact_match,strict, for"], 5),
+        (
+            ("exact_match=0", "exact_match,flexible"),
+            ["exact_match,flexible, for", "exact_match,strict (reported), for"], 0,
+        ),
+    ):  # fmt: skip
+        named = ("--metric", *metrics) if metrics else ()
+        said = ccat("compare", *sides, *named, code=code).out.splitlines()
+        assert [line.partition("/")[2].partition(" documents")[0] for line in said[::2]] == lines
+    err = ccat("compare", *sides, "--metric", "exact_match,strickt", code=2).err
+    assert "share no metric 'exact_match,strickt'; they hold demo/exact_match,flexible, demo" in err
+
+
 def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, ccat):
     a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, range(30, 330))
     out, report = tmp_path / "x" / "c.json", tmp_path / "r.xml"

@@ -84,6 +84,8 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told():
         "b; no pair of different rates is decided unless you accept that (accept_change: cut)"
     )
     assert len(usage) == 2 and "-1 read" in usage[0]
+    assert doubts(tally, accepted=("cut",))[0] == f"accepted: {cut.partition('; no pair')[0]}"
+    assert doubts(tally, accepted=("server", "prompts"))[0] == cut
 
 
 def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told():

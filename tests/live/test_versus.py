@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
-from worlds.bench import TASK
+from worlds.bench import PROMPT, TASK
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness.internals import PlaceholderLM
+from lm_eval_ccat.journal import read_journal
 from lm_eval_ccat.live.sides import without_files
+from lm_eval_ccat.records import Accept
+from lm_eval_ccat.scores.prompts import mark_of
 
 
 def live(server: CompletionsServer, name: str) -> dict:
@@ -104,3 +108,50 @@ def test_messages_of_a_stored_model_are_those_that_a_server_gets():
     chat = [{"role": "system", "content": "Rëad"}, {"role": "user", "content": "Why?"}]
     ours = PlaceholderLM().apply_chat_template(chat)
     assert ours.encode("utf-8") == lm.apply_chat_template(chat).encode("utf-8")
+
+
+@pytest.fixture
+def asked_otherwise(bench, server, ccat):
+    """`compare` of stored answers with a live model, after the task's prompt has changed."""
+    old = {"bank": None, "budget": {"items": 80}, "stop": "limits"}
+    ccat("rank", bench.config(server.url, ["m03", "m05"], name="old", **old), code=(0, 3))
+    bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
+    server.asked.clear()
+    return [
+        "compare", bench.run("old") / "m05", "--task", TASK, "--metric", "share", "--model",
+        "local-completions", "--models", "m05,m09", "--include_path", bench.folder / "tasks",
+        "--model_args", f"model=m09,base_url={server.url},tokenizer_backend=none",
+    ]  # fmt: skip
+
+
+def test_a_stored_run_of_other_prompts_is_refused_before_anything_is_asked(
+    asked_otherwise, server, ccat
+):
+    said = ccat(*asked_otherwise, code=2).err
+    doc_id = int(re.search(r"prompt of document (\d+) is", said)[1])
+    before = PROMPT.format(id=doc_id)
+    now = before.replace("Repeat", "Copy")
+    assert f"{doc_id} is {mark_of(before)} in the logs of m05 and {mark_of(now)} in task" in said
+    place = next(n for n, (a, b) in enumerate(zip(before, now)) if a != b)
+    assert f"from character {place + 1} on '{before[place:][:4]}" in said
+    assert f" and '{now[place:][:4]}" in said and "--accept_change prompts" in said
+    for kind in ("scoring", "server", "cut"):
+        ccat(*asked_otherwise, "--accept_change", kind, code=2)
+    assert not server.asked
+
+
+def test_accepted_prompts_are_told_on_every_surface_also_of_a_resumed_comparison(
+    asked_otherwise, tmp_path, ccat
+):
+    files = [tmp_path / name for name in ("c.md", "c.xml", "c.html")]
+    outputs = [text for file in files for text in ("-o", file)]
+    command = [*asked_otherwise, "--accept_change", "prompts", "--run_dir", tmp_path / "versus"]
+    for times in (1, 2):
+        shown = ccat(*command, *outputs, "--json", code=5)
+        said = "accepted: the prompt of document"
+        assert any(said in text for text in json.loads(shown.out)["warnings"])
+        assert shown.err.count(said) == 1
+        assert all(said in file.read_text() for file in files), times
+    _, records = read_journal(tmp_path / "versus" / "journal.jsonl")
+    [accepted] = [record for record in records if isinstance(record, Accept)]
+    assert accepted.change == "prompts" and said in accepted.what[0]
