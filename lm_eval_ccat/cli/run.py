@@ -120,8 +120,8 @@ def run(args: argparse.Namespace) -> int:
     internals.set_up_logging()
     metadata = {**arguments, **(harness_options.get("metadata") or {})}
     settings = {**harness_options, "metadata": metadata, "include_path": args.include_path}
-    refuse_early(options, kind, harness_options.get("tasks") or [], settings)
-    with adaptively(options, harness_options.get("num_fewshot")) as blocks:
+    logged = refuse_early(options, kind, harness_options.get("tasks") or [], settings)
+    with adaptively(options, harness_options.get("num_fewshot"), logged=logged) as blocks:
         command()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

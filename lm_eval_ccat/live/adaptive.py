@@ -12,7 +12,7 @@ other, each with an equal part of the remaining budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -185,10 +185,13 @@ class Adaptive:
 Ready = tuple[Adaptive, Plan]
 
 
-def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
+def prepare(
+    session: TaskSession, options: Adaptive, only: bool, logged: Collection[str] = ()
+) -> Ready:
     """Check that bank, task, metric and settings fit, without asking the model.
 
     Without a bank, documents will be drawn at random. `only`: whether only this task has this bank.
+    `logged` are warnings that were logged before.
 
     Raises
     ------
@@ -203,7 +206,8 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     measured, accepted, doubts = as_prompted(measured, session, spec.accept_change)
     warnings = list(dict.fromkeys([*warnings, *shared, *doubts, *accepted]))
     for warning in warnings:
-        log.warning("%s: %s", name, warning)
+        if (text := f"{name}: {warning}") not in logged:
+            log.warning(text)
     session.each_alone = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled)
@@ -214,10 +218,13 @@ def prepare(session: TaskSession, options: Adaptive, only: bool) -> Ready:
     return options, plan
 
 
-def refuse_early(options: Adaptive, model: Any, tasks: Any, harness: Mapping[str, Any]) -> None:
+def refuse_early(
+    options: Adaptive, model: Any, tasks: Any, harness: Mapping[str, Any]
+) -> frozenset[str]:
     """Refuse what does not fit the tasks whatever the model is, before its weights are loaded.
 
     `prepare` does the same, and more, with the model. `harness` holds settings of the harness.
+    Returns the warnings that were logged, which `prepare` leaves out.
 
     Raises
     ------
@@ -226,20 +233,25 @@ def refuse_early(options: Adaptive, model: Any, tasks: Any, harness: Mapping[str
     """
     names = tasks if isinstance(tasks, list) else [tasks]
     if not (internals.holds_weights(str(model)) and all(isinstance(name, str) for name in names)):
-        return
+        return frozenset()
     names = [name for text in names for name in text.split(",") if name]
     settings = {key: value for key in SESSION_KEYS if (value := harness.get(key)) is not None}
     spec = Spec.read(options.spec, {"tasks": names, "harness": settings})
-    plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
     folders = harness.get("include_path")
     where = {"include_path": folders} if folders else {}
     sessions, _ = open_sessions(
-        names, internals.PlaceholderLM(), **{**session_options(spec), **plain, **where}
+        names, internals.PlaceholderLM(), **{**session_options(spec), **where}
     )
+    logged: dict[str, None] = {}
     for session in sessions.values():
         measured, _ = measure(spec.bank, spec.metrics, session, (), only=len(sessions) == 1)
         if spec.bank:
-            check_session(measured, session)
+            warnings = check_session(measured, session, PROMPTS in spec.accept_change)
+            _, _, doubts = as_prompted(measured, session, spec.accept_change)
+            logged |= {f"{session.name}: {warning}": None for warning in (*warnings, *doubts)}
+    for text in logged:
+        log.warning(text)
+    return frozenset(logged)
 
 
 def run_tasks(
@@ -410,6 +422,7 @@ class _Call:
     options: Adaptive
     num_fewshot: int | None = None
     observer: Observer | None = None
+    logged: frozenset[str] = frozenset()
     blocks: dict[str, object] = field(default_factory=dict)
 
 
@@ -461,14 +474,15 @@ def adaptive_evaluate(
     names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     where = {"model": model, "model_args": model_args, "tasks": tasks}
+    logged: frozenset[str] = frozenset()
     if "include_path" in arguments:
         # The metadata that the harness would pass to a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
-        refuse_early(options, model, tasks or [], {**arguments, "metadata": metadata})
+        logged = refuse_early(options, model, tasks or [], {**arguments, "metadata": metadata})
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    return _call(options, observer, {**where, **arguments})
+    return _call(options, observer, {**where, **arguments}, logged)
 
 
 def simple_evaluate(
@@ -502,7 +516,10 @@ def simple_evaluate(
 
 
 def _call(
-    options: Adaptive | None, observer: Observer | None, arguments: Mapping[str, Any]
+    options: Adaptive | None,
+    observer: Observer | None,
+    arguments: Mapping[str, Any],
+    logged: frozenset[str] = frozenset(),
 ) -> Results | None:
     """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
     if options is not None:
@@ -510,9 +527,9 @@ def _call(
         if internals.takes_messages(str(arguments["model"])):
             arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
         if arguments.get("task_manager") is None:
-            refuse_early(options, arguments["model"], arguments["tasks"] or [], arguments)
+            logged = refuse_early(options, arguments["model"], arguments["tasks"] or [], arguments)
     adaptive = nullcontext() if options is None else adaptively(
-        options, arguments.get("num_fewshot"), observer
+        options, arguments.get("num_fewshot"), observer, logged
     )  # fmt: skip
     with adaptive:
         results: Results | None = internals.stock_simple_evaluate(**arguments)
@@ -521,7 +538,10 @@ def _call(
 
 @contextmanager
 def adaptively(
-    options: Adaptive, num_fewshot: int | None = None, observer: Observer | None = None
+    options: Adaptive,
+    num_fewshot: int | None = None,
+    observer: Observer | None = None,
+    logged: frozenset[str] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
     """Make every task adaptive that the harness evaluates in this thread within the context.
 
@@ -531,6 +551,8 @@ def adaptively(
     num_fewshot : int, optional
         Number of few-shot examples requested from the harness; warns of a task that ignores it.
     observer : Observer, optional
+    logged : frozenset of str, optional
+        Warnings that `refuse_early` has logged.
 
     Yields
     ------
@@ -538,7 +560,7 @@ def adaptively(
         The ``adaptive`` block of each task, filled in as it is evaluated.
     """
     install_hook()
-    call = _Call(options, num_fewshot, observer)
+    call = _Call(options, num_fewshot, observer, logged)
     token = _CURRENT.set(call)
     try:
         yield call.blocks
@@ -583,7 +605,9 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
         session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))
         # By its class each task may name a bank of its own.
         sharers = [o for o in adaptive.values() if o is options or o.spec.bank == options.spec.bank]
-        ready[name] = prepare(session, options, only=len(sharers) == 1)
+        ready[name] = prepare(
+            session, options, only=len(sharers) == 1, logged=call.logged if call else ()
+        )
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)
     observer = (call and call.observer) or ProgressBar()

@@ -375,8 +375,9 @@ class Spec:
             values = {f.name: getattr(source, f.name) for f in fields(cls)}
         elif isinstance(source, str | Path):
             file = Path(source)
+            content = content_of(file)  # its errors name the file
             try:
-                content = without_aliases(content_of(file))
+                content = without_aliases(content)
                 values = read_values(cls, content, OptionPlace("", file.parent))
             except UsageError as error:
                 raise UsageError(f"{file}: {error}") from None

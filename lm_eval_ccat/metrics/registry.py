@@ -45,7 +45,7 @@ from .text_pairs import (
 )
 
 _DECLARE = (
-    "--range (logs) or, in the YAML, `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
+    "--range for logs, in a task's YAML `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
 )
 
 

@@ -76,6 +76,32 @@ def test_what_does_not_fit_is_refused_before_weights_load(bench, ccat, tmp_path,
     assert remedy in ccat(how, *words, *more, code=(1, 2)).err
 
 
+@pytest.mark.parametrize("how", ["rank", "run", "python"])
+def test_other_prompts_than_the_banks_are_refused_before_weights_load(
+    how, bench, server, ccat, tmp_path
+):
+    for name in ("m03", "m09"):
+        full = bench.adaptive(server, name, "--output_path", tmp_path / "logs", "--log_samples")
+        full.remove("--adaptive")
+        ccat(*full)
+    bank, tasks = tmp_path / "logs.bank.json", str(bench.folder / "tasks")
+    ccat("calibrate", tmp_path / "logs", "-o", bank)
+    weights = f"pretrained={tmp_path / 'no-weights'}"
+    words = ["--model", "hf", "--model_args", weights, "--include_path", tasks, "--bank", bank]
+    more = ["--tasks", TASK, "--adaptive"] if how == "run" else ["--task", TASK]
+    for flag, remedy in {
+        "num_fewshot 1": "num_fewshot is 1, the bank has 0",
+        "apply_chat_template": "--accept_change prompts",
+    }.items():
+        name, *value = flag.split()
+        if how == "python":
+            settings = {name: int(value[0]) if value else True, "bank": str(bank)}
+            with pytest.raises(CcatError, match=remedy):
+                adaptive_evaluate("hf", weights, [TASK], include_path=tasks, **settings)
+        else:
+            assert remedy in ccat(how, *words, *more, f"--{name}", *value, code=1).err
+
+
 def test_a_model_without_an_answer_is_corrected_on_resume(bench, server, ccat):
     def mood(model, prompt, before):
         return ("say", 404, '{"error": "no m99"}') if model == "m99" else None
