@@ -270,8 +270,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "intervals of differences are covered by normal quantiles",
         "lm_eval_ccat/simulation/judging",
-        "np.where(np.isinf(df), ndtri(p), stdtrit(finite, p))",
-        "np.where(finite > 0.0, ndtri(p), stdtrit(finite, p))",
+        "np.where(np.isinf(df), ndtri(level), stdtrit(finite, level))",
+        "np.where(finite > 0.0, ndtri(level), stdtrit(finite, level))",
         ("tests/simulation/test_pieces.py::test_pairs_are_covered_by_students_quantiles",),
     ),
     Bug(
@@ -541,8 +541,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "rows with other weights of the tasks are compared",
         "lm_eval_ccat/board/folder",
-        "if not reasons and any(abs(",
-        "if reasons and any(abs(",
+        "if not reasons and any(\n",
+        "if reasons and any(\n",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -639,8 +639,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a comparison prints the probability of being worse",
         "lm_eval_ccat/report/plain",
-        "probability(d.p_better)}",
-        "probability(1 - d.p_better)}",
+        "probability(contrast.p_better)}",
+        "probability(1 - contrast.p_better)}",
         ("tests/report/test_plain_pages.py",),
     ),
     Bug(
@@ -667,8 +667,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "ranks on a board count the shorter arm of an interval",
         "lm_eval_ccat/board/folder",
-        "max(r.high - r.score, r.score - r.low)",
-        "min(r.high - r.score, r.score - r.low)",
+        "max(row.high - row.score, row.score - row.low)",
+        "min(row.high - row.score, row.score - row.low)",
         ("tests/board/test_board.py",),
     ),
     Bug(
@@ -681,8 +681,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surprise is measured against the wrong document",
         "lm_eval_ccat/report/page",
-        "expected[a.model][run.place[a.doc]]",
-        "expected[a.model][0]",
+        "expected[answer.model][run.place[answer.doc]]",
+        "expected[answer.model][0]",
         ("tests/report/test_one_truth.py", "tests/report/test_page.py"),
     ),
     Bug(
@@ -767,8 +767,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores that a bank keeps stay where they were when items retire",
         "lm_eval_ccat/upkeep/update",
-        "new_place[o.items[staying]]",
-        "o.items[staying]",
+        "new_place[observation.items[staying]]",
+        "observation.items[staying]",
         ("tests/upkeep/test_update.py",),
     ),
     Bug(

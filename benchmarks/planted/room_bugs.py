@@ -107,19 +107,23 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a decided rank has a range", "part.chained and best < worst", "part.chained"),
         (
             "known models have a line of ranks",
-            "if r.best and r.rank and not r.known]",
-            "if r.best and r.rank]",
+            "if cell.best and cell.rank and not cell.known]",
+            "if cell.best and cell.rank]",
         ),
-        ("the axis of ranks begins half a rank late", "tuple(t - 0.5 for t", "tuple(t for t"),
+        (
+            "the axis of ranks begins half a rank late",
+            "tuple(mark - 0.5 for mark",
+            "tuple(mark for mark",
+        ),
         (
             "every pair is counted in both orders",
-            'place[p["a"]] < place.get(p["b"], -1)',
-            'place[p["a"]] != place.get(p["b"], -1)',
+            'place[pair["a"]] < place.get(pair["b"], -1)',
+            'place[pair["a"]] != place.get(pair["b"], -1)',
         ),
         (
             "neighbours are decided though they are tied",
-            "n_neighbours - sum(len(g) - 1 for g",
-            "n_neighbours - sum(len(g) // 2 - 1 for g",
+            "n_neighbours - sum(len(tie) - 1 for tie",
+            "n_neighbours - sum(len(tie) // 2 - 1 for tie",
         ),
         (
             "pairs that do not stand beyond the benchmark count twice",
@@ -128,13 +132,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "answers that serve two pairs are counted in each",
-            "max(n, answers_needed.get(m, 0))",
-            "n + answers_needed.get(m, 0)",
+            "max(n, answers_needed.get(model, 0))",
+            "n + answers_needed.get(model, 0)",
         ),
         (
             "what would decide costs a whole model's bill",
-            'answers_needed[m] * row["cost"] / row["n_items"]',
-            'answers_needed[m] * row["cost"]',
+            'answers_needed[model] * row["cost"] / row["n_items"]',
+            'answers_needed[model] * row["cost"]',
         ),
         ("a model that was not asked has figures in a part", 'if row["n_items"]\n        }', "}"),
         ("an hour has a hundred minutes", "{minutes // 60} h", "{minutes // 100} h"),
@@ -165,8 +169,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a task has too few items and yet an estimate", 'elif figures["too_few"]:', "elif False:"),
         (
             "the matrix of pairs is its mirror image",
-            'p.get((a, b), "") if j > i',
-            'p.get((b, a), "") if j > i',
+            'chances.get((a, b), "") if j > i',
+            'chances.get((b, a), "") if j > i',
         ),
         (
             "the first pair's answers are those of another number",
@@ -227,8 +231,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/plain": (
         (
             "a group fails a test report",
-            "d.verdict if outcome.decisive and d is outcome.overall else",
-            "d.verdict if outcome.decisive else",
+            "difference.verdict if outcome.decisive and difference is outcome.overall else",
+            "difference.verdict if outcome.decisive else",
         ),
         (
             "an interval's ends are exchanged",
@@ -254,8 +258,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a vertical axis has 0 at the top",
-            "round(100.0 - self.place(t), 3) if down",
-            "self.place(t) if down",
+            "round(100.0 - self.place(tick), 3) if down",
+            "self.place(tick) if down",
         ),
         ("a NaN does not break a line", 'pen = "L" if math.isfinite(y) else "M"', 'pen = "L"'),
         ("the last tick is left out", "range(first, last + 1))", "range(first, last))"),
@@ -263,18 +267,18 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/page": (
         (
             "the page has the best document last",
-            "key=lambda d: (-weight[d], -spread[d], str(d))",
-            "key=lambda d: (weight[d], -spread[d], str(d))",
+            "key=lambda doc_id: (-weight[doc_id], -spread[doc_id], str(doc_id))",
+            "key=lambda doc_id: (weight[doc_id], -spread[doc_id], str(doc_id))",
         ),
         (
             "a full evaluation costs what was spent",
-            'a["cost"] / a["n_items"] * n for',
-            'a["cost"] for',
+            'row["cost"] / row["n_items"] * n\n',
+            'row["cost"]\n',
         ),
         (
             "evidence is weighed by the slope without its noise",
-            "expit(c @ value), (c @ slope) / noise",
-            "expit(c @ value), (c @ slope)",
+            "expit(coefficients @ value), (coefficients @ slope) / noise",
+            "expit(coefficients @ value), (coefficients @ slope)",
         ),
         (
             "pairs are judged at the upper model's ability",
@@ -291,8 +295,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "report/plots": (
         (
             "an undecided model's background is not shaded",
-            "        if r.tie is not None:\n            chart.rect",
-            "        if r.tie is None:\n            chart.rect",
+            "        if row.tie is not None:\n            chart.rect",
+            "        if row.tie is None:\n            chart.rect",
         ),
         (
             "the information of an item is that of its slope",
@@ -326,13 +330,13 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             'return past if close and past.ties == run.result["ties"] else None',
             "return past",
         ),
-        ("known models are asked", 'if not self.result["models"][m].get("known")]', "]"),
+        ("known models are asked", 'if not self.result["models"][model].get("known")]', "]"),
     ),
     "board/adding": (
         (
             "full results on another version stand in the ledger already",
-            "(o.score, o.documents, o.version, o.metric)",
-            "(o.score, o.documents)",
+            "(outcome.score, outcome.documents, outcome.version, outcome.metric)",
+            "(outcome.score, outcome.documents)",
         ),
         (
             "a model that lacks documents has full results",
@@ -368,8 +372,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a run that is in the ledger is added again",
-            "r.model == name_on_board and evidence in r.evidence",
-            "r.model == model and r.evidence == evidence",
+            "row.model == name_on_board and evidence in row.evidence",
+            "row.model == model and row.evidence == evidence",
         ),
         (
             "a placed model keeps the name of its journal as its own",
@@ -378,8 +382,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model of logs needs results on one task alone",
-            "if all(m in t.models for t in tables.values())",
-            "if any(m in t.models for t in tables.values())",
+            "if all(model in table.models for table in tables.values())",
+            "if any(model in table.models for table in tables.values())",
         ),
         (
             "the part of a run that was held back is guessed by one task",
@@ -388,8 +392,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "items that a bank dropped count in a placement",
-            "and d in bank.index and bank.kept[bank.index[d]]",
-            "and d in bank.index",
+            "and doc_id in bank.index and bank.kept[bank.index[doc_id]]",
+            "and doc_id in bank.index",
         ),
         (
             "a name is given to every model of a run",
@@ -424,7 +428,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "* math.sqrt(1.0 / len(usual_gains))",
         ),
         ("a loss on shown items is suspicious", "-beyond / max(spread", "beyond / max(spread"),
-        ("a model is compared with itself", "if model != row.model}", "}"),
+        (
+            "a model is compared with itself",
+            "theirs in scores.items() if model != row.model}",
+            "theirs in scores.items()}",
+        ),
         (
             "short answers are the same word for word",
             "if value < 1.0 and len(text) >= _LONG:",
@@ -475,8 +483,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the ends of an interval are exchanged where lower is better",
-            "low, high = sorted(float(scale.restore(v)) for v in part.interval(model))",
-            "low, high = (float(scale.restore(v)) for v in part.interval(model))",
+            "low, high = sorted(float(scale.restore(end)) for end in part.interval(model))",
+            "low, high = (float(scale.restore(end)) for end in part.interval(model))",
         ),
     ),
     "board/folder": (
@@ -533,8 +541,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "upkeep/update": (
         (
             "a union takes a document for another with its number",
-            "if None not in (h, hashes.get(d)) and h != hashes[d]:",
-            "if h is None and h != hashes[d]:",
+            "if None not in (hash_, hashes.get(doc_id)) and hash_ != hashes[doc_id]:",
+            "if hash_ is None and hash_ != hashes[doc_id]:",
         ),
         (
             "a union keeps configurations that a model no longer has",
@@ -543,8 +551,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an item that was retired by hand is learned again",
-            'if r["why"] == BY_HAND for d',
-            'if r["why"] != BY_HAND for d',
+            'if retirement["why"] == BY_HAND',
+            'if retirement["why"] != BY_HAND',
         ),
         (
             "missing documents of an adaptive run are retired",
@@ -569,8 +577,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a bank grows by the most answered item", "int(count.min())", "int(count.max())"),
         (
             "a model to be ranked stays in its bank",
-            "if o.model not in ranked]",
-            "if o.model in bank.models]",
+            "if observation.model not in ranked\n",
+            "if observation.model in bank.models\n",
         ),
         (
             "retired items keep their parameters",
@@ -589,7 +597,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "upkeep/check": (
-        ("a document that changed has scores", "is not None and d not in changed", "is not None"),
+        (
+            "a document that changed has scores",
+            "is not None and doc_id not in changed",
+            "is not None",
+        ),
         (
             "an item that becomes easier is said to be harder",
             "easier = int((shifts[drifted] > 0).sum())",
@@ -634,8 +646,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a form's error is of the models that it was made from",
-            "part = _Covariance(x[~test], tried)",
-            "part = _Covariance(x, tried)",
+            "part = _Covariance(filled[~test], tried)",
+            "part = _Covariance(filled, tried)",
         ),
         (
             "the items of a form need not tell models apart",
@@ -677,8 +689,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a donor's error is of its own profile too",
-            "p for donor, p in profiles.items() if donor != name]",
-            "p for donor, p in profiles.items()]",
+            "profile for donor, profile in profiles.items() if donor != name]",
+            "profile for donor, profile in profiles.items()]",
         ),
         (
             "two donors are enough",
@@ -716,8 +728,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a metric of another task's pattern is meant",
-            "any(fnmatchcase(o.metric, m) for m in metrics)",
-            "all(fnmatchcase(o.metric, m) for m in metrics)",
+            "any(fnmatchcase(outcome.metric, metric) for metric in metrics)",
+            "all(fnmatchcase(outcome.metric, metric) for metric in metrics)",
         ),
     ),
     "live/line": (

@@ -136,7 +136,10 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
 
 def _figures(row: BoardRow) -> Any:
     """Return what makes a row of full results differ from another of the same model."""
-    return {t: (o.score, o.documents, o.version, o.metric) for t, o in row.tasks.items()}
+    return {
+        task: (outcome.score, outcome.documents, outcome.version, outcome.metric)
+        for task, outcome in row.tasks.items()
+    }
 
 
 def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, ScoreTable]:
@@ -151,7 +154,9 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
     return {
         task: replace(scores_for(replace(bank, task=task), source, partial=partial), task=task)
         for task, bank in board.banks.items()
-        if any(o.task in (task, None) and o.metric in bank.metric for o in outcomes)
+        if any(
+            outcome.task in (task, None) and outcome.metric in bank.metric for outcome in outcomes
+        )
     }
 
 
@@ -324,8 +329,8 @@ def init(
 def _calibrated(source: Path, task: str | None, metric: str | None) -> SuiteBank:
     """Calibrate the banks of every task of some full results."""
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
-    metrics = [m.strip() for m in metric.split(",")] if metric else None
-    unnamed = {o.task for o in reader_of(source).outcomes(source)} == {None}
+    metrics = [metric.strip() for metric in metric.split(",")] if metric else None
+    unnamed = {outcome.task for outcome in reader_of(source).outcomes(source)} == {None}
     suite = build(source, tasks=["*"] if unnamed else names, metrics=metrics)
     return SuiteBank(
         {

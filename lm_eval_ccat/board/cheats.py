@@ -118,7 +118,7 @@ def alike(
         if chance * len(known) < COPY_CHANCE:
             names.append(model)
             chances.append(chance * len(known))
-            counts.append(sum(int(np.isfinite(new[t] + scores[t]).sum()) for t in shared))
+            counts.append(sum(int(np.isfinite(new[task] + scores[task]).sum()) for task in shared))
     if not names:
         return ""
     return (
@@ -214,18 +214,19 @@ def knew(
     """
     for task, scores in new.items():
         times_shown = np.array(
-            [times.get(task, {}).get(d, 0) for d in banks[task].doc_ids], dtype=float
+            [times.get(task, {}).get(doc_id, 0) for doc_id in banks[task].doc_ids], dtype=float
         )
         full = [
             by_task[task]
             for by_task in known.values()
             if task in by_task and np.isfinite(by_task[task]).all()
         ]
-        gain, p = known_items(banks[task], scores, times_shown, np.array(full))
-        if p * len(new) < KNOWN_CHANCE:
+        gain, chance = known_items(banks[task], scores, times_shown, np.array(full))
+        if chance * len(new) < KNOWN_CHANCE:
             return (
                 f"it scores {gain:.2g} more on the items of {task} that are shown most than the "
-                f"others predict (p {p:.0e}): it may have known them; its sample is safe from that"
+                f"others predict (p {chance:.0e}): it may have known them; its sample is safe from "
+                "that"
             )
     return ""
 
@@ -251,7 +252,7 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
         compared = {model: theirs for model, theirs in scores.items() if model != row.model}
         warnings = [alike(banks, new, compared)]
         if row.estimated:
-            texts = {m: placed.texts for m, placed in answers.items() if m != row.model}
+            texts = {model: placed.texts for model, placed in answers.items() if model != row.model}
             warnings.append(same_texts(answers[row.model].texts, texts))
             warnings.append(knew(banks, new, full, shown_items(rows[: rows.index(row)])))
         if any(warnings):

@@ -199,7 +199,7 @@ def _difference(row: BoardRow, recomputed: BoardRow) -> str:
         return f"number of tasks: recorded {len(row.tasks)}, now {len(recomputed.tasks)}"
     parts = [
         ("", row, recomputed),
-        *((f" of {t}", row.tasks[t], recomputed.tasks[t]) for t in row.tasks),
+        *((f" of {task}", row.tasks[task], recomputed.tasks[task]) for task in row.tasks),
     ]
     for of_task, was, is_now in parts:
         for name in ("score", "low", "high", "items", "documents"):
@@ -262,12 +262,14 @@ def figures_of(
     """
     file, records = read_journal(journal)
     header = file.header
-    banks = {t: offered(board.bank_of(t, sha), t, reserve) for t, sha in hashes.items()}
+    banks = {task: offered(board.bank_of(task, sha), task, reserve) for task, sha in hashes.items()}
     for task, sha256 in tasks_of(header).items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
     outcomes = header.report.get("outcomes")
-    by_task: Any = {t: dict.fromkeys(metrics, banks[t]) for t, metrics in (outcomes or {}).items()}
+    by_task: Any = {
+        task: dict.fromkeys(metrics, banks[task]) for task, metrics in (outcomes or {}).items()
+    }
     if outcomes is None:
         [by_task] = banks.values()
     of_board = {"confidence": CONFIDENCE, "familywise": False, "question": BENCHMARK}
@@ -297,7 +299,7 @@ def _row(
     """Return a model's row, on the scale of each task and of all tasks together."""
 
     def figures(part: Ranking, scale: Scale) -> tuple[float, float, float]:
-        low, high = sorted(float(scale.restore(v)) for v in part.interval(model))
+        low, high = sorted(float(scale.restore(end)) for end in part.interval(model))
         return float(scale.restore(part.estimates[model])), low, high
 
     scales = {bank.scale for bank in banks.values()}

@@ -362,9 +362,11 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     # A model's full results count before its estimates; otherwise its latest row counts.
     current = {**latest(comparable), **latest(comparable, FULL)}
     sign = 1.0 if board.scale.higher_is_better else -1.0
-    ordered = sorted(current.values(), key=lambda r: (-sign * r.score, r.estimated, r.model))
-    scores = sign * np.array([r.score for r in ordered])
-    arms = np.array([max(r.high - r.score, r.score - r.low) for r in ordered])
+    ordered = sorted(
+        current.values(), key=lambda row: (-sign * row.score, row.estimated, row.model)
+    )
+    scores = sign * np.array([row.score for row in ordered])
+    arms = np.array([max(row.high - row.score, row.score - row.low) for row in ordered])
     places = zip(ordered, *(counts.tolist() for counts in outside(scores, arms)))
     gaps = zip((scores[:-1] - scores[1:]).tolist(), np.hypot(arms[:-1], arms[1:]).tolist())
     leads = [Lead(gap, gap - reach, gap + reach) for gap, reach in gaps]
@@ -408,6 +410,8 @@ def not_comparable(
             reasons.append(f"version {result.version} of {task}, not {version}")
         elif result.bank not in {None, bank.sha256, *descent}:
             reasons.append(f"a bank of {task} from which the board's does not descend")
-    if not reasons and any(abs(row.shares.get(t, 1.0) - s) > 1e-9 for t, s in shares.items()):
+    if not reasons and any(
+        abs(row.shares.get(task, 1.0) - share) > 1e-9 for task, share in shares.items()
+    ):
         reasons.append("other weights of the tasks")
     return "; ".join(reasons)

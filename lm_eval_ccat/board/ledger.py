@@ -198,7 +198,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
 
 def _sound(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the fields of a row or a task score; refuse odd ones by name."""
-    known = {name: v for name, v in values.items() if name in kind.__dataclass_fields__}
+    known = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
     for name, value in known.items():
         if not _SOUND[name](value):
             raise ValueError(f"{name} is {short(repr(value), 40)}")

@@ -141,7 +141,12 @@ def _stands(board: Board, model: str) -> str:
 def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
     """Return a board's tasks, each as the YAML file that a configuration names for it, if any."""
     files = [Path(file) for file in entries if file.endswith(YAML)]
-    paths = {t: str(f) for t in tasks for f in files if f.is_file() and defines_task(f, t)}
+    paths = {
+        task: str(file)
+        for task in tasks
+        for file in files
+        if file.is_file() and defines_task(file, task)
+    }
     for file in files:
         if str(file) not in paths.values():
             raise UsageError(f"`task:` {file} defines no task of the board ({', '.join(tasks)})")
@@ -192,15 +197,15 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
         added = Added(left_out=left_out)
         for model, row in rows.items():
             name_on_board = name or model
-            if any(r.model == name_on_board and evidence in r.evidence for r in before):
+            if any(row.model == name_on_board and evidence in row.evidence for row in before):
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
                 continue
             if reason := _stands(board, name_on_board):
                 added.left_out[name_on_board] = reason
                 continue
             tasks = {
-                t: replace(task_score, evidence=evidence, sha256=sha256)
-                for t, task_score in row.tasks.items()
+                task: replace(task_score, evidence=evidence, sha256=sha256)
+                for task, task_score in row.tasks.items()
             }
             added.rows.append(
                 replace(
@@ -242,7 +247,9 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
     models = [
-        m for m in next(iter(tables.values())).models if all(m in t.models for t in tables.values())
+        model
+        for model in next(iter(tables.values())).models
+        if all(model in table.models for table in tables.values())
     ]
     if not models:
         raise UsageError(f"{source}: no model has results on all tasks of the board")
@@ -256,7 +263,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if not models:
         return refused
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}
-    weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
+    weights = {task: {board.banks[task].metric: share} for task, share in board.shares.items()}
     header = Header(
         bank_sha256="+".join(bank.sha256 for bank in board.banks.values()),
         task={
@@ -289,9 +296,9 @@ def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[R
     """Return a journal's records of a model's scores, for those items that the bank keeps."""
     [scores] = table.select([model]).model_scores()
     scores_of_items = [
-        ((task, d), float(s))
-        for d, s in zip(table.doc_ids, scores)
-        if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
+        ((task, doc_id), float(score))
+        for doc_id, score in zip(table.doc_ids, scores)
+        if np.isfinite(score) and doc_id in bank.index and bank.kept[bank.index[doc_id]]
     ]
     pairs, n = [(model, item) for item, _ in scores_of_items], len(scores_of_items)
     asks = Asks(pairs=pairs, draws=[None] * n, after=[0] * n)

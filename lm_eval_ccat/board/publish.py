@@ -285,7 +285,7 @@ def _row(place: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> li
 
     row = place.row
     scores = [_of_task(row.tasks[task], row.estimated) for task in tasks] if tasks[1:] else []
-    past = [[r.date, *figures(r), r.made_by] for r in history] if len(history) > 1 else []
+    past = [[row.date, *figures(row), row.made_by] for row in history] if len(history) > 1 else []
     return [
         place.rank, place.best, place.worst, visible_line(row.model), *figures(row), row.date,
         scores, row.made_by, past,

@@ -68,8 +68,8 @@ class Axis:
     def marks(self, down: bool = False) -> list[dict[str, Any]]:
         """Return place and label of each tick; `down` for a vertical axis with 0 at the top."""
         return [
-            {"at": round(100.0 - self.place(t), 3) if down else self.place(t), "label": label}
-            for t, label in zip(self.ticks, self.labels)
+            {"at": round(100.0 - self.place(tick), 3) if down else self.place(tick), "label": label}
+            for tick, label in zip(self.ticks, self.labels)
         ]
 
 
@@ -81,7 +81,7 @@ def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
     >>> axis([0.12, 0.88], pad=0.0).labels
     ('0.2', '0.4', '0.6', '0.8')
     """
-    finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if high - low < 1e-12 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
@@ -99,7 +99,9 @@ def between(low: float, high: float, count: int = 5) -> Axis:
     """
     raw = (high - low) / max(count, 1)
     power = 10.0 ** math.floor(math.log10(raw))
-    step = power * next((f for f in (1.0, 2.0, 5.0) if raw <= f * power * 1.0000001), 10.0)
+    step = power * next(
+        (factor for factor in (1.0, 2.0, 5.0) if raw <= factor * power * 1.0000001), 10.0
+    )
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     ticks = tuple(step * i for i in range(first, last + 1))
     # With as many decimals as the step needs, and no minus before a zero that rounding made.
@@ -159,7 +161,7 @@ class Box:
     ) -> str:
         """A closed SVG path between two lines, or down to the bottom; NaNs are left out."""
         bottom = itertools.repeat(self.up.low)
-        rows = [r for r in zip(xs, high, low or bottom) if all(map(math.isfinite, r))]
+        rows = [row for row in zip(xs, high, low or bottom) if all(map(math.isfinite, row))]
         if len(rows) < 2:
             return ""
         xs, high, low = zip(*rows)
@@ -240,9 +242,11 @@ class Chart:
         """Draw a rectangle."""
         self.draw("rect", x=x, y=y, width=width, height=height, fill=fill, **style)
 
-    def dot(self, x: float, y: float, r: float = 3.5, fill: str = ACCENT, **style: Any) -> None:
+    def dot(
+        self, x: float, y: float, radius: float = 3.5, fill: str = ACCENT, **style: Any
+    ) -> None:
         """Draw a filled circle."""
-        self.draw("circle", cx=x, cy=y, r=r, fill=fill, **style)
+        self.draw("circle", cx=x, cy=y, r=radius, fill=fill, **style)
 
     @property
     def svg(self) -> str:

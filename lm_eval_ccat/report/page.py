@@ -87,7 +87,7 @@ _BUILTIN = (
 )
 
 SECTIONS: Plugins[Section] = Plugins(
-    "report section", Section, lambda: {s.name: s for s in _BUILTIN}
+    "report section", Section, lambda: {section.name: section for section in _BUILTIN}
 )
 
 
@@ -157,16 +157,16 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     past = course(run)
     content = view(run, past)
     order = run.result["order"]
-    place = {m: j for j, m in enumerate(run.models)}
+    place = {model: j for j, model in enumerate(run.models)}
     entries = documents(run, None if past is None else past.expected, most_documents)
-    p = {pair: round(100 * p, 2) for pair, p in run.pairwise.items()}
+    percent = {pair: round(100 * percent, 2) for pair, percent in run.pairwise.items()}
     lead_of = leads(run.result)
     data = {
-        "models": [visible_line(m) for m in run.models],
-        "order": [place[m] for m in order],
+        "models": [visible_line(model) for model in run.models],
+        "order": [place[model] for model in order],
         "confidence": run.result["confidence"],
         # Row by row in the order; -1 on the diagonal, and between two models with full results.
-        "p": [[p.get((a, b), -1) for b in order] for a in order],
+        "p": [[percent.get((a, b), -1) for b in order] for a in order],
         # How far each model leads those below it; "" between two models with full results.
         "leads": [
             [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
@@ -212,15 +212,19 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     result = run.result
     line = tables.chain(result)
     known = len(run.models) - len(run.tested)
-    asked = {m: result["models"][m] for m in run.tested}
+    asked = {model: result["models"][model] for model in run.tested}
     n = result["items_of_benchmark"]
     spending = {
         "said": spent_in_words(result),
         "asked": sum(row["n_items"] for row in asked.values()),
-        "costs": (costs := {m: paid(row) for m, row in asked.items()}),
+        "costs": (costs := {model: paid(row) for model, row in asked.items()}),
         "cost": sum(costs.values()),
         # The cost of asking each model everything, at the mean cost of its answers.
-        "full_costs": {m: a["cost"] / a["n_items"] * n for m, a in asked.items() if a["n_items"]},
+        "full_costs": {
+            model: row["cost"] / row["n_items"] * n
+            for model, row in asked.items()
+            if row["n_items"]
+        },
         "tokens": any(row.get("tokens") for row in asked.values()),
         "seconds": any(row.get("seconds") for row in asked.values()),
     }
@@ -240,7 +244,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "question": question(result),
         "beyond": tables.stands_beyond(result),
         "chain": line,
-        "not_shown": len(result["order"]) - sum(len(p.names) for p in line),
+        "not_shown": len(result["order"]) - sum(len(part.names) for part in line),
         "parts": tables.parts(result),
         "ranks": ranks,
         "ranks_open": ranks_open,
@@ -251,7 +255,9 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
         "confidence": f"{100 * result['confidence']:g}%",
         "facts": list(_facts(run, spending)),
         "warnings": list(warnings(run, past is not None)),
-        "forest": axis([v for m in run.models for v in result["models"][m]["interval"]], 7),
+        "forest": axis(
+            [end for model in run.models for end in result["models"][model]["interval"]], 7
+        ),
         "rows": (cells := model_cells(result)),
         "columns": columns_of(columns.PAGE, result, cells),
         "progress": None if past is None else progress(run, past),
@@ -276,7 +282,7 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     asked, full = result["items_administered"], result["items_of_benchmark"] * len(run.tested)
     share = tables.percent(asked, full)
     yield (f"{asked:,}", f"answers, of {full:,} in a full evaluation ({share})")
-    used = len({a.doc for a in run.answers})
+    used = len({answer.doc for answer in run.answers})
     yield (f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
         in_full = dollars(sum(spending["full_costs"].values()))
@@ -327,25 +333,31 @@ def documents(
     by_doc: dict[Any, list[StoredAnswer]] = {}
     for answer in run.answers:
         by_doc.setdefault(answer.doc, []).append(answer)
-    position = {m: j for j, m in enumerate(run.models)}
-    scores = {doc: [a.score for a in answers] for doc, answers in by_doc.items()}
+    position = {model: j for j, model in enumerate(run.models)}
+    scores = {doc: [answer.score for answer in answers] for doc, answers in by_doc.items()}
     spread = {doc: max(values) - min(values) for doc, values in scores.items()}
     weight = document_weights(run)
-    selected = sorted(by_doc, key=lambda d: (-weight[d], -spread[d], str(d)))[:max_documents]
-    texts = [a.output for d in selected for a in by_doc[d]]
-    texts += [s for d in selected for s in run.sources.get(d, ())]
-    limit = text_limit([len(t) for t in texts])
+    selected = sorted(by_doc, key=lambda doc_id: (-weight[doc_id], -spread[doc_id], str(doc_id)))[
+        :max_documents
+    ]
+    texts = [answer.output for doc_id in selected for answer in by_doc[doc_id]]
+    texts += [source for doc_id in selected for source in run.sources.get(doc_id, ())]
+    limit = text_limit([len(text) for text in texts])
     entries = []
     for doc in selected:
         answers = [
             [
-                position[a.model],
-                _number(a.raw),
-                round(a.score, 4),
-                None if expected is None else _number(expected[a.model][run.place[a.doc]]),
-                *_text(a.output, limit),
+                position[answer.model],
+                _number(answer.raw),
+                round(answer.score, 4),
+                None
+                if expected is None
+                else _number(expected[answer.model][run.place[answer.doc]]),
+                *_text(answer.output, limit),
             ]
-            for a in sorted(by_doc[doc], key=lambda a: (-a.score, position[a.model]))
+            for answer in sorted(
+                by_doc[doc], key=lambda answer: (-answer.score, position[answer.model])
+            )
         ]
         entry: dict[str, object] = {
             "id": visible(tables.item_text(doc)),
@@ -400,9 +412,9 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
         Every document that was asked; all 0 if no document distinguishes neighbours.
     """
     tested = set(run.tested)
-    order = [m for m in run.result["order"] if m in tested]
-    place = {doc: n for n, doc in enumerate(dict.fromkeys(a.doc for a in run.answers))}
-    row = {m: n for n, m in enumerate(order)}
+    order = [model for model in run.result["order"] if model in tested]
+    place = {doc: n for n, doc in enumerate(dict.fromkeys(answer.doc for answer in run.answers))}
+    row = {model: n for n, model in enumerate(order)}
     scores = np.full((len(order), len(place)), np.nan)
     for answer in run.answers:
         if answer.model in row:
@@ -412,7 +424,7 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     if bank is not None:
         curves = method_of(bank).tested_curves(bank)
         items = np.array([bank.index[doc] for doc in place], dtype=int)
-        abilities = [run.result["models"][m].get("ability") or 0.0 for m in order]
+        abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
     for n, pair_scores in enumerate(pairwise(scores)):
         if bank is None:
             evidence = np.nan_to_num(np.abs(pair_scores[0] - pair_scores[1]))
@@ -420,8 +432,8 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
             between = 0.5 * (abilities[n] + abilities[n + 1]) - curves.origin
             asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
             value, slope = curves.basis.value_and_slope(between)
-            c, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
-            expected, weight = expit(c @ value), (c @ slope) / noise
+            coefficients, noise = curves.coefficients[items[asked]], curves.noise[items[asked]]
+            expected, weight = expit(coefficients @ value), (coefficients @ slope) / noise
             a, b = (
                 np.nan_to_num(weight * (model_scores[asked] - expected))
                 for model_scores in pair_scores
@@ -481,7 +493,9 @@ class LivePage:
 def own_files(**texts: str) -> dict[str, str]:
     """Return script and style of a page, and the hashes by which its policy allows only these."""
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
-    hashes = {f"{n}_hash": f"sha256-{base64.b64encode(d).decode()}" for n, d in digests.items()}
+    hashes = {
+        f"{n}_hash": f"sha256-{base64.b64encode(digest).decode()}" for n, digest in digests.items()
+    }
     return {**texts, **hashes}
 
 

@@ -48,7 +48,10 @@ def lines(comparison: Comparison) -> list[str]:
             + in_words(comparison, outcome.overall, outcome.question)
         )
         width = max(map(len, outcome.groups), default=0)
-        texts += [f"  {name:<{width}}  {figures(d)}" for name, d in outcome.groups.items()]
+        texts += [
+            f"  {name:<{width}}  {figures(difference)}"
+            for name, difference in outcome.groups.items()
+        ]
         texts += other_answer(comparison, outcome)
     return [*texts, *(note for note in comparison.notes if note not in comparison.warnings)]
 
@@ -70,11 +73,11 @@ def junit(comparison: Comparison) -> str:
         (
             outcome.name,
             name,
-            d.verdict if outcome.decisive and d is outcome.overall else "",
-            f"{about(outcome)}: {in_words(comparison, d, outcome.question)}",
+            difference.verdict if outcome.decisive and difference is outcome.overall else "",
+            f"{about(outcome)}: {in_words(comparison, difference, outcome.question)}",
         )
         for outcome in comparison.outcomes
-        for name, d in ((outcome.name, outcome.overall), *outcome.groups.items())
+        for name, difference in ((outcome.name, outcome.overall), *outcome.groups.items())
     ]
     return _rendered("comparison.xml.j2", comparison, cases=cases) + "\n"
 
@@ -84,7 +87,15 @@ def comparison_page(comparison: Comparison) -> str:
     margin, tables = comparison.margin, []
     for outcome in comparison.outcomes:
         rows = [("all documents", outcome.overall), *outcome.groups.items()]
-        places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
+        places = axis(
+            [
+                *(end for _, difference in rows for end in (difference.low, difference.high)),
+                0.0,
+                -margin,
+                margin,
+            ],
+            6,
+        )
         first = f"{about(outcome)}: {in_words(comparison, outcome.overall, outcome.question)}"
         answers = map(str.strip, (first, *other_answer(comparison, outcome)))
         text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
@@ -117,42 +128,50 @@ def _rendered(template: str, comparison: Comparison, **content: Any) -> str:
     return mask_text(str(html.render(title=title, comparison=comparison, **content)))
 
 
-def in_words(comparison: Comparison, d: Difference, question: str) -> str:
+def in_words(comparison: Comparison, difference: Difference, question: str) -> str:
     """State the answer as a sentence.
 
     Examples
     --------
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
-    further = d.more_documents or d.more_answers
+    further = difference.more_documents or difference.more_answers
     forecast = f"; about {further:,} more would decide" if further else ""
-    return f"{sentence(comparison, d.verdict)}: {figures(d)}{forecast}"
+    return f"{sentence(comparison, difference.verdict)}: {figures(difference)}{forecast}"
 
 
-def figures(d: Difference) -> str:
+def figures(contrast: Difference) -> str:
     """Difference, interval, probability and documents in one line."""
-    clusters = f" in {plural(d.clusters, 'cluster')}" if d.clusters is not None else ""
-    answers = f", {plural(d.answers, 'answer')} of each model" if d.answers is not None else ""
-    low, gap, high = difference(d.low, d.difference, d.high)
+    clusters = (
+        f" in {plural(contrast.clusters, 'cluster')}" if contrast.clusters is not None else ""
+    )
+    answers = (
+        f", {plural(contrast.answers, 'answer')} of each model"
+        if contrast.answers is not None
+        else ""
+    )
+    low, gap, high = difference(contrast.low, contrast.difference, contrast.high)
     return (
-        f"{gap} [{low}, {high}], P(better) {probability(d.p_better)}, "
-        f"{plural(d.documents, 'document')}{clusters}{answers}"
+        f"{gap} [{low}, {high}], P(better) {probability(contrast.p_better)}, "
+        f"{plural(contrast.documents, 'document')}{clusters}{answers}"
     )
 
 
 def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     """Return the answer to the question that does not decide, if it is known."""
-    d = outcome.other_question
-    if d is None:
+    contrast = outcome.other_question
+    if contrast is None:
         return []
     if outcome.question != POPULATION:
-        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, d, POPULATION)}"]
+        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, contrast, POPULATION)}"]
     if outcome.sampled:  # all documents, answered once, leave the noise of answers
         known = replace(outcome, question=BENCHMARK)
-        return [f"  {about(known)}: {in_words(comparison, d, BENCHMARK)}"]
-    gap = difference(d.difference, d.difference, d.difference)[1]
-    clause = sentence(comparison, d.verdict)
-    these = "this document" if d.documents == 1 else f"these {d.documents:,} documents"
+        return [f"  {about(known)}: {in_words(comparison, contrast, BENCHMARK)}"]
+    gap = difference(contrast.difference, contrast.difference, contrast.difference)[1]
+    clause = sentence(comparison, contrast.verdict)
+    these = (
+        "this document" if contrast.documents == 1 else f"these {contrast.documents:,} documents"
+    )
     return [f"  in full runs of {these}: {clause} ({gap})"]
 
 

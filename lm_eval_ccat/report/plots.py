@@ -79,30 +79,34 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     >>> plot_ranking(ranking).save("ranking", ["svg", "pdf"])   # doctest: +SKIP
     """
     content = _content(ranking)
-    rows = [r for r in model_cells(content) if r.rank and not r.known]
+    rows = [row for row in model_cells(content) if row.rank and not row.known]
     step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
-    names = [label(r.name) for r in rows]
+    names = [label(row.name) for row in rows]
     left = round(24 + LETTER * max(map(len, names), default=4))
     right, bottom = left + _PLOT, 24 + step * len(rows)
     words = "Estimates with intervals, possible ranks and P(best) of every model"
     chart = Chart(max(720, right + 190), bottom + 40, words)
     columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
-    for x, title in columns.items():
-        chart.text(x, 14, title, "end", SOFT)
-    for n, r in enumerate(rows):
-        if r.tie is not None:
+    for position, title in columns.items():
+        chart.text(position, 14, title, "end", SOFT)
+    for n, row in enumerate(rows):
+        if row.tie is not None:
             chart.rect(left, 24 + step * n, _PLOT, step, TIE_FILL, fill_opacity=0.6)
-    scale = axis([v for r in rows for v in r.row["interval"]], 5)
+    scale = axis([end for row in rows for end in row.row["interval"]], 5)
     panel = Panel(chart, (left, 20, _PLOT, bottom - 20), scale)
-    for n, (name, r) in enumerate(zip(names, rows)):
+    for n, (name, row) in enumerate(zip(names, rows)):
         y = 24 + step * n + step // 2
         chart.text(left - 8, y + 4, name, "end")
-        low, high = r.row["interval"]
+        low, high = row.row["interval"]
         chart.line(panel.x(low), y, panel.x(high), y, ACCENT, 2)
-        chart.dot(panel.x(r.row["estimate"]), y)
-        cells = (r.estimate, r.ranks if several else "", r.chance if several and r.best else "")
-        for x, text in zip(columns, cells):
-            chart.text(x, y + 4, text, "end")
+        chart.dot(panel.x(row.row["estimate"]), y)
+        cells = (
+            row.estimate,
+            row.ranks if several else "",
+            row.chance if several and row.best else "",
+        )
+        for position, text in zip(columns, cells):
+            chart.text(position, y + 4, text, "end")
     chart.line(left, bottom, right, bottom, SOFT)
     metric = ranking.facts["metric"] if isinstance(ranking, StoredRun) else "estimate"
     less = isinstance(ranking, StoredRun) and not ranking.scale.higher_is_better
@@ -119,9 +123,9 @@ def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
     """Plot the matrix of ``P(row better than column)``, best model first, decided pairs framed."""
     content = _content(ranking)
     order = content["order"]
-    place = {m: i for i, m in enumerate(order)}
+    place = {model: i for i, model in enumerate(order)}
     side = 30.0 if len(order) <= NUMBERS else max(4.0, 480 / len(order))
-    names = [label(f"{n} {m}") for n, m in enumerate(order, start=1)]
+    names = [label(f"{n} {model}") for n, model in enumerate(order, start=1)]
     left = 24 + LETTER * max(map(len, names), default=4)
     size = side * len(order)
     chart = Chart(left + size + 20, size + 60, "How probably each model is better than each other")
@@ -132,14 +136,14 @@ def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
         if len(order) <= NUMBERS:
             chart.text(left + side * (n + 0.5), size + 46, str(n + 1), "middle", SOFT)
     for pair in content["pairwise"]:
-        p, x, y = pair["p"], left + side * place[pair["b"]], 30 + side * place[pair["a"]]
+        chance, x, y = pair["p"], left + side * place[pair["b"]], 30 + side * place[pair["a"]]
         decided = pair.get("decision") == "decided" and len(order) <= NUMBERS
-        strength = round(abs(p - 0.5) * 1.4, 3)
-        chart.rect(x, y, side, side, ACCENT if p > 0.5 else BAD, fill_opacity=strength)
+        strength = round(abs(chance - 0.5) * 1.4, 3)
+        chart.rect(x, y, side, side, ACCENT if chance > 0.5 else BAD, fill_opacity=strength)
         if decided:
             chart.rect(x + 1.5, y + 1.5, side - 3, side - 3, "none", stroke=INK)
         if len(order) <= NUMBERS:
-            chart.text(x + side / 2, y + side / 2 + 4, whole_percent(p), "middle")
+            chart.text(x + side / 2, y + side / 2 + 4, whole_percent(chance), "middle")
     return chart
 
 
@@ -152,17 +156,17 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
     # The first intervals span the whole scale; the view follows the intervals of the last third.
     late = len(past.items) // 3
     ends = [
-        v
+        value
         for series in (past.low, past.high, past.estimates)
-        for m in models
-        for v in series[m][late:]
+        for model in models
+        for value in series[model][late:]
     ]
     size = max(len(models), 2)
-    colour = {m: j for j, m in enumerate(run.tested[:COLOURED])}
+    colour = {model: j for j, model in enumerate(run.tested[:COLOURED])}
     return {
         "past": past,
-        "colours": {m: colour.get(m) for m in models},
-        "ranks": {m: [rank or math.nan for rank in past.ranks[m]] for m in models},
+        "colours": {model: colour.get(model) for model in models},
+        "ranks": {model: [rank or math.nan for rank in past.ranks[model]] for model in models},
         "estimates": Box(across, axis(ends)),
         "places": Box(across, Axis(size + 0.5, 0.5, (), ())),
         "undecided": Box(across, between(0, 1.12 * max(1, *past.undecided), 3)),
@@ -272,13 +276,13 @@ def information_curve(bank: ItemBank, abilities: Floats) -> tuple[Floats, Floats
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
     total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
     kept_items = np.flatnonzero(bank.kept)
-    basis = [curves.basis.value_and_slope(float(x)) for x in grid - curves.origin]
-    value = np.column_stack([v for v, _ in basis])
-    derivative = np.column_stack([d for _, d in basis])
+    basis = [curves.basis.value_and_slope(float(ability)) for ability in grid - curves.origin]
+    value = np.column_stack([value for value, _ in basis])
+    derivative = np.column_stack([slope for _, slope in basis])
     for start in range(0, len(kept_items), SLICE):
         rows = kept_items[start : start + SLICE]
-        c = curves.coefficients[rows]
-        eta, slope = c @ value, c @ derivative
+        coefficients = curves.coefficients[rows]
+        eta, slope = coefficients @ value, coefficients @ derivative
         mu = expit(eta)
         information = slope**2 * mu * (1.0 - mu) / curves.noise[rows, None]
         total += information.sum(axis=0)
@@ -291,26 +295,32 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     bank = run.bank
     assert bank is not None
     results = run.result["models"]
-    abilities = np.array([results[m]["ability"] for m in run.tested], dtype=float)
+    abilities = np.array([results[model]["ability"] for model in run.tested], dtype=float)
     grid, total, location = information_curve(bank, abilities)
-    items: dict[str, list[int]] = {m: [] for m in run.tested}
+    items: dict[str, list[int]] = {model: [] for model in run.tested}
     for answer in run.answers:
         items[answer.model].append(bank.index[answer.doc])
     box = _box_of(grid, total)
 
     def places(locations: Floats) -> list[float]:
         """Per cent of the axis; places on one another are drawn once."""
-        return sorted({round(box.x(v), 1) for v in locations.tolist() if math.isfinite(v)})
+        return sorted(
+            {
+                round(box.x(location), 1)
+                for location in locations.tolist()
+                if math.isfinite(location)
+            }
+        )
 
     rows = [
         {
-            "name": m,
+            "name": model,
             "ability": ability,
-            "error": results[m]["ability_standard_error"],
-            "asked": len(items[m]),
-            "places": places(location[items[m]]),
+            "error": results[model]["ability_standard_error"],
+            "asked": len(items[model]),
+            "places": places(location[items[model]]),
         }
-        for m, ability in zip(run.tested, abilities.tolist())
+        for model, ability in zip(run.tested, abilities.tolist())
     ]
     return {
         "box": box,
@@ -419,11 +429,17 @@ def plot_simulation(*simulations: Any) -> Chart:
     for content in contents:
         for method, levels in content["sweep"].items():
             points.setdefault(method, []).extend(levels)
-    methods = [*(m for m in FIRST if m in points), *(m for m in points if m not in FIRST)]
-    curves = {m: _curves(sorted(points[m], key=lambda p: p["items_per_model"])) for m in methods}
+    methods = [
+        *(method for method in FIRST if method in points),
+        *(method for method in points if method not in FIRST),
+    ]
+    curves = {
+        method: _curves(sorted(points[method], key=lambda point: point["items_per_model"]))
+        for method in methods
+    }
     confidence = (contents[0].get("settings") or {}).get("confidence")
     taus, shares = ([row for curve in curves.values() for row in curve[n]] for n in (0, 1))
-    across = between(0.0, 1.04 * max((x for x, *_ in taus), default=1.0), 5)
+    across = between(0.0, 1.04 * max((n_items for n_items, *_ in taus), default=1.0), 5)
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     left = Panel(
         chart, (50, 30, 340, 240), across,
@@ -496,16 +512,20 @@ def _curves(levels: Sequence[Mapping[str, Any]]) -> tuple[Points, Points]:
     """One method's taus, and shares of decided pairs in the true order (per cent)."""
     from scipy.stats import binomtest  # takes long to import, and few charts need it
 
-    z, taus, shares = float(ndtri((1 + BAND) / 2)), [], []
+    width, taus, shares = float(ndtri((1 + BAND) / 2)), [], []
     for level in levels:
-        x, tau, share = level["items_per_model"], level["tau"], level.get("confident_accuracy")
+        n_items, tau, share = (
+            level["items_per_model"],
+            level["tau"],
+            level.get("confident_accuracy"),
+        )
         if tau is not None:
-            half = z * (level.get("tau_se") or 0.0)
-            taus.append((float(x), tau, tau - half, min(tau + half, 1.0)))
+            half = width * (level.get("tau_se") or 0.0)
+            taus.append((float(n_items), tau, tau - half, min(tau + half, 1.0)))
         if share is not None:
             n = max(1, round(level["confident_pairs"]))
             ends = binomtest(round(share * n), n).proportion_ci(BAND, "wilson")
-            shares.append((float(x), 100 * share, 100 * ends.low, 100 * ends.high))
+            shares.append((float(n_items), 100 * share, 100 * ends.low, 100 * ends.high))
     return taus, shares
 
 
@@ -541,7 +561,9 @@ def plot_run(
         charts["course"] = plot_progress(run, past)
     if run.answers and run.has_curves:
         charts["information"] = plot_information(run)
-    return [p for name, c in charts.items() for p in c.save(Path(folder) / name, formats)]
+    return [
+        path for name, chart in charts.items() for path in chart.save(Path(folder) / name, formats)
+    ]
 
 
 def plot_files(
@@ -562,7 +584,11 @@ def plot_files(
                 for file in SuiteBank.files(paths[0]).values()
             }
             charts = {name: plot_bank(bank) for name, bank in banks.items()}
-            return [p for name, c in charts.items() for p in c.save(folder / name, formats)]
+            return [
+                path
+                for name, chart in charts.items()
+                for path in chart.save(folder / name, formats)
+            ]
         try:
             return plot_bank(ItemBank.load(paths[0])).save(folder / "bank", formats)
         except BankError as error:

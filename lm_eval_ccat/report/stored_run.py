@@ -91,7 +91,8 @@ class StoredRun:
         if isinstance(self.banks, ItemBank):
             return {"": self.banks}
         leading = {
-            t: outcomes[_leading(self.header, t)] for t, outcomes in (self.banks or {}).items()
+            task: outcomes[_leading(self.header, task)]
+            for task, outcomes in (self.banks or {}).items()
         }
         return leading if len(leading) > 1 else dict(zip([""], leading.values()))
 
@@ -105,7 +106,7 @@ class StoredRun:
         """Position of each item in bank order, task after task."""
         if self.bank is not None:
             return self.bank.index
-        items = [(t, d) for t, bank in self.bank_of.items() for d in bank.doc_ids]
+        items = [(task, doc_id) for task, bank in self.bank_of.items() for doc_id in bank.doc_ids]
         return {item: n for n, item in enumerate(items)}
 
     @cached_property
@@ -116,7 +117,7 @@ class StoredRun:
     @cached_property
     def tested(self) -> list[str]:
         """The models that were asked, without those known by full results alone."""
-        return [m for m in self.models if not self.result["models"][m].get("known")]
+        return [model for model in self.models if not self.result["models"][model].get("known")]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -141,12 +142,16 @@ class StoredRun:
     @cached_property
     def pairwise(self) -> dict[tuple[str, str], float]:
         """``P(a better than b)`` of each ordered pair; not of two models with full results."""
-        return {(p["a"], p["b"]): float(p["p"]) for p in self.result["pairwise"]}
+        return {(pair["a"], pair["b"]): float(pair["p"]) for pair in self.result["pairwise"]}
 
     @cached_property
     def decided(self) -> frozenset[tuple[str, str]]:
         """Pairs that the run decided, in either order of the two."""
-        pairs = [(p["a"], p["b"]) for p in self.result["pairwise"] if p["decision"] == "decided"]
+        pairs = [
+            (pair["a"], pair["b"])
+            for pair in self.result["pairwise"]
+            if pair["decision"] == "decided"
+        ]
         return frozenset(pairs) | {(b, a) for a, b in pairs}
 
     @cached_property
@@ -154,16 +159,20 @@ class StoredRun:
         """Every item that a model failed on, as (model, item, reason)."""
         several = len(self.facts.get("outcomes") or ()) > 1
         return [
-            (m, tuple(d) if several else d[1] if isinstance(d, list) else d, f["reason"])
-            for m, row in self.result["models"].items()
-            for f in row.get("failed") or ()
-            for d in [f["doc_id"]]
+            (
+                model,
+                tuple(doc_id) if several else doc_id[1] if isinstance(doc_id, list) else doc_id,
+                failure["reason"],
+            )
+            for model, row in self.result["models"].items()
+            for failure in row.get("failed") or ()
+            for doc_id in [failure["doc_id"]]
         ]
 
     @property
     def has_curves(self) -> bool:
         """Whether every model has an ability, on the curves of the bank's items."""
-        abilities = [self.result["models"][m].get("ability") for m in self.tested]
+        abilities = [self.result["models"][model].get("ability") for model in self.tested]
         return None not in abilities and self.bank is not None and method_of(self.bank).has_curves
 
     @cached_property
@@ -172,7 +181,7 @@ class StoredRun:
         tasks, sources = self.facts.get("outcomes") or {}, {}
         for file in sorted(self.path.glob("*/**/samples_*.jsonl")):
             # The longest name that fits: one task's may begin with another's.
-            named = (t for t in tasks if file.name.startswith(f"samples_{t}_"))
+            named = (task for task in tasks if file.name.startswith(f"samples_{task}_"))
             task = max(named, key=len, default="")
             with file.open("rb") as stream:
                 for line in stream:
@@ -225,7 +234,9 @@ def read_run(path: str | Path) -> StoredRun:
     # A run that continued after its result is not finished, which only the journal shows.
     finished = stored is not None and is_latest(stored, records)
     result = stored if stored is not None and finished else state(folder.path).content
-    scored = {m: {journal.item(i) for i in row["items"]} for m, row in result["models"].items()}
+    scored = {
+        model: {journal.item(i) for i in row["items"]} for model, row in result["models"].items()
+    }
     answers = [
         StoredAnswer(
             answer.model, answer.item if len(tasks) > 1 else _without_task(answer.item),
@@ -395,7 +406,7 @@ def course(run: StoredRun) -> History | None:
     models = run.result["models"]
     close = all(
         math.isnan(estimates[-1])
-        or math.isclose(estimates[-1], models[m]["estimate"], rel_tol=1e-6)
-        for m, estimates in past.estimates.items()
+        or math.isclose(estimates[-1], models[model]["estimate"], rel_tol=1e-6)
+        for model, estimates in past.estimates.items()
     )
     return past if close and past.ties == run.result["ties"] else None

@@ -54,13 +54,15 @@ def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
 
     None for a single model, or if no rank ranges are known.
     """
-    cells = [r for r in model_cells(result) if r.best and r.rank and not r.known]
-    size = max([len(result["order"]), *(r.worst for r in cells)], default=0)
+    cells = [cell for cell in model_cells(result) if cell.best and cell.rank and not cell.known]
+    size = max([len(result["order"]), *(cell.worst for cell in cells)], default=0)
     if not cells or size < 2:
         return None
-    round_ranks = (round(t) for t in between(1, size, 8).ticks if 1 < t < 0.94 * size)
+    round_ranks = (round(tick) for tick in between(1, size, 8).ticks if 1 < tick < 0.94 * size)
     marks = sorted({1, size, *round_ranks})
-    return cells, Axis(0, size, tuple(t - 0.5 for t in marks), tuple(f"{t:,}" for t in marks))
+    return cells, Axis(
+        0, size, tuple(mark - 0.5 for mark in marks), tuple(f"{mark:,}" for mark in marks)
+    )
 
 
 # -- pairs ------------------------------------------------------------------------------------
@@ -68,11 +70,11 @@ def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
 
 def pairs_decided(result: RankingContent) -> dict[str, int]:
     """Count the pairs: all, decided, equivalent, neighbours and decided neighbours."""
-    place = {m: i for i, m in enumerate(result["order"])}
+    place = {model: i for i, model in enumerate(result["order"])}
     once = [
-        (place[p["b"]] - place[p["a"]], p.get("decision"))
-        for p in result["pairwise"]
-        if p["a"] in place and place[p["a"]] < place.get(p["b"], -1)
+        (place[pair["b"]] - place[pair["a"]], pair.get("decision"))
+        for pair in result["pairwise"]
+        if pair["a"] in place and place[pair["a"]] < place.get(pair["b"], -1)
     ]
     n_neighbours = sum(gap == 1 for gap, _ in once)
     return {
@@ -80,7 +82,7 @@ def pairs_decided(result: RankingContent) -> dict[str, int]:
         "decided": sum(what == "decided" for _, what in once),
         "equivalent": sum(what == "equivalent" for _, what in once),
         "near": n_neighbours,
-        "near_decided": n_neighbours - sum(len(g) - 1 for g in result["ties"]),
+        "near_decided": n_neighbours - sum(len(tie) - 1 for tie in result["ties"]),
     }
 
 
@@ -130,12 +132,12 @@ def outlook(result: RankingContent, currency: str) -> Outlook | None:
         return None
     answers_needed: dict[str, int] = {}
     for pair in pairs:
-        for m, n in pair["items"].items():
-            answers_needed[m] = max(n, answers_needed.get(m, 0))
-    spent = {m: result["models"][m] for m in answers_needed}
+        for model, n in pair["items"].items():
+            answers_needed[model] = max(n, answers_needed.get(model, 0))
+    spent = {model: result["models"][model] for model in answers_needed}
     cost = sum(
-        answers_needed[m] * row["cost"] / row["n_items"]
-        for m, row in spent.items()
+        answers_needed[model] * row["cost"] / row["n_items"]
+        for model, row in spent.items()
         if row["n_items"]
     )
     return Outlook(pairs, sum(answers_needed.values()), cost if currency == "usd" else None)
@@ -199,7 +201,7 @@ def parts(result: RankingContent) -> list[PartColumn]:
 _SCRIPT_ENDING = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def probability(p: float) -> str:
+def probability(chance: float) -> str:
     """Format a probability in per cent, never rounded to certainty.
 
     Examples
@@ -207,11 +209,11 @@ def probability(p: float) -> str:
     >>> probability(0.5), probability(0.99999), probability(0.973)
     ('50%', '>99.9%', '97.3%')
     """
-    if p > 0.999:
+    if chance > 0.999:
         return ">99.9%"
-    if p < 0.001:
+    if chance < 0.001:
         return "<0.1%"
-    return f"{100 * p:.1f}%".replace(".0%", "%")
+    return f"{100 * chance:.1f}%".replace(".0%", "%")
 
 
 def one_look(result: RankingContent) -> str | None:

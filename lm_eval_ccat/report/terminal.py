@@ -123,9 +123,13 @@ def models_table(
     titles = {column.name: column.heading(content) for column in columns}
     name_width = max((cell_len(model.name) for model in models_shown), default=0)
     while True:
-        widths = (max(map(cell_len, [titles[c.name], *cells[c.name]])) for c in columns)
+        widths = (
+            max(map(cell_len, [titles[column.name], *cells[column.name]])) for column in columns
+        )
         # An edge at each side.
-        name_room = width - len(f"{len(models)}=") - _GAP - 2 - sum(_GAP + w for w in widths)
+        name_room = (
+            width - len(f"{len(models)}=") - _GAP - 2 - sum(_GAP + width for width in widths)
+        )
         dropped = max(columns, key=lambda column: column.leaves)
         if min(name_width, _NAME) <= name_room or not dropped.leaves:
             break
@@ -139,7 +143,7 @@ def models_table(
         table.add_column(titles[column.name], justify=justify, no_wrap=True)
     for n, model in enumerate(models_shown):
         rank = f"{model.rank}{'=' * (model.tie is not None)}" if model.rank else "-"
-        table.add_row(rank, Text(names[model.name]), *(cells[c.name][n] for c in columns))
+        table.add_row(rank, Text(names[model.name]), *(cells[column.name][n] for column in columns))
     if left_out:
         table.add_row("", f"... {left_out} more")
     return table, names
@@ -150,7 +154,7 @@ def _shown(rows: Sequence[ModelCells], max_rows: int) -> tuple[list[ModelCells],
     if len(rows) <= max_rows:
         return list(rows), 0
     first = min(_FIRST, max_rows)
-    asked = [n for n, r in enumerate(rows) if not r.known]
+    asked = [n for n, row in enumerate(rows) if not row.known]
     positions = set(range(first))
     if len(asked) < len(rows):  # a leaderboard: the new models and their neighbours
         neighbours = {n + step for n in asked[:first] for step in (-1, 0, 1)}
@@ -190,8 +194,10 @@ def _outcomes(content: RankingContent) -> Table:
     for row in model_cells(content):
         cells = (column.cells.get(row.name) for column in columns)
         texts = (
-            f"{c.estimate} ± {c.error}" + (f" ({c.rank})" if c.rank else "") if c else "-"
-            for c in cells
+            f"{cell.estimate} ± {cell.error}" + (f" ({cell.rank})" if cell.rank else "")
+            if cell
+            else "-"
+            for cell in cells
         )
         table.add_row(Text(row.name), *texts)
     return table
@@ -261,7 +267,7 @@ def _open(content: RankingContent) -> Iterator[str]:
         first, n = plan.pairs[0], len(plan.pairs)
         (model, number), *further = first["items"].items()
         answers = f"{plural(number, 'more answer')} of {model}"
-        answers += "".join(f" and {n:,} of {m}" for m, n in further)
+        answers += "".join(f" and {n:,} of {model}" for model, n in further)
         if further and {n for _, n in further} == {number}:
             answers = f"{plural(number, 'more answer')} of each"
         close = ", nearly all that remain," if first["all_items"] else ""
@@ -289,13 +295,13 @@ def _matrix(content: RankingContent) -> Iterator[str]:
     order = content["order"]
     if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
         return  # of decided neighbours the table says enough
-    p = {(pair["a"], pair["b"]): probability(pair["p"]) for pair in content["pairwise"]}
+    chances = {(pair["a"], pair["b"]): probability(pair["p"]) for pair in content["pairwise"]}
     yield "Probability that the row is better than the column:"
     names = shortened(order, 11)
     width = max(6, *map(len, names.values())) + 1
     yield " " * width + "".join(f"{names[n]:>{width}}" for n in order[1:])
     for i, a in enumerate(order[:-1]):
-        cells = [p.get((a, b), "") if j > i else "" for j, b in enumerate(order) if j]
+        cells = [chances.get((a, b), "") if j > i else "" for j, b in enumerate(order) if j]
         yield f"{names[a]:<{width}}" + "".join(f"{cell:>{width}}" for cell in cells)
 
 
@@ -425,13 +431,13 @@ def forecast_lines(content: ForecastContent) -> list[str]:
         + bank,
         f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}",
     ]
-    for name, m in models.items():
-        items = _items(m)
-        mark = "~" if m["cost_estimated"] else ""
+    for name, model in models.items():
+        items = _items(model)
+        mark = "~" if model["cost_estimated"] else ""
         lines.append(
-            f"{name[:24]:<24} {items:>12} {_usd(m['cost_per_item'], mark):>12} "
-            f"{_range(m['least_cost'], m['most_cost'], mark):>22} "
-            f"{_usd(m['full_evaluation_cost'], mark):>12}"
+            f"{name[:24]:<24} {items:>12} {_usd(model['cost_per_item'], mark):>12} "
+            f"{_range(model['least_cost'], model['most_cost'], mark):>22} "
+            f"{_usd(model['full_evaluation_cost'], mark):>12}"
         )
     lines += [
         f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}"
@@ -444,11 +450,13 @@ def forecast_lines(content: ForecastContent) -> list[str]:
     if content["judge_cost_per_item"]:
         judge = _usd(content["judge_cost_per_item"])
         lines.append(f"Every item includes {judge} for the judge.")
-    if any(m["cost_estimated"] for m in models.values()):
+    if any(model["cost_estimated"] for model in models.values()):
         lines.append("~ estimated from the lengths of prompts and references.")
     if "seconds" in content["budget"]:
         lines.append(f"The run ends after at most {content['budget']['seconds']:g} s.")
-    longest = (sum if one_at_a_time else max)(m["most_seconds_at_1s"] for m in models.values())
+    longest = (sum if one_at_a_time else max)(
+        model["most_seconds_at_1s"] for model in models.values()
+    )
     at_once = "." if one_at_a_time else ", as the models work at the same time."
     lines.append(f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}")
     if content["ahead"] and len(models) > 1:

@@ -37,13 +37,15 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
                 f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
                 f"The first: {item_text(first['doc_id'])}: {first['reason']}",
             )
-        warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
+        warned = any(
+            f" answers of {name} are empty" in warning for warning in content.get("warnings", ())
+        )
         if row.get("empty_outputs") and not warned:
             empty = plural(row["empty_outputs"], "empty answer")
             yield "Empty", f"{name} gave {empty}, scored as they are."
-        if (s := row.get("sample")) and name in content["order"]:
-            figures = f"{number(s['estimate'])} ± {number(s['standard_error'])}"
-            samples.append(f"{name} {figures} (from {s['n']})")
+        if (sample := row.get("sample")) and name in content["order"]:
+            figures = f"{number(sample['estimate'])} ± {number(sample['standard_error'])}"
+            samples.append(f"{name} {figures} (from {sample['n']})")
     if samples:
         yield "Sample", f"By the random documents alone, without the bank: {first_of(samples, 4)}."
 
@@ -93,7 +95,7 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
     yield from sorted(grave, key=lambda fact: GRAVE.index(fact[0]))
     yield from (("Doubt", f"{text}.") for text in run.result.get("warnings", ()))
     models = run.result["models"]
-    estimated = [m for m in run.models if models[m].get("tokens", {}).get("estimated")]
+    estimated = [model for model in run.models if models[model].get("tokens", {}).get("estimated")]
     if names := first_of(estimated, 4):
         yield ("Cost", f"Tokens of {names} are estimated from the length of the texts.")
     if run.torn:

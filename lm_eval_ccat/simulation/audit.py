@@ -127,7 +127,7 @@ def audit(
             f"{table.scale.describe()}; read them with the range that both have"
         )
     called = {name: (names or {}).get(name, name) for name in (*ranking["order"], *claimed)}
-    references = [m for m, block in claimed.items() if not block["n_items"]]
+    references = [model for model, block in claimed.items() if not block["n_items"]]
     for name in [name for name in references if called[name] not in table.models]:
         del called[name]
     ranked, order = list(called), [name for name in ranking["order"] if name in called]
@@ -161,13 +161,13 @@ def audit(
     # A model that was set aside has an estimate but no place in the order.
     placed = means[: len(order)]
     tau = kendall_tau(-np.arange(len(placed)), placed)
-    z = z_scores(errors, np.array([claimed[name]["standard_error"] for name in ranked]))
+    z_errors = z_scores(errors, np.array([claimed[name]["standard_error"] for name in ranked]))
     models: dict[str, Facts] = {
         name: {
             **{key: claimed[name][key] for key in _CLAIMED},
             "truth": float(truth[i]),
             "error": float(errors[i]),
-            "z": float(z[i]),
+            "z": float(z_errors[i]),
             "held": bool(covered[i]),
         }
         for i, name in enumerate(ranked)
@@ -186,7 +186,7 @@ def audit(
     decided = [pair["held"] for pair in compared if pair["held"] is not None]
     left = [pair["truly_tied"] for pair in compared if pair["held"] is None]
     asked = sum(row["n_items"] for row in models.values())
-    z_rms = float(np.sqrt(np.mean(np.square(z))))
+    z_rms = float(np.sqrt(np.mean(np.square(z_errors))))
     [term] = ranking["terms"]
     content = {
         "task": term["task"],

@@ -70,7 +70,7 @@ class Benchmark:
         for table in tables.values():
             check_column(table.raw, metric=table.metric, task=table.task or "")
             has_score = np.asarray(np.isfinite(table.model_scores()).any(axis=1))
-            empty = [m for m, has in zip(table.models, has_score.tolist()) if not has]
+            empty = [model for model, has in zip(table.models, has_score.tolist()) if not has]
             warnings += table.warnings
             warnings += [f"no score of {', '.join(empty)}; left out"] if empty else []
             scored.append(set(table.models) - set(empty))
@@ -78,12 +78,14 @@ class Benchmark:
         sizes = {task: float(table.n_items) for task, table in tables.items()}
         benchmark = cls(tables, shares_of(sizes, weights))
         return benchmark.select(
-            [m for m in first if all(m in models for models in scored)]
+            [model for model in first if all(model in models for models in scored)]
         ), warnings
 
     def select(self, models: Sequence[str]) -> Benchmark:
         """Return the benchmark of some models only, in the order of the tables."""
-        return replace(self, tables={t: x.select(models) for t, x in self.tables.items()})
+        return replace(
+            self, tables={task: table.select(models) for task, table in self.tables.items()}
+        )
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -95,18 +97,20 @@ class Benchmark:
         """The items as a ranker names them: doc_ids, or with several tasks (task, doc_id)."""
         if len(self.tables) == 1:
             return list(next(iter(self.tables.values())).doc_ids)
-        return [(task, d) for task, table in self.tables.items() for d in table.doc_ids]
+        return [(task, doc_id) for task, table in self.tables.items() for doc_id in table.doc_ids]
 
     @cached_property
     def parts(self) -> list[tuple[str, float, slice]]:
         """Each task with its weight and the slice of its items among those of all tasks."""
-        ends = np.cumsum([0, *(t.n_items for t in self.tables.values())]).tolist()
-        return [(t, self.share[t], slice(*ends[n : n + 2])) for n, t in enumerate(self.tables)]
+        ends = np.cumsum([0, *(table.n_items for table in self.tables.values())]).tolist()
+        return [
+            (task, self.share[task], slice(*ends[n : n + 2])) for n, task in enumerate(self.tables)
+        ]
 
     @cached_property
     def scores(self) -> Floats:
         """Scores on [0, 1], shape (n_models, n_items); NaN where missing."""
-        return np.concatenate([t.model_scores() for t in self.tables.values()], axis=1)
+        return np.concatenate([table.model_scores() for table in self.tables.values()], axis=1)
 
     @property
     def signed(self) -> Floats:
@@ -222,7 +226,10 @@ def hold_outs(
     whole(1).check(folds, "folds")
     sets = _distinct(new, size, folds, seed)
     out = [set(names if kind == "random" else new) for names in sets]
-    return [(names, tuple(m for m in models if m not in gone)) for names, gone in zip(sets, out)]
+    return [
+        (names, tuple(model for model in models if model not in gone))
+        for names, gone in zip(sets, out)
+    ]
 
 
 def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
@@ -255,7 +262,7 @@ def _families(
         for k in rng.permutation(len(several)):
             if len(out) < size:
                 out += [several[k][i] for i in rng.permutation(len(several[k]))]
-        calibrating = tuple(m for m in models if m not in set(out))
+        calibrating = tuple(model for model in models if model not in set(out))
         if len(out) >= size and len(calibrating) >= min_calibrating:
             names = tuple(out[:size])
             sets.setdefault(frozenset(names), (names, calibrating))
@@ -285,8 +292,10 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
         A model's price is missing or not positive.
     """
     if prices is None:
-        return [drawn_prices(models, s) for s in range(seeds)]
-    stated_prices = {m: ABOVE_0.check(prices.get(m), f"price of {m}") for m in models}
+        return [drawn_prices(models, seed) for seed in range(seeds)]
+    stated_prices = {
+        model: ABOVE_0.check(prices.get(model), f"price of {model}") for model in models
+    }
     return [stated_prices] * seeds
 
 

@@ -93,9 +93,9 @@ def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
 
 def quantiles(confidence: float, df: Floats) -> Floats:
     """Return two-sided quantiles of Student's distribution, normal where `df` is infinite."""
-    p = (1.0 + confidence) / 2.0
+    level = (1.0 + confidence) / 2.0
     finite = np.minimum(df, 1e9)
-    return np.asarray(np.where(np.isinf(df), ndtri(p), stdtrit(finite, p)))
+    return np.asarray(np.where(np.isinf(df), ndtri(level), stdtrit(finite, level)))
 
 
 @dataclass(frozen=True)
@@ -324,17 +324,20 @@ def _pool(
     replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
 ) -> Figures:
     taus = _fold_means(replays)
-    items, models = sum(o.items for o in replays), sum(len(o.holdout) for o in replays)
-    sure = [o for o in replays if o.confident is not None]
+    items, models = (
+        sum(replay.items for replay in replays),
+        sum(len(replay.holdout) for replay in replays),
+    )
+    sure = [replay for replay in replays if replay.confident is not None]
     counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
-    totals = {key: sum(getattr(o, key) for o in sure) for key in counts}
-    z = _z_scores(replays, "errors", "standard_errors")
-    apart = [o for o in replays if o.difference_df is not None]
+    totals = {key: sum(getattr(replay, key) for replay in sure) for key in counts}
+    z_scores_of_models = _z_scores(replays, "errors", "standard_errors")
+    apart = [replay for replay in replays if replay.difference_df is not None]
     z_apart = _z_scores(apart, "difference_errors", "difference_standard_errors")
     within = [
-        np.abs(pair_z) <= quantiles(confidence, o.difference_df)
-        for pair_z, o in zip(z_apart, apart)
-        if o.difference_df is not None
+        np.abs(pair_z) <= quantiles(confidence, replay.difference_df)
+        for pair_z, replay in zip(z_apart, apart)
+        if replay.difference_df is not None
     ]
     pooled: Figures = {
         "runs": len(replays),
@@ -343,10 +346,10 @@ def _pool(
         "items": items / len(replays),
         "items_per_model": items / models,
         "share_of_items": items / (models * n_items),
-        "cost": _mean([o.cost for o in replays]),
-        "budget": _mean([o.budget for o in replays if o.budget is not None]),
+        "cost": _mean([replay.cost for replay in replays]),
+        "budget": _mean([replay.budget for replay in replays if replay.budget is not None]),
         "ties": totals["ties"] if sure else None,
-        "true_ties": sum(o.true_ties for o in replays),
+        "true_ties": sum(replay.true_ties for replay in replays),
         "tied_share": _share(totals["ties"], totals["pairs"]),
         "tie_precision": _share(totals["tie_hits"], totals["ties"]),
         "tie_recall": _share(totals["tie_hits"], totals["true_ties"]),
@@ -354,18 +357,18 @@ def _pool(
         "confident_pairs": totals["confident"] if sure else None,
         "confident_accuracy": _share(totals["confident_right"], totals["confident"]),
         "runs_with_wrong_pair": _share(
-            sum(o.confident_right != o.confident for o in sure), len(sure)
+            sum(replay.confident_right != replay.confident for replay in sure), len(sure)
         ),
-        "z_rms": _rms(z),
+        "z_rms": _rms(z_scores_of_models),
         "coverage": coverage(replays),
-        "rmse": _rms([o.errors for o in replays]),
-        "bias": float(np.mean(np.concatenate([o.errors for o in replays]))),
+        "rmse": _rms([replay.errors for replay in replays]),
+        "bias": float(np.mean(np.concatenate([replay.errors for replay in replays]))),
         "rmse_differences": _rms(
-            [o.difference_errors for o in apart if o.difference_errors is not None]
+            [replay.difference_errors for replay in apart if replay.difference_errors is not None]
         ),
         "z_rms_differences": _rms(z_apart),
         "coverage_differences": float(np.mean(np.concatenate(within))) if within else None,
-        "seconds": _mean([o.seconds for o in replays]),
+        "seconds": _mean([replay.seconds for replay in replays]),
     }
     if paper is not None:
         paper_taus = _fold_means(paper)
@@ -377,13 +380,13 @@ def _pool(
 
 def coverage(outcomes: Sequence[Replay]) -> float | None:
     """Return the share of stated intervals that contain the truth; None without intervals."""
-    coverages = [o.covered for o in outcomes if o.covered is not None]
+    coverages = [outcome.covered for outcome in outcomes if outcome.covered is not None]
     return float(np.mean(np.concatenate(coverages))) if coverages else None
 
 
 def _z_scores(replays: Sequence[Replay], errors: str, standard_errors: str) -> list[Floats]:
     """Return errors in standard errors, for the runs that state standard errors."""
-    pairs = [(getattr(o, errors), getattr(o, standard_errors)) for o in replays]
+    pairs = [(getattr(replay, errors), getattr(replay, standard_errors)) for replay in replays]
     return [z_scores(error, se) for error, se in pairs if se is not None]
 
 
@@ -428,7 +431,9 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> flo
     float or None
         None if the largest level does not reach it.
     """
-    known = sorted((p["items_per_model"], p["tau"]) for p in points if p["tau"] is not None)
+    known = sorted(
+        (point["items_per_model"], point["tau"]) for point in points if point["tau"] is not None
+    )
     if not known or known[-1][1] < wanted_tau:
         return None
     below = [k for k, (_, tau) in enumerate(known) if tau < wanted_tau]
@@ -461,19 +466,19 @@ def advice(
     list of str
         Sentences.
     """
-    needed = {m: items_for_tau(points, wanted_tau) for m, points in sweep.items()}
-    reached = sorted((n, m) for m, n in needed.items() if n is not None)
-    highest = max(p["items_per_model"] for points in sweep.values() for p in points)
+    needed = {method: items_for_tau(points, wanted_tau) for method, points in sweep.items()}
+    reached = sorted((n, method) for method, n in needed.items() if n is not None)
+    highest = max(point["items_per_model"] for points in sweep.values() for point in points)
     sentences = []
     if reached:
         number, method = reached[0]
-        lowest = min(p["items_per_model"] for p in sweep[method])
+        lowest = min(point["items_per_model"] for point in sweep[method])
         bound = "at most" if number <= lowest else "about"
         sentences.append(
             f"for a mean tau of {wanted_tau:g}: {method}, {bound} {np.ceil(number):.0f} items per "
             f"model ({number / n_items:.1%} of {n_items})"
         )
-        loose = max(p["tau_se"] or 0.0 for p in sweep[method])
+        loose = max(point["tau_se"] or 0.0 for point in sweep[method])
         if loose > UNSURE:
             sentences.append(
                 f"mean taus are known only to about ±{loose:.2f}; use more folds to compare methods"
@@ -485,14 +490,14 @@ def advice(
         )
     for method, points in sweep.items():
         steps, pairs, right = [], 0.0, 0.0
-        for p in points:
-            parts = [] if p["tau"] is None else [f"tau {p['tau']:.3f}"]
-            if p["tied_share"] is not None:
-                decided = f"{1 - p['tied_share']:.0%}"
+        for point in points:
+            parts = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
+            if point["tied_share"] is not None:
+                decided = f"{1 - point['tied_share']:.0%}"
                 parts.append(f"{decided} of the pairs decided at {confidence:.0%}")
-                pairs += p["confident_pairs"]
-                right += (p["confident_accuracy"] or 0.0) * p["confident_pairs"]
-            steps.append(f"{', '.join(parts)} with {p['items_per_model']:.0f} items per model")
+                pairs += point["confident_pairs"]
+                right += (point["confident_accuracy"] or 0.0) * point["confident_pairs"]
+            steps.append(f"{', '.join(parts)} with {point['items_per_model']:.0f} items per model")
         share = f" ({right / pairs:.1%} of the decided ones in the true order)" if pairs else ""
         sentences.append(f"{method}: {'; '.join(steps)}{share}")
     return sentences

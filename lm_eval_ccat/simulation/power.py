@@ -181,7 +181,7 @@ def _played(banks: Mapping[str, ItemBank], seed: int, ranker_options: Mapping[st
     ranker = Ranker(
         banks, models, stop="limits", max_items=max_items, warmup=0, seed=seed, **ranker_options
     )
-    places = [(t, d) for t, bank in banks.items() for d in bank.doc_ids]
+    places = [(task, doc_id) for task, bank in banks.items() for doc_id in bank.doc_ids]
     noise = np.concatenate([method_of(bank).curves(bank).noise for bank in banks.values()])
     mu = np.clip(ranker.expected("a"), 1e-6, 1.0 - 1e-6)
     width = 1.0 / np.clip(noise, 1e-6, 1.0 - 1e-6) - 1.0  # a beta's, of variance noise mu (1 - mu)

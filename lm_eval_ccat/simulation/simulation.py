@@ -97,11 +97,22 @@ class Simulation(Shown):
             f"confidence {s['confidence']:g}"
         ]
         if "weights" in s:
-            shares = ", ".join(f"{t} {w:.3g}" for t, w in s["weights"].items())
+            shares = ", ".join(f"{task} {share:.3g}" for task, share in s["weights"].items())
             notes.append(f"{len(s['tasks'])} tasks, their weights: {shares}")
-        methods = ", ".join(f"{m} {f['tau']:.2f}" for m, f in self.summary.items() if f["tau"])
-        columns = [c for c in _SHOWN if any(f.get(c) is not None for f in self.summary.values())]
-        rows = [[name, *(f.get(c) for c in columns)] for name, f in self.summary.items()]
+        methods = ", ".join(
+            f"{method} {figures['tau']:.2f}"
+            for method, figures in self.summary.items()
+            if figures["tau"]
+        )
+        columns = [
+            column
+            for column in _SHOWN
+            if any(figures.get(column) is not None for figures in self.summary.values())
+        ]
+        rows = [
+            [name, *(figures.get(column) for column in columns)]
+            for name, figures in self.summary.items()
+        ]
         return ShownTable(f"tau {methods}", ("method", *columns), rows, (*notes, *self.advice))
 
     def to_dict(self) -> dict[str, object]:
@@ -222,12 +233,12 @@ def simulate(
     all_levels = spending_levels(levels, items_per_model, n_items, spend, len(tasks))
     sizes = item_units(benchmark.items, units)
     protocol = Protocol(strategies, all_levels, sizes, confidence, spend)
-    min_calibrating = MIN_MODELS if any(m.calibrates for m in strategies) else 0
+    min_calibrating = MIN_MODELS if any(method.calibrates for method in strategies) else 0
     means = benchmark.mean(benchmark.scores, np.isfinite(benchmark.scores))
     sets = hold_outs(kind, benchmark.models, means, holdout, folds, seed, min_calibrating)
     pieces = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
     replayed = _replay(pieces, protocol, benchmark, processes, on_progress)
-    base = [o for o in replayed.outcomes if o.items_per_model == items_per_model]
+    base = [replay for replay in replayed.outcomes if replay.items_per_model == items_per_model]
     sweep = _sweep(replayed.outcomes, all_levels, n_items, confidence)
     return Simulation(
         runs=[run_record(outcome, n_items, confidence) for outcome in base],
@@ -259,7 +270,10 @@ def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) ->
     """Return a fold for each hold-out set and its calibrating models, with prices by seed."""
     return [
         Fold(
-            number, names, calibrating, tuple({m: of_seed[m] for m in names} for of_seed in prices)
+            number,
+            names,
+            calibrating,
+            tuple({method: of_seed[method] for method in names} for of_seed in prices),
         )
         for number, (names, calibrating) in enumerate(sets)
     ]

@@ -136,17 +136,22 @@ class Stage:
                 task=table.task, metric=table.metric, scale=table.scale,
             )  # fmt: skip
         bank = calibrate(table, method=method.bank, **method.calibrate)
-        self.warnings += [w for w in bank.warnings if w not in table.warnings]
+        self.warnings += [warning for warning in bank.warnings if warning not in table.warnings]
         return bank
 
     def play(self) -> list[Replay]:
         """Let every method rank the held-out models, at every level of spending."""
         methods, seeds = self.protocol.methods, range(len(self.fold.prices))
         if self.protocol.spend == "fixed":
-            return [o for m in methods for seed in seeds for o in self._at_fixed_numbers(m, seed)]
+            return [
+                outcome
+                for method in methods
+                for seed in seeds
+                for outcome in self._at_fixed_numbers(method, seed)
+            ]
         outcomes: list[Replay] = []
         # The paper's method runs first, because the others may spend what it spent.
-        ordered = sorted(methods, key=lambda m: m.name != "paper")
+        ordered = sorted(methods, key=lambda method: method.name != "paper")
         for level in self.protocol.levels:
             budgets = [self.budget(seed, level) for seed in seeds]
             for method in ordered:
@@ -155,7 +160,7 @@ class Stage:
                     budgets = [float(np.mean([replay.cost for replay in runs]))] * len(runs)
                 outcomes += runs
         place = {method.name: n for n, method in enumerate(methods)}
-        return sorted(outcomes, key=lambda o: place[o.method])
+        return sorted(outcomes, key=lambda outcome: place[outcome.method])
 
     def budget(self, seed: int, level: float | None) -> float | None:
         """Return the budget of a run at a level of spending."""
@@ -179,7 +184,7 @@ class Stage:
             return run(self._claim(method, administered), cost=spent, items=int(administered.sum()))
         options: dict[str, object] = {"budget": budget}
         if method.kind == "fixed":
-            n_kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
+            n_kept = sum(int(bank.kept.sum()) for bank in self.banks[method.bank_key].values())
             options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
         ranker = self._ranker(method, seed, prices, units, level, options)
         for _ in self._rounds(ranker, prices, limit) if method.kind == "fixed" else ():
@@ -209,7 +214,7 @@ class Stage:
             "warmup": min(first, levels[0] // len(banks)),
             "stop": "limits",
             "looks": "one",
-            "max_items": max(min(levels[-1], sum(int(b.kept.sum()) for b in banks)), 1),
+            "max_items": max(min(levels[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
         }
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         run = self._begun(method, seed)
@@ -276,7 +281,9 @@ class Stage:
         ranking = ranker.result(parts=False)
         items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
         return run(
-            Claim.of(ranking.verdicts, np.array([ranking.interval(m) for m in self.fold.holdout])),
+            Claim.of(
+                ranking.verdicts, np.array([ranking.interval(model) for model in self.fold.holdout])
+            ),
             cost=sum(ranking.cost.values()),
             items=sum(map(len, items.values())),
             items_of=items,

@@ -123,7 +123,7 @@ def chosen_methods(methods: Sequence[str | Strategy]) -> tuple[Strategy, ...]:
     for method in methods:
         if isinstance(method, str):
             method = named(method)
-        if method.name in {m.name for m in strategies}:
+        if method.name in {method.name for method in strategies}:
             raise UsageError(f"method {method.name!r} appears twice")
         strategies.append(method)
     if not strategies:
@@ -140,9 +140,9 @@ Draws = Iterable[tuple[list[int], int]]
 def at_random(scores: Floats, rng: np.random.Generator) -> Draws:
     """Draw again and again a random model and an item that it has not had; never draw NaN."""
     queues = [rng.permutation(np.flatnonzero(np.isfinite(row))).tolist() for row in scores]
-    while open_ := [m for m, queue in enumerate(queues) if queue]:
-        m = open_[int(rng.integers(len(open_)))]
-        yield [m], queues[m].pop()
+    while open_ := [model for model, queue in enumerate(queues) if queue]:
+        model = open_[int(rng.integers(len(open_)))]
+        yield [model], queues[model].pop()
 
 
 def for_all(scores: Floats, order: Iterable[int]) -> Draws:

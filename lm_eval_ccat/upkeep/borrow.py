@@ -119,7 +119,7 @@ def borrow(
         )
     if unseen := int((~np.isfinite(np.vstack(list(rows.values()))).any(axis=0)).sum()):
         warnings.append(f"no donor has {unseen} of the documents; they count as average ones")
-    models = [f"{name}: {m}" for name in rows for m in donors[name].row_model]
+    models = [f"{name}: {model}" for name in rows for model in donors[name].row_model]
     configs = [config for name in rows for config in donors[name].row_config]
     table = replace(
         own_scores,
@@ -138,7 +138,7 @@ def borrow(
         "weight_of_own": round(float(weights[-1]), 3) if runs else 0.0,
     }
     if runs:
-        lenders = {f"{name}: {m}": name for name in rows for m in donors[name].models}
+        lenders = {f"{name}: {model}": name for name in rows for model in donors[name].models}
         lenders |= dict.fromkeys(own_scores.models, own_scores.task or "own")
         bank = make_bank(table, families=tuple(lenders.values()))
         opinion = trust(bank)
@@ -147,7 +147,9 @@ def borrow(
         bank = make_bank(table, "sample")
         bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
         opinion = "models are ranked by random documents alone"
-    options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
+    options = {
+        key: value for key, value in bank.provenance.get("options", {}).items() if key != "families"
+    }
     judgement = (
         f"borrowed from {', '.join(rows)}, with {plural(runs, 'run') if runs else 'no run'} of "
         f"its own: {opinion}"
@@ -250,12 +252,12 @@ def _tables(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
     if query.metric is not None and query.metric not in kinds:
         raise UsageError(f"{path}: no bank of {query.metric}; there are {', '.join(sorted(kinds))}")
     for name in suite:
-        banks = [b for b in suite[name].values() if query.metric in (None, b.metric)]
-        banks = [b for b in banks if b.filter == query.filter] or banks
+        banks = [bank for bank in suite[name].values() if query.metric in (None, bank.metric)]
+        banks = [bank for bank in banks if bank.filter == query.filter] or banks
         if not banks or name == query.task:
             continue
         if len(banks) > 1:
-            flag = "--metric" if len({b.metric for b in banks}) > 1 else "--filter"
+            flag = "--metric" if len({bank.metric for bank in banks}) > 1 else "--filter"
             raise UsageError(f"{path}: task {name} has {len(banks)} banks; name one ({flag})")
         [bank] = banks
         if not bank.observations:
@@ -280,15 +282,19 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
     """Return a table without scores of the documents and settings that all donors share."""
     tables = list(donors.values())
     first = tables[0]
-    sets = {str(t.settings["dataset_path"]) for t in tables if t.settings.get("dataset_path")}
+    sets = {
+        str(table.settings["dataset_path"])
+        for table in tables
+        if table.settings.get("dataset_path")
+    }
     if len(sets) > 1:
         raise UsageError(
             f"the donors are of the data sets {', '.join(sorted(sets))}: document numbers do not "
             "match across data sets; give one full run of the new task"
         )
-    common = set(first.doc_ids).intersection(*(t.doc_ids for t in tables))
+    common = set(first.doc_ids).intersection(*(table.doc_ids for table in tables))
     positions = np.array([i for i, doc in enumerate(first.doc_ids) if doc in common], dtype=np.intp)
-    if len(positions) < _LEAST_SHARE * max(t.n_items for t in tables):
+    if len(positions) < _LEAST_SHARE * max(table.n_items for table in tables):
         raise ScoreTableError(
             f"the donors share {len(positions)} documents by doc_id: too few to borrow from"
         )
@@ -298,13 +304,13 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
 
 def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
     """Return a donor's scores on [0, 1] in the columns of the new task; NaN where missing."""
-    sets = {t.settings.get("dataset_path") for t in (pattern, donor)} - {None}
+    sets = {table.settings.get("dataset_path") for table in (pattern, donor)} - {None}
     column = {doc: i for i, doc in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
     hashes = pattern.doc_hashes or (None,) * pattern.n_items
     columns = [
-        by_hash[h] if h is not None and h in by_hash else column.get(doc)
-        for h, doc in zip(hashes, pattern.doc_ids)
+        by_hash[hash_] if hash_ is not None and hash_ in by_hash else column.get(doc)
+        for hash_, doc in zip(hashes, pattern.doc_ids)
     ]
     known = [i for i, j in enumerate(columns) if j is not None]
     if len(known) < _LEAST_SHARE * pattern.n_items:
@@ -344,7 +350,7 @@ def _moved(rows: Mapping[str, Floats], target: Floats) -> tuple[list[Floats], Fl
     profiles = {name: _profile(scores) for name, scores in rows.items()}
     x, y, last = [], [], {}
     for name, scores in rows.items():
-        donor_profiles = [p for donor, p in profiles.items() if donor != name]
+        donor_profiles = [profile for donor, profile in profiles.items() if donor != name]
         for _ in range(_SPLITS):
             order = rng.permutation(len(scores))
             runs = min(k, len(scores) - 1)

@@ -72,7 +72,16 @@ def build(
         meant, in_processes(_one_bank, meant, (path, query, how, read))
     ):
         task, outcome_key = outcome.task or "task", (outcome.task, outcome.metric)
-        several = len({o.filter for o in meant if (o.task, o.metric) == outcome_key}) > 1
+        several = (
+            len(
+                {
+                    outcome.filter
+                    for outcome in meant
+                    if (outcome.task, outcome.metric) == outcome_key
+                }
+            )
+            > 1
+        )
         name = f"{outcome.metric},{outcome.filter}" if several else outcome.metric
         if isinstance(bank, str):
             why = bank

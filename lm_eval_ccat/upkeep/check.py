@@ -147,8 +147,8 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
     changed = set(bank.compare(table.doc_ids, table.doc_hashes).changed)
     pairs = [
         (i, n)
-        for n, d in enumerate(table.doc_ids)
-        if (i := bank.index.get(d)) is not None and d not in changed
+        for n, doc_id in enumerate(table.doc_ids)
+        if (i := bank.index.get(doc_id)) is not None and doc_id not in changed
     ]
     if not pairs:
         raise BankError(
@@ -185,8 +185,8 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
-    c = method_of(bank).curves(bank)
-    join = join_of(c, scores)
+    curves = method_of(bank).curves(bank)
+    join = join_of(curves, scores)
     if join.evidence > math.log(ODDS):
         level = "problem" if join.models > 1 else "warning"
         alone = "" if join.models > 1 else ", or this one model is unlike those that calibrated it"
@@ -195,39 +195,39 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
             f"documents (another order, another split), so calibrate it again{alone}"
         )
         return [*findings, Finding("unrelated", level, words, figures=join._asdict())]
-    theta = fit_abilities(c, scores)
-    shifted, drift = _drift(bank, c, theta, scores)
+    theta = fit_abilities(curves, scores)
+    shifted, drift = _drift(bank, curves, theta, scores)
     findings += drift
     findings += _negative(bank, theta, scores)
     findings += _contamination(bank, shifted, scores, names)
-    findings += _targeting(bank, c, theta, scores, names)
+    findings += _targeting(bank, curves, theta, scores, names)
     return findings
 
 
 def _drift(
-    bank: ItemBank, c: Curves, theta: Floats, scores: Floats
+    bank: ItemBank, curves: Curves, theta: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
     """Return the curves with the common trend applied, and items whose difficulty moved."""
-    mu, present = c.expected(theta), np.isfinite(scores)
+    mu, present = curves.expected(theta), np.isfinite(scores)
     with np.errstate(invalid="ignore", divide="ignore"):
-        squares = (scores - mu) ** 2 / (c.noise * mu * (1.0 - mu))
+        squares = (scores - mu) ** 2 / (curves.noise * mu * (1.0 - mu))
     per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
     if len(per_item):  # how much larger they are than the curves say
-        c = replace(c, noise=c.noise * max(1.0, float(np.median(per_item))))
-    refit, information = fit_intercepts(c, theta, scores)
+        curves = replace(curves, noise=curves.noise * max(1.0, float(np.median(per_item))))
+    refit, information = fit_intercepts(curves, theta, scores)
     use = present.any(axis=0)
     if use.sum() < 10:
-        return c, []
-    old, new = c.intercept[use], refit[use]
+        return curves, []
+    old, new = curves.intercept[use], refit[use]
     slope, offset = robust_line(old, new, information[use])
-    trend = c.with_intercept(offset + slope * c.intercept)
+    trend = curves.with_intercept(offset + slope * curves.intercept)
     shifts = new - trend.intercept[use]
     # A score test: where an item moved far, the information at its new place is small and a Wald
     # test would see nothing. The bank's own intercept has an error, too, from its models.
     own_error = 1.0 + len(scores) / max(len(bank.models), 1)
     mu = trend.expected(theta)
     surprise = np.where(present, scores - mu, 0.0).sum(axis=0)[use]
-    expected = np.where(present, c.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
+    expected = np.where(present, curves.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
     z = surprise / np.sqrt(expected * own_error)
     spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
     z = (z - np.median(z)) / max(spread, 1.0)
@@ -251,7 +251,9 @@ def _about(
 ) -> Finding:
     """Make a warning about items at these positions; `words` is a template for number and names."""
     ids = tuple(bank.doc_ids[i] for i in positions.tolist())
-    of_items: dict[str, object] = {k: dict(zip(map(str, ids), v)) for k, v in figures.items()}
+    of_items: dict[str, object] = {
+        key: dict(zip(map(str, ids), value)) for key, value in figures.items()
+    }
     text = words.format(plural(len(ids), "item"), some(ids))
     return Finding(kind, "warning", text, ids, of_items)
 
@@ -263,35 +265,37 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding
     n = present.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         dt, dy = (
-            np.where(present, v - np.where(present, v, 0.0).sum(axis=0) / n, 0.0)
-            for v in (np.broadcast_to(theta[:, None], present.shape), scores)
+            np.where(present, values - np.where(present, values, 0.0).sum(axis=0) / n, 0.0)
+            for values in (np.broadcast_to(theta[:, None], present.shape), scores)
         )
-        r = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
-    tested = np.isfinite(r) & (n >= MIN_MODELS)
+        correlations = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
+    tested = np.isfinite(correlations) & (n >= MIN_MODELS)
     if not tested.any():
         return
-    z = np.arctanh(np.clip(r[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
+    z = np.arctanh(np.clip(correlations[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
     flagged = np.flatnonzero(tested)[discoveries(ndtr(z))]
     if len(flagged):
-        flagged = flagged[np.argsort(r[flagged])]
+        flagged = flagged[np.argsort(correlations[flagged])]
         words = (
             "better models score lower on {} (doc_id {}): check the references of these documents"
         )
-        yield _about(bank, "negative_items", words, flagged, correlation=r[flagged].tolist())
+        yield _about(
+            bank, "negative_items", words, flagged, correlation=correlations[flagged].tolist()
+        )
 
 
 def _contamination(
-    bank: ItemBank, c: Curves, scores: Floats, names: Sequence[str]
+    bank: ItemBank, curves: Curves, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
-    theta = fit_abilities(c, scores)
-    mu = c.expected(theta)
+    theta = fit_abilities(curves, scores)
+    mu = curves.expected(theta)
     weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
     of_weak = np.isfinite(scores) & weak[:, None]
     surprising = of_weak & (scores - mu > EXCESS) & (mu < 0.5)
     tail = np.ones_like(mu)
     # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
-    own_error = 1.0 + c.coefficients.shape[1] / max(len(bank.models), 1)
-    noise = np.broadcast_to(np.clip(c.noise * own_error, 1e-6, 1.0), mu.shape)
+    own_error = 1.0 + curves.coefficients.shape[1] / max(len(bank.models), 1)
+    noise = np.broadcast_to(np.clip(curves.noise * own_error, 1e-6, 1.0), mu.shape)
     tail[surprising] = upper_tail(scores[surprising], mu[surprising], noise[surprising])
     flagged = np.zeros_like(surprising)
     flagged[of_weak] = discoveries(tail[of_weak], FALSE_ALARMS)
@@ -300,7 +304,7 @@ def _contamination(
         who = [
             [names[j] for j in np.flatnonzero(column).tolist()] for column in flagged[:, items].T
         ]
-        models = some(list(dict.fromkeys(m for ms in who for m in ms)))
+        models = some(list(dict.fromkeys(model for ms in who for model in ms)))
         words = (
             "weak models score far above expectation on {} (doc_id {}; "
             f"{models.replace('{', '{{').replace('}', '}}')}): they may have been trained on these "
@@ -310,15 +314,17 @@ def _contamination(
 
 
 def _targeting(
-    bank: ItemBank, c: Curves, theta: Floats, scores: Floats, names: Sequence[str]
+    bank: ItemBank, curves: Curves, theta: Floats, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
     def information(abilities: Floats) -> Floats:
-        mu = c.expected(abilities)
+        mu = curves.expected(abilities)
         return np.asarray(
-            (mu * (1.0 - mu) * c.slope(abilities) ** 2 / c.noise)[:, bank.kept].sum(axis=1)
+            (mu * (1.0 - mu) * curves.slope(abilities) ** 2 / curves.noise)[:, bank.kept].sum(
+                axis=1
+            )
         )
 
-    highest = float(information(c.centre + np.linspace(-6.0, 6.0, 61)).max())
+    highest = float(information(curves.centre + np.linspace(-6.0, 6.0, 61)).max())
     share = information(theta) / highest
     present = np.isfinite(scores)
     mean = np.where(present, scores, 0.0).sum(axis=1) / present.sum(axis=1)
@@ -357,12 +363,12 @@ def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
     >>> round(slope, 6), round(offset, 6)
     (1.0, 1.0)
     """
-    w = weight / weight.max()
+    relative = weight / weight.max()
     slope, offset = 1.0, float(np.median(y - x))
     for _ in range(20):
         residual = y - offset - slope * x
         scale = 1.4826 * float(np.median(np.abs(residual))) or 1e-12
-        robust = w * np.maximum(0.0, 1.0 - (residual / (4.685 * scale)) ** 2) ** 2
+        robust = relative * np.maximum(0.0, 1.0 - (residual / (4.685 * scale)) ** 2) ** 2
         total = robust.sum()
         if total <= 0.0:
             break

@@ -132,7 +132,9 @@ class Form:
         UsageError
             No item of the form has a score.
         """
-        places = [i for i, d in enumerate(self.items) if np.isfinite(scores.get(d, np.nan))]
+        places = [
+            i for i, doc_id in enumerate(self.items) if np.isfinite(scores.get(doc_id, np.nan))
+        ]
         if not places:
             raise UsageError("no item of the form has a score")
         known = np.array([float(scores[self.items[i]]) for i in places])
@@ -157,7 +159,11 @@ class Form:
             It cannot be written.
         """
         path = Path(folder) / NAME
-        numbers = {k: plain(v) for k, v in vars(self).items() if k not in (*_OF_BANK, "scale")}
+        numbers = {
+            key: plain(value)
+            for key, value in vars(self).items()
+            if key not in (*_OF_BANK, "scale")
+        }
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -181,10 +187,10 @@ class Form:
         """
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
         try:
-            d = read_json(file)
-            if d["format"] != FORMAT or d["version"] != VERSION:
+            content = read_json(file)
+            if content["format"] != FORMAT or content["version"] != VERSION:
                 raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-            [form] = d["forms"]
+            [form] = content["forms"]
             n, hashes = len(form["items"]), tuple(form["doc_hashes"])
             arrays = {name: np.array(form[name], dtype=np.float64) for name in _SHAPES}
             for name, shape in _SHAPES.items():
@@ -193,9 +199,15 @@ class Form:
             np.linalg.cholesky(arrays["covariance"])  # LinAlgError is a ValueError
             if not n or len(hashes) != n:
                 raise ValueError("items and hashes do not fit one another")
-            numbers: dict[str, Any] = {k: a if a.ndim else float(a) for k, a in arrays.items()}
-            of_bank = {**{k: d[k] for k in _OF_BANK}, "n_items": int(d["n_items"])}
-            items, models, scale = tuple(form["items"]), form["models"], Scale.from_dict(d["scale"])
+            numbers: dict[str, Any] = {
+                k: array if array.ndim else float(array) for k, array in arrays.items()
+            }
+            of_bank = {**{k: content[k] for k in _OF_BANK}, "n_items": int(content["n_items"])}
+            items, models, scale = (
+                tuple(form["items"]),
+                form["models"],
+                Scale.from_dict(content["scale"]),
+            )
             return cls(items, hashes, models=int(models), scale=scale, **numbers, **of_bank)
         except FileNotFoundError:
             raise BankError(f"{file}: no such file; `bank form` makes it") from None
@@ -233,8 +245,10 @@ def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Fo
         Too few items.
     """
     if table is None:
-        full = [o for o in bank.observations if o.chosen != "adaptive"]
-        full = [o for o in full if len(o.items) > 0.5 * bank.n_items]
+        full = [
+            observation for observation in bank.observations if observation.chosen != "adaptive"
+        ]
+        full = [observation for observation in full if len(observation.items) > 0.5 * bank.n_items]
         if not full:
             raise BankError(
                 "the bank keeps no full results: give those it was calibrated on (--scores), or "
@@ -274,35 +288,39 @@ def make_form(
     UsageError
         There are too few items that tell models apart.
     """
-    x = np.asarray(scores, dtype=np.float64)
-    present = np.isfinite(x)
+    filled = np.asarray(scores, dtype=np.float64)
+    present = np.isfinite(filled)
     if not present.all():  # missing scores by what model and item have elsewhere
         rows, columns = (
-            np.where(present, x, 0.0).sum(axis=k, keepdims=True)
+            np.where(present, filled, 0.0).sum(axis=k, keepdims=True)
             / np.maximum(present.sum(axis=k, keepdims=True), 1)
             for k in (1, 0)
         )
-        x = np.where(present, x, np.clip(rows + columns - float(x[present].mean()), 0.0, 1.0))
-    n_models, truth = len(x), x.mean(axis=1)
+        filled = np.where(
+            present, filled, np.clip(rows + columns - float(filled[present].mean()), 0.0, 1.0)
+        )
+    n_models, truth = len(filled), filled.mean(axis=1)
     if n_models < MIN_MODELS:
         raise BankError(f"a form needs the scores of at least {MIN_MODELS} models, not {n_models}")
-    may = np.ones(x.shape[1], dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
-    usable = int((may & (x.var(axis=0) > _LEAST_VARIANCE)).sum())
+    may = (
+        np.ones(filled.shape[1], dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
+    )
+    usable = int((may & (filled.var(axis=0) > _LEAST_VARIANCE)).sum())
     if not 1 <= n_items <= usable:
         raise UsageError(f"no form of {n_items} items: {usable} items tell models apart")
     fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
     best, share = np.inf, 1.0
     for tried in SHARES:  # squared errors of models that had no part in choosing
         squares = np.zeros(n_models)
-        for test in (fold == f for f in np.unique(fold)):
-            part = _Covariance(x[~test], tried)
+        for test in (fold == number for number in np.unique(fold)):
+            part = _Covariance(filled[~test], tried)
             items = part.chosen(may, n_items)
             weights = np.linalg.solve(part.block(items), part.with_mean[items])
-            predicted = part.mean.mean() + (x[test][:, items] - part.mean[items]) @ weights
+            predicted = part.mean.mean() + (filled[test][:, items] - part.mean[items]) @ weights
             squares[test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
         if squares.mean() < best:
             best, share = float(squares.mean()), tried
-    covariance = _Covariance(x, share)
+    covariance = _Covariance(filled, share)
     form_items = sorted(covariance.chosen(may, n_items))
     return Form(
         items=tuple(doc_ids[i] for i in form_items),
@@ -320,15 +338,15 @@ def make_form(
 class _Covariance:
     """Covariance of item scores over models, drawn towards one common factor by `share`."""
 
-    def __init__(self, x: Floats, share: float) -> None:
-        self.mean = x.mean(axis=0)
-        self._z = (x - self.mean) / np.sqrt(len(x) - 1)
+    def __init__(self, scores: Floats, share: float) -> None:
+        self.mean = scores.mean(axis=0)
+        self._z = (scores - self.mean) / np.sqrt(len(scores) - 1)
         self._share = share
         level = self._z.mean(axis=1)
         self.diagonal = np.maximum((self._z**2).sum(axis=0), _LEAST_VARIANCE)
         self._loading = self._z.T @ level / max(float(np.linalg.norm(level)), 1e-12)
         unique = np.maximum(self.diagonal - self._loading**2, 0.0)
-        factor = self._loading * self._loading.mean() + unique / x.shape[1]
+        factor = self._loading * self._loading.mean() + unique / scores.shape[1]
         self.with_mean = (1.0 - share) * (self._z.T @ level) + share * factor
         self.variance = float(self.with_mean.mean())
 
@@ -352,14 +370,14 @@ class _Covariance:
         for _ in range(n_items):
             gain = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
             i = int(np.argmax(rounded(np.where(free, gain, -np.inf))))
-            q = self.column(i)
+            column = self.column(i)
             for row in rows:
-                q = q - row[i] * row
-            q = q / np.sqrt(max(float(q[i]), _LEAST_VARIANCE))
+                column = column - row[i] * row
+            column = column / np.sqrt(max(float(column[i]), _LEAST_VARIANCE))
             root = np.sqrt(max(float(variance[i]), _LEAST_VARIANCE))
-            with_mean -= q * float(with_mean[i]) / root
-            variance = np.maximum(variance - q**2, 0.0)
-            rows.append(q)
+            with_mean -= column * float(with_mean[i]) / root
+            variance = np.maximum(variance - column**2, 0.0)
+            rows.append(column)
             items.append(i)
             free[i] = False
         return items
@@ -407,7 +425,7 @@ def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path)
     split = config.get("test_split") or config.get("validation_split")
     if "class" in config or not split:
         raise UsageError(f"task {form.task} keeps its documents in code; run the list of doc_ids")
-    if any(not isinstance(d, int) for d in form.items):
+    if any(not isinstance(doc_id, int) for doc_id in form.items):
         raise UsageError("the bank's doc_ids are not document numbers of the harness")
     name, module, before, process = form.name, f"{form.name}_docs", "", "dataset"
     if config.get("process_docs"):  # as /folder/module.function
@@ -444,15 +462,15 @@ def score_form(form: Form, logs: str | Path) -> dict[str, list[Facts]]:
         The logs hold neither the form nor the task.
     """
     path = Path(logs)
-    tasks = {o.task for o in reader_of(path).outcomes(path)}
-    task = next((t for t in (form.name, form.task) if t in tasks), None)
+    tasks = {outcome.task for outcome in reader_of(path).outcomes(path)}
+    task = next((task for task in (form.name, form.task) if task in tasks), None)
     estimates: dict[str, list[Facts]] = {}
     if task is not None or tasks == {None}:
         table = ScoreTable.read(path, form.metric, task, form.filter, scale=form.scale)
         ids = _doc_ids(form, table) if task == form.name else table.doc_ids
         for model, row in zip(table.models, table.model_scores()):
             scores = dict(zip(ids, row.tolist()))
-            n = int(np.isfinite([scores.get(d, np.nan) for d in form.items]).sum())
+            n = int(np.isfinite([scores.get(doc_id, np.nan) for doc_id in form.items]).sum())
             if not n:
                 continue
             estimate, error = form.estimate(scores)

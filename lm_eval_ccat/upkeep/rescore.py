@@ -94,7 +94,9 @@ def rescore(
 
         scores = bertscore_f1(texts, targets)
     elif metric in ROUGE_METRICS:
-        scores = [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
+        scores = [
+            rouge(text, target, kinds=(metric,))[metric] for text, target in zip(texts, targets)
+        ]
     else:
         scores = list(map(sentence_scorer(metric), texts, ([target] for target in targets)))
     from ..harness.scorers import scorer_of
@@ -139,8 +141,10 @@ def _rated(
         asked = []
         for answer in answers[start : start + step]:
             fields = {
-                name: "\n".join(f"- {entry}" for entry in v) if isinstance(v, list) else str(v)
-                for name, v in answer.doc.items()
+                name: "\n".join(f"- {entry}" for entry in value)
+                if isinstance(value, list)
+                else str(value)
+                for name, value in answer.doc.items()
             }
             # As the judges' prompts of TruthfulQA call them.
             for short in ("correct", "incorrect"):

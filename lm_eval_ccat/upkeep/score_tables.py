@@ -136,7 +136,9 @@ def _tasks_meant(path: Path, recorded: Sequence[str], names: Sequence[str]) -> l
     groups = reader_of(path).groups(path)
     tasks: list[str] = []
     for name in names:
-        matching = [name] if name in recorded else [t for t in recorded if fnmatchcase(t, name)]
+        matching = (
+            [name] if name in recorded else [task for task in recorded if fnmatchcase(task, name)]
+        )
         if not matching and name in groups:
             matching = _leaves(name, groups)
             if missing := [task for task in matching if task not in recorded]:
@@ -158,9 +160,9 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
         row[observation.items] = observation.scores
     table = ScoreTable.from_arrays(
         bank.scale.restore(unit),
-        [o.model for o in observations],
+        [observation.model for observation in observations],
         bank.doc_ids,
-        configs=[o.config for o in observations],
+        configs=[observation.config for observation in observations],
         scale=bank.scale,
         metric=bank.metric,
         task=bank.task,
@@ -169,7 +171,13 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
         prompts=bank.prompts and Prompts.of_rows([bank.prompts] * len(observations)),
         settings=dict(bank.settings),
     )
-    return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))
+    return replace(
+        table,
+        chosen=tuple(
+            "" if observation.chosen == "all" else observation.chosen
+            for observation in observations
+        ),
+    )
 
 
 def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
@@ -236,20 +244,20 @@ def outcomes_meant(
         several metrics or filters and none is named.
     """
     logged = reader_of(path).outcomes(path)
-    recorded = list(dict.fromkeys(o.task or "" for o in logged))
+    recorded = list(dict.fromkeys(outcome.task or "" for outcome in logged))
     meant: list[Logged] = []
     for task in dict.fromkeys(_tasks_meant(path, recorded, tasks) if recorded else ()):
         outcomes = [
-            o
-            for o in logged
-            if (o.task or "") == task
-            and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
+            outcome
+            for outcome in logged
+            if (outcome.task or "") == task
+            and (metrics is None or any(fnmatchcase(outcome.metric, metric) for metric in metrics))
         ]
-        outcomes = [o for o in outcomes if o.filter == filter] or outcomes
+        outcomes = [outcome for outcome in outcomes if outcome.filter == filter] or outcomes
         if metrics is None and len(outcomes) > 1:
-            kinds = list(dict.fromkeys(o.metric for o in outcomes))
+            kinds = list(dict.fromkeys(outcome.metric for outcome in outcomes))
             flag, choices = ("--metric", kinds) if len(kinds) > 1 else (
-                "--filter", [str(o.filter) for o in outcomes])  # fmt: skip
+                "--filter", [str(outcome.filter) for outcome in outcomes])  # fmt: skip
             raise UsageError(f"{path}: task {task} reports {', '.join(choices)}; name one ({flag})")
         meant += outcomes
     if not meant:
@@ -278,7 +286,7 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
     reader = reader_of(path)
     if text:
         return not re.search(r"[,*?\[]", text) and text not in reader.groups(path)
-    return len({o.task for o in reader.outcomes(path)}) < 2
+    return len({outcome.task for outcome in reader.outcomes(path)}) < 2
 
 
 def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:

@@ -110,7 +110,7 @@ def update(
             "keep the old ones: name them with --calibrated_on, or calibrate the bank with "
             "--keep_scores"
         )
-    adaptive = [m for m, how in zip(new.row_model, new.chosen) if how == "adaptive"]
+    adaptive = [model for model, how in zip(new.row_model, new.chosen) if how == "adaptive"]
     if adaptive and not method_of(bank).learns_from_chosen:
         raise BankError(
             f"an adaptive run chose the items of {adaptive[0]!r} by its scores, and method "
@@ -130,20 +130,22 @@ def update(
         learned = ["documents that are not in the bank are skipped"] if len(taken) else []
         taken = taken[:0]
     known_old, known_new = (
-        np.array([n for n, d in enumerate(t.doc_ids) if d in bank.index], dtype=np.intp)
-        for t in (calibrated_on, new)
+        np.array(
+            [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index], dtype=np.intp
+        )
+        for table in (calibrated_on, new)
     )
     scores = union(calibrated_on.take(known_old), new.take(np.union1d(known_new, taken)))
     options = bank.provenance.get("options", {})
     updated = calibrate(scores, bank.method, keep_scores=bool(bank.observations), **options)
     this = {
         "previous": bank.sha256,
-        "models": [m for m in updated.models if m not in set(bank.models)],
+        "models": [model for model in updated.models if model not in set(bank.models)],
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this]
-    lasting = {k: v for k, v in bank.provenance.items() if k in _STAYS}
-    ends = {k: v for k, v in bank.constants.items() if k == CONSTANT}
+    lasting = {key: value for key, value in bank.provenance.items() if key in _STAYS}
+    ends = {key: value for key, value in bank.constants.items() if key == CONSTANT}
     return replace(
         updated,
         settings=dict(bank.settings),
@@ -178,16 +180,16 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
             f"({new.scale.describe()}) are not of one benchmark"
         )
     hashes = dict(zip(old.doc_ids, old.doc_hashes or [None] * old.n_items))
-    for d, h in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
-        if None not in (h, hashes.get(d)) and h != hashes[d]:
-            raise ScoreTableError(f"doc_id {d!r} is a different document in the new scores")
-        hashes[d] = h if h is not None else hashes.get(d)
+    for doc_id, hash_ in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
+        if None not in (hash_, hashes.get(doc_id)) and hash_ != hashes[doc_id]:
+            raise ScoreTableError(f"doc_id {doc_id!r} is a different document in the new scores")
+        hashes[doc_id] = hash_ if hash_ is not None else hashes.get(doc_id)
     ids, _ = sorted_ids(list(hashes))
-    column = {d: i for i, d in enumerate(ids)}
+    column = {doc_id: i for i, doc_id in enumerate(ids)}
     rows: dict[tuple[str, str], tuple[str, Floats, list[str | None]]] = {}
     for table in (old, new):
         columns, selections = (
-            [column[d] for d in table.doc_ids],
+            [column[doc_id] for doc_id in table.doc_ids],
             table.chosen or ("",) * len(table.raw),
         )
         labels = zip(table.row_model, table.row_config)
@@ -209,8 +211,11 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
         row_model=tuple(model for model, _ in rows),
         row_config=tuple(config for _, config in rows),
         doc_ids=ids,
-        doc_hashes=tuple(hashes[d] for d in ids) if any(hashes.values()) else None,
-        warnings=(*old.warnings, *(w for w in new.warnings if w not in old.warnings)),
+        doc_hashes=tuple(hashes[doc_id] for doc_id in ids) if any(hashes.values()) else None,
+        warnings=(
+            *old.warnings,
+            *(warning for warning in new.warnings if warning not in old.warnings),
+        ),
         sources=(*old.sources, *new.sources),
     )
 
@@ -245,7 +250,7 @@ def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
                              f"it has {', '.join(suite)}")  # fmt: skip
         kind = type(next(iter(suite[task].values())).doc_ids[0])
         try:
-            retired[task] += [kind(d.strip()) for d in ids.split(",") if d.strip()]
+            retired[task] += [kind(doc_id.strip()) for doc_id in ids.split(",") if doc_id.strip()]
         except ValueError:
             raise UsageError(f"--retire {text}: the bank's doc_ids are numbers") from None
     return retired
@@ -274,24 +279,28 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
     (0, 3)
     """
     gone = dict.fromkeys(doc_ids)
-    unknown = [d for d in gone if d not in bank.index]
+    unknown = [doc_id for doc_id in gone if doc_id not in bank.index]
     if unknown:
         raise UsageError(f"the bank has no item with doc_id {unknown[0]!r} to retire")
     if not gone:
         return bank
-    stay = np.array([d not in gone for d in bank.doc_ids], dtype=bool)
+    stay = np.array([doc_id not in gone for doc_id in bank.doc_ids], dtype=bool)
     if not (stay & bank.kept).any():
         raise BankError("no item of the bank would be left; calibrate a new one")
     left, new_place = np.flatnonzero(stay), np.cumsum(stay) - 1
     observations = []
-    for o in bank.observations:
-        staying = stay[o.items]
+    for observation in bank.observations:
+        staying = stay[observation.items]
         observations.append(
             replace(
-                o,
-                items=np.arange(len(left)) if o.chosen == "all" else new_place[o.items[staying]],
-                scores=o.scores[staying],
-                probabilities=None if o.probabilities is None else o.probabilities[staying],
+                observation,
+                items=np.arange(len(left))
+                if observation.chosen == "all"
+                else new_place[observation.items[staying]],
+                scores=observation.scores[staying],
+                probabilities=None
+                if observation.probabilities is None
+                else observation.probabilities[staying],
             )
         )
     record = {"items": list(gone), "why": why, "previous": bank.sha256}
@@ -328,7 +337,7 @@ def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str
         if items
     ]
     renewed = retire(bank, (*gone, *differing.changed), "a new version of the task")
-    version = {k: v for k, v in table.settings.items() if k == "task_version"}
+    version = {key: value for key, value in table.settings.items() if key == "task_version"}
     return replace(renewed, settings={**renewed.settings, **version}), notes
 
 
@@ -338,9 +347,14 @@ def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp],
     Leave out documents that were retired by hand (because they leaked, say).
     """
     gone = {
-        d for r in bank.provenance.get("retired", []) if r["why"] == BY_HAND for d in r["items"]
+        doc_id
+        for retirement in bank.provenance.get("retired", [])
+        if retirement["why"] == BY_HAND
+        for doc_id in retirement["items"]
     }
-    new = np.array([d not in bank.index and d not in gone for d in table.doc_ids], dtype=bool)
+    new = np.array(
+        [doc_id not in bank.index and doc_id not in gone for doc_id in table.doc_ids], dtype=bool
+    )
     enough = new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
     left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
     notes = []
@@ -412,8 +426,10 @@ def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Obser
             older = ~np.isin(before.items, observation.items)
             either = before.probabilities is not None or observation.probabilities is not None
             earlier, later = (
-                np.full(len(o.items), np.nan) if o.probabilities is None else o.probabilities
-                for o in (before, observation)
+                np.full(len(part.items), np.nan)
+                if part.probabilities is None
+                else part.probabilities
+                for part in (before, observation)
             )
             observation = Observation(
                 observation.model,
@@ -446,7 +462,7 @@ def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, i
     count = np.zeros(bank.n_items, dtype=np.intp)
     for observation in observations:
         count[observation.items] += 1
-    return len({o.model for o in observations}), int(count.min())
+    return len({observation.model for observation in observations}), int(count.min())
 
 
 def _bank_of(
@@ -462,7 +478,7 @@ def _bank_of(
         grown = replace(grown, settings=dict(bank.settings), provenance=provenance)
     return replace(
         grown,
-        models=tuple(dict.fromkeys(o.model for o in observations)),
+        models=tuple(dict.fromkeys(observation.model for observation in observations)),
         observations=tuple(observations),
         made=date,
     )
@@ -499,7 +515,9 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     listing = some(ranked, 3)
     what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {listing} too"
     if bank.observations:
-        observations = [o for o in bank.observations if o.model not in ranked]
+        observations = [
+            observation for observation in bank.observations if observation.model not in ranked
+        ]
         options = bank.provenance.get("options") or {}
         try:
             if bank.provenance.get("grown"):  # goes on as it grows
@@ -508,7 +526,7 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
                 remade = calibrate(
                     table_of(bank, observations), bank.method, keep_scores=True, **options
                 )
-                origin = {k: v for k, v in bank.provenance.items() if k in ORIGIN}
+                origin = {key: value for key, value in bank.provenance.items() if key in ORIGIN}
                 remade = replace(
                     remade,
                     settings=dict(bank.settings),

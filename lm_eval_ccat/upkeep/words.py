@@ -111,7 +111,7 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         )
     missing = f"; {facts['missing_scores']} scores missing" if facts.get("missing_scores") else ""
     removed = list(facts.get("removed", {}).items())
-    settings = {k: v for k, v in facts["settings"].items() if v is not None}
+    settings = {key: value for key, value in facts["settings"].items() if value is not None}
     lines = [
         ("trust", facts["trust"]),
         ("task", f"{facts['task'] or 'not stated'}, filter {facts['filter'] or 'not stated'}"),
@@ -119,7 +119,7 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         ("method", facts["method"]),
         ("models", models),
         ("items", f"{facts['items_kept']} kept of {facts['items']}{missing}"),
-        *(("  removed", f"doc_id {d}: {why}") for d, why in removed[:_SHOWN]),
+        *(("  removed", f"doc_id {doc_id}: {why}") for doc_id, why in removed[:_SHOWN]),
     ]
     if len(removed) > _SHOWN:
         lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
@@ -130,7 +130,9 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
     if provenance.get("license"):
         lines.append(("source", first_of(provenance["sources"], _LISTED)))
     if settings:
-        lines.append(("settings", ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())))
+        lines.append(
+            ("settings", ", ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()))
+        )
     return [*lines, ("age", facts["age"]), ("sha256", facts["sha256"])]
 
 
@@ -203,7 +205,9 @@ def reveals(bank: ItemBank) -> list[str]:
     if bank.doc_hashes is not None:
         contents.append("hashes of the documents, which show whether a text is among them")
     if bank.observations:
-        contents.append(f"every score of {len({o.model for o in bank.observations})} models")
+        contents.append(
+            f"every score of {len({observation.model for observation in bank.observations})} models"
+        )
     if bank.provenance.get("sources"):
         contents.append("paths of the files that the scores came from")
     return contents
@@ -293,7 +297,9 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> Facts:
     >>> diff["banks_removed"], diff["tasks"]["t"]["score"]["items_added"]
     ([['u', 'score']], [3])
     """
-    before, after = ({(t, o): bank for t, o, bank in suite.banks()} for suite in (old, new))
+    before, after = (
+        {(task, outcome): bank for task, outcome, bank in suite.banks()} for suite in (old, new)
+    )
     tasks: dict[str, dict[str, Facts]] = {}
     for (task, outcome), bank in before.items():
         if (task, outcome) in after:
@@ -322,14 +328,14 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
     """
     a, b = _fields(old), _fields(new)
     curves, renewed = (
-        {**bank.constants, **{name: v.tobytes() for name, v in bank.parameters.items()}}
+        {**bank.constants, **{name: value.tobytes() for name, value in bank.parameters.items()}}
         for bank in (old, new)
     )
     documents = old.compare(new.doc_ids, new.doc_hashes)
     moved = [
-        (d, bool(old.kept[old.index[d]]), bool(new.kept[new.index[d]]))
-        for d in old.doc_ids
-        if d in new.index
+        (doc_id, bool(old.kept[old.index[doc_id]]), bool(new.kept[new.index[doc_id]]))
+        for doc_id in old.doc_ids
+        if doc_id in new.index
     ]
     diff: Facts = {
         "same": True,
@@ -341,10 +347,10 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "items_added": list(documents.new),
         "items_removed": list(documents.missing),
         "documents_changed": list(documents.changed),
-        "kept_now": [d for d, was_kept, is_kept in moved if is_kept and not was_kept],
-        "removed_now": [d for d, was_kept, is_kept in moved if was_kept and not is_kept],
-        "models_added": [m for m in new.models if m not in set(old.models)],
-        "models_removed": [m for m in old.models if m not in set(new.models)],
+        "kept_now": [doc_id for doc_id, was_kept, is_kept in moved if is_kept and not was_kept],
+        "removed_now": [doc_id for doc_id, was_kept, is_kept in moved if was_kept and not is_kept],
+        "models_added": [model for model in new.models if model not in set(old.models)],
+        "models_removed": [model for model in old.models if model not in set(new.models)],
         "parameters_changed": [
             name
             for name in dict.fromkeys([*curves, *renewed])
