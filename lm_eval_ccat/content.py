@@ -393,6 +393,23 @@ class LoadsContent(TypedDict):
     most: int
 
 
+class SpreadContent(TypedDict):
+    """What rankings take: the mean, and the points that 10 and 90% of them do not exceed."""
+
+    expected: float
+    low: float
+    high: float
+
+
+class RehearsalContent(TypedDict):
+    """What rankings of models like the bank's took, played before anything is asked."""
+
+    rankings: int
+    decided: float
+    answers: SpreadContent
+    cost: SpreadContent | None
+
+
 class WayContent(TypedDict):
     """What deciding a difference takes in one way: with a bank, with random items, by full runs."""
 
@@ -427,6 +444,7 @@ class ForecastContent(ProspectsContent):
     most_items: int
     least_cost: float | None
     most_cost: float | None
+    rehearsal: RehearsalContent | None
     overspend_at_most: float | None
     judge_cost_per_item: float | None
     ahead: int

@@ -111,21 +111,27 @@ class Charges:
         usd = self._usd_of_lost(model, item, column, tally)
         if self.currency == "tokens":
             tokens = tally.lengths[model].of_lost(column)
-            return self._expected(model, item) if tokens is None else tokens, usd
+            return self.expected(model, item) if tokens is None else tokens, usd
         return (usd or 0.0) if self.currency == "usd" else 0.0, usd
 
-    def _expected(self, model: str, item: Item) -> float:
+    def expected(self, model: str, item: Item) -> float:
         """Return the expected cost of one item in `currency`."""
-        return self.prices[model] * (1.0 if self.units is None else self.units[item])
+        return self.prices[model] * self._size(item)
+
+    def expected_usd(self, model: str, item: Item) -> float | None:
+        """Return the expected dollars of one item; None without a known price."""
+        forecast = self.forecasts[model]
+        return forecast.mean * self._size(item) if forecast.known else None
+
+    def _size(self, item: Item) -> float:
+        return 1.0 if self.units is None else self.units[item]
 
     def _usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
         if (usd := tally.costs[model].of_lost(column)) is not None:
             return usd
-        forecast = self.forecasts[model]
-        if not forecast.known:
-            return None
-        assumed = forecast.mean * (1.0 if self.units is None else self.units[item])
-        return forecast.largest if column == UNKNOWN else assumed
+        assumed = self.expected_usd(model, item)
+        unknown = column == UNKNOWN and assumed is not None
+        return self.forecasts[model].largest if unknown else assumed
 
     def of_part(self, model: str, tokens: Tokens) -> tuple[float, float | None]:
         """Return (cost in `currency`, dollars or None) of a request of a lost document."""

@@ -12,16 +12,19 @@ from ..content import (
     LoadsContent,
     ModelForecastContent,
     ProspectsContent,
+    RehearsalContent,
     WayContent,
 )
 from ..money import Tokens
 from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
+from ..simulation.newcomers import Newcomers
 from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power, spreads_of
 from .charges import expected_tokens
 from .line import WINDOW, turns_for
 from .models import memory_of, taking_turns
 from .plan import Plan, with_public_bank
+from .rehearsal import name_of, rehearse
 from .spec import ModelSpec, Spec
 
 #: Differences between two models, on [0, 1], for which to forecast the number of items.
@@ -65,12 +68,31 @@ def forecast(plan: Plan, gap: float | None = None) -> ForecastContent:
         "most_items": total_items,
         "least_cost": least_cost,
         "most_cost": min(limits) if limits else None,
+        "rehearsal": _rehearsal(plan, [model["most_items"] for model in models.values()]),
         "overspend_at_most": in_flight if budget is not None and least_cost is not None else None,
         "judge_cost_per_item": spec.judge.item,
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
         "loads": _loads(spec, [(m["least_items"], m["most_items"]) for m in models.values()]),
     }
+
+
+def _rehearsal(plan: Plan, most_items: Sequence[int]) -> RehearsalContent | None:
+    """Play rankings of models as the banks know them; None without a bank that tells."""
+    banks = plan if plan.spec.bank else with_public_bank(plan)
+    if banks is None or max(plan.repeats.values()) > 1:
+        return None
+    newcomers = Newcomers.of(
+        {
+            name_of(task, name): outcome.bank
+            for task, outcomes in banks.measured.items()
+            for name, outcome in outcomes.items()
+        }
+    )
+    if newcomers is None:
+        return None
+    slots = {entry.name: _at_once(entry) for entry in plan.spec.models}
+    return rehearse(plan, newcomers, slots, most_items)
 
 
 def _least_items(plan: Plan) -> int:

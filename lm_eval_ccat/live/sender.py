@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import queue
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -59,24 +59,14 @@ class Sender:
         observer: Observer,
         interrupts: Interrupts,
     ) -> None:
-        spec, several = plan.spec, len(models) > 1
         self.plan = plan
         self.models = models
         self.book = book
         self.observer = observer
-        self.rule = spec.failures
+        self.rule = plan.spec.failures
         self._turns: list[Channel] = []
-        self.line = Line(
-            book,
-            self._windows(),
-            arrival=spec.order == "arrival",
-            warmup=plan.warmup * len(plan.measured),
-            at_once=spec.ahead is None,
-            one_first="tokens" in spec.budget
-            or ("usd" in spec.budget and any(m.price.by_tokens for m in spec.models)),
-            needs_two=spec.target_se is None and several,
-            max_untold=1 if spec.ahead == 1 else None,
-            goal=self._has_goal,
+        self.line = new_line(
+            plan, book, {model.name: model.slots * model.batch for model in models}
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
         self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
@@ -105,10 +95,12 @@ class Sender:
         """Ask the first items."""
         if any(channel.opened for channel in self.channels.values()):
             self._seat = next((channel for channel in self._turns if channel.opened), None)
-            self.line.windows, self.line.growth = self._windows(), self._growth()
-            wire = {model.name: model.slots * model.batch for model in self.models}
+            slots = {model.name: model.slots * model.batch for model in self.models}
+            in_turns = [channel.name for channel in self._turns]  # what they take is not known yet
+            self.line.windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
+            self.line.growth = {**self.line.growth, **dict.fromkeys(in_turns, GROWTH_IN_TURNS)}
             windows = dict(self.line.windows)
-            self.book.write([Windows(windows=windows, wire=wire, arrival=self.line.arrival)])
+            self.book.write([Windows(windows=windows, wire=slots, arrival=self.line.arrival)])
             self._began = clock()
         self.interrupts.wait = True
         self.line.start()
@@ -166,27 +158,6 @@ class Sender:
                     self._collect_for(left)
             self._abandon("interrupted")
             raise
-
-    def _windows(self) -> dict[str, int]:
-        """Return the windows of all models: as the user says, or wide where all answers count."""
-        slots = {model.name: model.slots * model.batch for model in self.models}
-        slots |= {channel.name: 1 for channel in self._turns}  # theirs are not known yet
-        return {
-            model: self.plan.spec.ahead or (WINDOW if self._has_goal else max(WINDOW, 2 * n))
-            for model, n in slots.items()
-        }
-
-    def _growth(self) -> dict[str, float]:
-        """Return by which share of its answers each window grows."""
-        growth = dict.fromkeys(self.channels, GROWTH)
-        return growth | {channel.name: GROWTH_IN_TURNS for channel in self._turns}
-
-    @property
-    def _has_goal(self) -> bool:
-        """Whether the run may end before its limits, so that some answers count for nothing."""
-        several = len(self.models) > 1 or bool(self.plan.known)
-        spec, rule = self.plan.spec, self.plan.rule or self.plan.spec.rule
-        return has_goal(rule) and (several or spec.target_se is not None)
 
     # -- opening ---------------------------------------------------------------------------
 
@@ -427,6 +398,37 @@ class Sender:
                 channel.model.cancel()
             channel.wire.clear()
             channel.model.scoring.clear()
+
+
+def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
+    """Return the line of a run of these models, each with its most items in flight."""
+    spec = plan.spec
+    return Line(
+        book,
+        windows_of(plan, slots),
+        growth=dict.fromkeys(slots, GROWTH),
+        arrival=spec.order == "arrival",
+        warmup=plan.warmup * len(plan.measured),
+        at_once=spec.ahead is None,
+        one_first="tokens" in spec.budget
+        or ("usd" in spec.budget and any(m.price.by_tokens for m in spec.models)),
+        needs_two=spec.target_se is None and len(slots) > 1,
+        max_untold=1 if spec.ahead == 1 else None,
+        goal=_may_end_early(plan, len(slots)),
+    )
+
+
+def windows_of(plan: Plan, slots: Mapping[str, int]) -> dict[str, int]:
+    """Return the windows of models: as the user says, or wide where all answers count."""
+    if plan.spec.ahead or _may_end_early(plan, len(slots)):
+        return dict.fromkeys(slots, plan.spec.ahead or WINDOW)
+    return {model: max(WINDOW, 2 * n) for model, n in slots.items()}
+
+
+def _may_end_early(plan: Plan, n_models: int) -> bool:
+    """Whether a run may end before its limits, so that some answers count for nothing."""
+    spec, several = plan.spec, n_models > 1 or bool(plan.known)
+    return has_goal(plan.rule or spec.rule) and (several or spec.target_se is not None)
 
 
 @contextmanager

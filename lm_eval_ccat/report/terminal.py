@@ -23,6 +23,7 @@ from ..content import (
     ModelContent,
     ModelForecastContent,
     RankingContent,
+    RehearsalContent,
 )
 from ..harness.scorers import in_words
 from ..live.identity import facts_of_plan
@@ -440,6 +441,7 @@ def forecast_lines(content: ForecastContent) -> list[str]:
             f"{_usd(model['full_evaluation_cost'], mark):>12}"
         )
     lines += [
+        *_rehearsal_lines(content["rehearsal"]),
         f"Together {_items(content)} items, {_range(content['least_cost'], content['most_cost'])}"
         + (f", and at most {in_unit(tokens, 'tokens')}." if tokens else "."),
         *_power_lines(content),
@@ -467,6 +469,20 @@ def forecast_lines(content: ForecastContent) -> list[str]:
     if content["loads"]:
         lines.append(_loads_in_words(content["loads"]))
     return [*lines, "Nothing was asked and no model was loaded."]
+
+
+def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
+    """Say what a ranking is expected to take, as rankings played beforehand did."""
+    if rehearsal is None:
+        return
+    answers, cost = rehearsal["answers"], rehearsal["cost"]
+    costs = "" if cost is None else f", {_usd(cost['expected'], '~')}"
+    costs_range = "" if cost is None else f", {_range(cost['low'], cost['high'], '~')}"
+    yield (
+        f"Expected: {answers['expected']:,.0f} answers{costs}. Of {rehearsal['rankings']} rankings "
+        f"of models like the bank's, 8 in 10 took {answers['low']:,.0f} to {answers['high']:,.0f} "
+        f"answers{costs_range}; {rehearsal['decided']:.0%} met the goal."
+    )
 
 
 def _power_lines(content: ForecastContent) -> Iterator[str]:

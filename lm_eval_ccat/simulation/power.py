@@ -25,6 +25,7 @@ from ..metrics.scale import Floats
 from ..ranker import Ranker
 from ..ranker.boundary import FIRST_LOOK
 from ..ranker.looks import Looks
+from .newcomers import drawn_scores
 
 #: Chance with which the smallest difference is decided.
 CHANCE = 0.8
@@ -183,11 +184,8 @@ def _played(banks: Mapping[str, ItemBank], seed: int, ranker_options: Mapping[st
     )
     places = [(task, doc_id) for task, bank in banks.items() for doc_id in bank.doc_ids]
     noise = np.concatenate([method_of(bank).curves(bank).noise for bank in banks.values()])
-    mu = np.clip(ranker.expected("a"), 1e-6, 1.0 - 1e-6)
-    width = 1.0 / np.clip(noise, 1e-6, 1.0 - 1e-6) - 1.0  # a beta's, of variance noise mu (1 - mu)
-    scores = {
-        model: dict(zip(places, rng.beta(mu * width, (1.0 - mu) * width))) for model in models
-    }
+    mu = ranker.expected("a")
+    scores = {model: dict(zip(places, drawn_scores(mu, noise, rng))) for model in models}
     stops = [n for n in STOPS if n <= max_items and n < len(places)]
     rows: list[tuple[float, ...]] = []
     while len(rows) < len(stops) and (pairs := ranker.ask(AT_ONCE)):

@@ -69,6 +69,33 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(bench, server, ccat, sett
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
+def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat):
+    """Six pairs of models that the bank does not know, beside what was expected of such two."""
+    settings = {"entry": {"price": BY_TOKENS}, "bank": "default.bank.json"}
+
+    def rehearsal(*models, **more):
+        config = bench.config(server.url, list(models), name="plan", **{**settings, **more})
+        return json.loads(ccat("plan", config, "--json").out)["rehearsal"]
+
+    expected = rehearsal("m01", "m03")
+    paid, odd = [], ["m01", "m03", "m05", "m07", "m09", "m11"]
+    for a, b in zip(odd, odd[1:] + odd[:1]):
+        content = bench.ranked(server, [a, b], name=f"{a}{b}", **settings)
+        paid.append((content["asked"], content["usd"]))
+    for (_, spread), of_runs in zip([(0, expected["answers"]), (0, expected["cost"])], zip(*paid)):
+        assert spread["low"] <= spread["expected"] <= spread["high"]
+        inside = [spread["low"] / 2 <= amount <= 2 * spread["high"] for amount in of_runs]
+        assert sum(inside) >= 5, (spread, of_runs)
+        assert 0.5 < np.mean(of_runs) / spread["expected"] < 2.0
+    # A run to its limits leaves nothing to chance, and a budget is never exceeded by more than
+    # what is in flight.
+    to_limits = rehearsal("m01", "m03", stop="limits", max_items=30)["answers"]
+    assert to_limits == {"expected": 60.0, "low": 60.0, "high": 60.0}
+    few = rehearsal("m01", "m03", budget={"items": 25})
+    assert few["answers"]["high"] <= 25 and few["decided"] < 1.0
+    assert rehearsal("m01", "m03", bank=None) is None
+
+
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [

@@ -160,8 +160,9 @@ def forecast(**changes):
     return {
         "task": "t", "documents": 400, "bank": None, "metric": "acc", "budget": {},
         "models": {"a": model, "b": {**model, "most_seconds_at_1s": 7200.0}}, "least_items": 40,
-        "most_items": 800, "least_cost": 0.2, "most_cost": 5.0, "overspend_at_most": None,
-        "judge_cost_per_item": None, "ahead": 16, "one_at_a_time": False, "loads": None,
+        "most_items": 800, "least_cost": 0.2, "most_cost": 5.0, "rehearsal": None,
+        "overspend_at_most": None, "judge_cost_per_item": None, "ahead": 16, "one_at_a_time": False,
+        "loads": None,
         "chance": 0.8, "confidence": 0.95, "familywise": False,
         "smallest_gap_by_items": {100: {"random": 0.1, "full": 0.02}},
         "by_gap": {"0.05": {"random": way}}, **changes,

@@ -8,9 +8,11 @@ from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.simulation.newcomers import Newcomers
 from lm_eval_ccat.simulation.power import Power, Spreads, spreads_of
 
 N_ITEMS, ITEMS, RANKINGS = 300, 60, 40
+NAMES = [f"m{n}" for n in range(20)]
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +76,28 @@ def test_the_items_for_an_error_are_those_of_drawing_without_replacement():
 
 def test_a_bank_that_knows_nothing_has_no_spread():
     assert spreads_of({"t": ItemBank.blank(range(9))}) is None
+
+
+def test_newcomers_score_as_the_models_of_the_bank_did(world):
+    chance = draw(np.linspace(-1.2, 1.2, 20), N_ITEMS, seed=4, noise=0.0)
+    graded = np.random.default_rng(1).binomial(9, chance) / 9
+    for scores in (world, graded):
+        newcomers = Newcomers.of({"t": calibrate(ScoreTable.from_arrays(scores, NAMES))})
+        rng = np.random.default_rng(0)
+        made_up = np.array([newcomers.scores(rng)["t"] for _ in range(400)])
+        means, of_models = made_up.mean(axis=1), scores.mean(axis=1)
+        assert means.mean() == pytest.approx(of_models.mean(), abs=0.03)
+        assert means.std() == pytest.approx(of_models.std(), rel=0.15)
+        # Two models differ as much on single items as two of the bank that are as far apart.
+        assert np.corrcoef(made_up.mean(axis=0), scores.mean(axis=0))[0, 1] > 0.9
+        spread = (made_up[:200] - made_up[200:]).var(axis=1).mean()
+        pairs = [np.var(a - b) for n, a in enumerate(scores) for b in scores[:n]]
+        assert spread == pytest.approx(np.mean(pairs), rel=0.15)
+
+
+def test_the_same_newcomer_answers_all_tasks(world):
+    bank = calibrate(ScoreTable.from_arrays(world, NAMES))
+    newcomers, rng = Newcomers.of({"t": bank, "u": bank}), np.random.default_rng(0)
+    means = np.array([[s.mean() for s in newcomers.scores(rng).values()] for _ in range(100)])
+    assert np.corrcoef(means.T)[0, 1] > 0.95
+    assert Newcomers.of({"t": bank, "u": ItemBank.blank(range(9))}) is None

@@ -1,0 +1,132 @@
+"""`rehearse`: what rankings of made-up models take, played before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..content import RehearsalContent, SpreadContent
+from ..journal import Journal
+from ..records import Item, Record, Tell
+from ..runs.book import Book
+from ..simulation.newcomers import Newcomers
+from .identity import facts_of_plan
+from .plan import Plan
+from .sender import new_line
+
+#: Fewest and most rankings that are played, and answers of all from which the fewest do.
+FEWEST, RANKINGS, ENOUGH = 8, 20, 3000
+#: Answers after which a single ranking is not played on: its models go to their limits.
+LONGEST = 2500
+#: The points of what rankings take that are stated.
+POINTS = (0.1, 0.9)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one ranking took: answers by model, and whether it met its goal."""
+
+    answers: Mapping[str, int]
+    usd: float | None
+    decided: bool
+
+
+def rehearse(
+    plan: Plan, newcomers: Newcomers, slots: Mapping[str, int], most_items: Sequence[int]
+) -> RehearsalContent:
+    """Play rankings of models like those of the banks, and return what they take.
+
+    Parameters
+    ----------
+    plan : Plan
+    newcomers : Newcomers
+        Of all outcomes, named as in `names_of`.
+    slots : mapping of model to int
+        Items of each model in flight at once.
+    most_items : sequence of int
+        Most items of each model.
+
+    Returns
+    -------
+    dict
+        ``rankings``, the share ``decided``, and ``answers`` and ``cost`` (None where a price is
+        unknown): ``expected``, ``low`` and ``high``, the mean and the 10 and 90% points.
+    """
+    limits = dict(zip(slots, most_items))
+    rankings: list[Played] = []
+    while len(rankings) < RANKINGS:
+        if len(rankings) >= FEWEST and sum(map(_total, rankings)) >= ENOUGH:
+            break
+        rankings.append(_play(plan, newcomers, slots, limits, len(rankings)))
+    costs = [ranking.usd for ranking in rankings if ranking.usd is not None]
+    return {
+        "rankings": len(rankings),
+        "decided": float(np.mean([ranking.decided for ranking in rankings])),
+        "answers": _spread([_total(ranking) for ranking in rankings]),
+        "cost": _spread(costs) if costs else None,
+    }
+
+
+def name_of(task: str, outcome: str) -> str:
+    """Return the name of an outcome among those of all tasks."""
+    return f"{task} {outcome}"
+
+
+def _total(ranking: Played) -> int:
+    return sum(ranking.answers.values())
+
+
+def _spread(values: Sequence[float]) -> SpreadContent:
+    low, high = (float(point) for point in np.quantile(values, POINTS))
+    return {"expected": float(np.mean(values)), "low": low, "high": high}
+
+
+def _play(
+    plan: Plan,
+    newcomers: Newcomers,
+    slots: Mapping[str, int],
+    limits: Mapping[str, int],
+    seed: int,
+) -> Played:
+    """Play one ranking: every model answers all that its slots take, round after round."""
+    rng, charges = np.random.default_rng(seed), plan.charges
+    scores = {model: newcomers.scores(rng) for model in slots}
+
+    def answer(model: str, item: Item, number: int) -> Tell:
+        task, doc = item[:2]
+        by_outcome = {
+            name: float(scores[model][name_of(task, name)][outcome.bank.index[doc]])
+            for name, outcome in plan.measured[task].items()
+        }
+        score: Any = by_outcome if len(by_outcome) > 1 else next(iter(by_outcome.values()))
+        cost = charges.expected(model, item)
+        return Tell(n=number, model=model, item=item, score=score, cost=cost)
+
+    journal = Journal()
+    journal.append([facts_of_plan(plan)])
+    book = Book(plan.new_ranker(), journal)
+    line = new_line(plan, book, slots)
+    paid = dict.fromkeys(slots, 0)
+    dollars = []
+    line.start()
+    while line.over is None and sum(paid.values()) < LONGEST:
+        answers: list[Record] = []
+        for model, n in slots.items():
+            for ask in line.next(model, n):
+                answers.append(answer(*ask.pair, ask.number))
+                dollars.append(charges.expected_usd(*ask.pair))
+                paid[model] += 1
+        if not answers:
+            break
+        line.arrive(answers)
+    if line.over is None:  # most of what is left belongs to models that nothing tells apart
+        for model, limit in limits.items():
+            forecast, left = charges.forecasts[model], max(limit - paid[model], 0)
+            dollars.append(forecast.mean * left if forecast.known else None)
+            paid[model] += left
+    known = [usd for usd in dollars if usd is not None]
+    usd = sum(known) if len(known) == len(dollars) else None
+    return Played(paid, usd, book.ranker.decided)

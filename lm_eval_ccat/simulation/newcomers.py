@@ -1,0 +1,89 @@
+"""`Newcomers`: models that banks make up, like those that calibrated them.
+
+A newcomer has the ability of a calibration model drawn at random, moved a little (a smoothed
+bootstrap), the same model and the same move in every task. Its scores are drawn from the curves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..bank import ItemBank
+from ..methods.curves import Curves
+from ..methods.method import method_of
+from ..metrics.scale import Floats
+
+#: A score this close to 0 or 1 is one; a beta distribution needs a mean between.
+CLOSE = 1e-6
+
+
+def drawn_scores(mu: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
+    """Draw scores of mean `mu` and variance ``noise mu (1 - mu)``, beta distributed.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> scores = drawn_scores(np.full(10_000, 0.3), np.full(10_000, 0.5), rng)
+    >>> round(float(scores.mean()), 2), round(float(scores.var()) / 0.21, 2)
+    (0.3, 0.5)
+    """
+    mu, width = np.clip(mu, CLOSE, 1.0 - CLOSE), 1.0 / np.clip(noise, CLOSE, 1.0 - CLOSE) - 1.0
+    return rng.beta(mu * width, (1.0 - mu) * width)
+
+
+class Newcomers:
+    """Models like those of the banks' calibrations.
+
+    Parameters
+    ----------
+    banks : mapping of name to ItemBank
+        Of methods with item curves, which state abilities on the scale of these curves.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ScoreTable, calibrate
+    >>> scores = np.clip(np.linspace(0.2, 0.8, 9)[:, None] + np.linspace(-0.2, 0.2, 60), 0, 1)
+    >>> bank = calibrate(ScoreTable.from_arrays(scores, list("abcdefghi")))
+    >>> Newcomers({"t": bank}).scores(np.random.default_rng(0))["t"].shape
+    (60,)
+    """
+
+    def __init__(self, banks: Mapping[str, ItemBank]) -> None:
+        self._curves: dict[str, Curves] = {}
+        self._abilities: dict[str, dict[str, float]] = {}
+        for name, bank in banks.items():
+            self._curves[name] = curves = method_of(bank).curves(bank)
+            stated = bank.provenance["report"]["abilities"]
+            self._abilities[name] = {m: float(a) - curves.origin for m, a in stated.items()}
+        of_banks = list(self._abilities.values())
+        shared = set(of_banks[0]).intersection(*of_banks)
+        #: Models of all banks, or where there are too few, of each by itself.
+        self._models = sorted(shared) if len(shared) > 2 else []
+
+    @classmethod
+    def of(cls, banks: Mapping[str, ItemBank]) -> Newcomers | None:
+        """Return the newcomers of banks; None where one cannot tell what models score."""
+        for bank in banks.values():
+            method = method_of(bank)
+            abilities = (bank.provenance.get("report") or {}).get("abilities") or {}
+            if not method.has_curves or method.test_curves is not None or len(abilities) < 2:
+                return None
+        return cls(banks)
+
+    def scores(self, rng: np.random.Generator) -> dict[str, Floats]:
+        """Draw one newcomer's scores on [0, 1], by bank, in bank order."""
+        place, move = rng.random(), rng.normal()
+        scores: dict[str, Floats] = {}
+        for name, curves in self._curves.items():
+            stated = self._abilities[name]
+            abilities = [stated[model] for model in self._models or stated]
+            # Silverman's width; the mean is kept, and the spread by drawing in towards it.
+            width = len(abilities) ** -0.2
+            ability, centre = abilities[int(place * len(abilities))], float(np.mean(abilities))
+            moved = ability - centre + width * float(np.std(abilities)) * move
+            theta = centre + moved / np.sqrt(1.0 + width**2)
+            [mu] = curves.expected(np.array([theta]))
+            scores[name] = drawn_scores(mu, curves.noise, rng)
+        return scores
