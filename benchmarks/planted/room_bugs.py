@@ -840,8 +840,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a lost attempt is assumed at the token limit",
-            "return forecast.largest if column == UNKNOWN else assumed",
-            "return forecast.largest",
+            "return self.forecasts[model].largest if unknown else assumed",
+            "return self.forecasts[model].largest",
         ),
         (
             "a budget in items is one in money",
