@@ -23,6 +23,7 @@ from ..methods.belief import POPULATION
 from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
+from ..records import Answered
 from . import internals
 from .scorers import signed
 from .session import Administered, TaskSession
@@ -38,7 +39,7 @@ class TaskRun:
     session : TaskSession
     outcome : Outcome
     administered : dict of doc_id to Administered
-        Documents in the order of asking.
+        First answers to the documents, in the order of asking.
     name : str
         The model's name in the ranking.
     ranking : Ranking
@@ -53,6 +54,8 @@ class TaskRun:
     covariances : dict of str to (dict of str to float)
         Covariances of its error, on [0, 1], with those of other tasks, by group of the ranking (""
         for all of its tasks); empty if the errors are independent.
+    repeated : tuple of Answered
+        Further answers to the documents, from the second on.
     """
 
     session: TaskSession
@@ -65,6 +68,25 @@ class TaskRun:
     warnings: tuple[str, ...] = ()
     further: tuple[TaskRun, ...] = ()
     covariances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    repeated: tuple[Answered, ...] = ()
+
+    @property
+    def n_answers(self) -> int:
+        """Answers to the documents, repeats included."""
+        return len(self.administered) + len(self.repeated)
+
+    @property
+    def tokens(self) -> float:
+        """Tokens read and written, as far as they were counted."""
+        first = [answer.tokens for answer in self.administered.values()]
+        counts = (*first, *(answer.tokens for answer in self.repeated))
+        return sum(tokens.total for tokens in counts if tokens)
+
+    @property
+    def answers_in_full(self) -> int | None:
+        """Answers to all documents with all repeats; None where each is asked once."""
+        once = self.ranking.n_answers <= self.ranking.n_items
+        return None if once else self.ranking.n_answers
 
     @property
     def usd(self) -> float | None:
@@ -74,7 +96,7 @@ class TaskRun:
     @property
     def complete(self) -> bool:
         """Whether every document of the task was run, and is asked only once."""
-        once = self.ranking.n_answers <= self.ranking.n_items
+        once = self.answers_in_full is None
         return once and len(self.administered) == len(self.session.doc_ids)
 
     @property
@@ -106,8 +128,7 @@ class TaskRun:
 
 def describe(run: TaskRun) -> dict[str, object]:
     """Return the ``adaptive`` block of one task, with figures on the metric's own scale."""
-    ranking, name = run.ranking, run.name
-    n = len(run.administered)
+    ranking, name, in_full = run.ranking, run.name, run.answers_in_full
     ability, ability_se = ranking.abilities[name]
     by_draws: Mapping[str, Any] = {}  # from the documents drawn at random
     if not run.complete:
@@ -116,8 +137,9 @@ def describe(run: TaskRun) -> dict[str, object]:
         **_estimated(run),
         **({"outcomes": list(map(_estimated, (run, *run.further)))} if run.further else {}),
         "confidence": ranking.confidence,
-        "items": n,
+        "items": len(run.administered),
         "items_total": len(run.session.doc_ids),
+        **({} if in_full is None else {"answers": run.n_answers, "answers_total": in_full}),
         "stopped_because": _why(run),
         "set_aside": ranking.set_aside.get(name),
         "method": run.outcome.bank.method,
@@ -126,7 +148,7 @@ def describe(run: TaskRun) -> dict[str, object]:
         "ability_standard_error": ability_se,
         "sample": by_draws.get("sample") or None,
         "place": ranking.places.get(name),
-        "cost": {"items": n, "usd": run.usd, "money": run.money and dict(run.money)},
+        "cost": {"items": run.n_answers, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),
         "not_estimated": [] if run.complete else left_out(run),
         "warnings": list(run.warnings),
@@ -190,7 +212,10 @@ def estimand(run: TaskRun) -> str:
         which = f"documents like {these} {known}"
     if run.ranking.expected:
         what = f"expected {what} as configured"
-    return f"estimate of the {what} over {which} of {name}, from {len(run.administered)} of them"
+    told = f"{len(run.administered)} of them"
+    if run.answers_in_full is not None:
+        told = f"{run.n_answers:,} answers to {told}"
+    return f"estimate of the {what} over {which} of {name}, from {told}"
 
 
 def in_words(block: Mapping[str, Any], task: str) -> str:
@@ -212,13 +237,16 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
             f"{estimate['key']} = {estimate['estimate']:.4g} ± {estimate['standard_error']:.2g} "
             f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
         )
+    answers = ""
+    if "answers" in block:
+        answers = f", {block['answers']:,} of {block['answers_total']:,} answers"
     lines = [held(block.get("looks"), block["confidence"]), block["estimand"], block["signature"]]
     money = block.get("cost", {}).get("money")
     lines += columns_in_words(money) if money else ()
     return (
         f"{task}: {'; '.join(estimates)}, "
-        f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}."
-        + "".join(f"\n  {line}" for line in lines if line)
+        f"{block['items']} of {block['items_total']} documents{answers}; "
+        f"{block['stopped_because']}." + "".join(f"\n  {line}" for line in lines if line)
     )
 
 
@@ -235,7 +263,8 @@ def correct_task(everything: Any, name: str, run: TaskRun) -> None:
     values, n, total = everything.metrics[name], len(run.administered), len(run.session.doc_ids)
     if not run.complete:
         what = "adaptive" if n else "no"
-        values["alias"] = f"{values['alias']} ({what} estimate, {n} of {total} docs)"
+        answers = "" if run.answers_in_full is None else f", {run.n_answers:,} answers"
+        values["alias"] = f"{values['alias']} ({what} estimate, {n} of {total} docs{answers})"
         values["sample_len"] = total
         everything.n_samples[name]["effective"] = n
         # Only this value tells loggers of plain numbers that the others are estimates.

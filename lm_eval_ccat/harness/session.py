@@ -75,6 +75,17 @@ class Administered:
     judge_usd: float = 0.0
     cached: bool = False
 
+    def with_repeat(self, responses: Sequence[Sequence[Any]]) -> Administered:
+        """Return this answer with a further one beside it, as the harness logs repeats.
+
+        Its scores stay those of the first.
+        """
+        samples = {}
+        for name, row in self.samples.items():
+            pairs = zip(row["resps"], responses)
+            samples[name] = {**row, "resps": [[*first, *later] for first, later in pairs]}
+        return replace(self, samples=samples)
+
 
 @dataclass
 class TaskSession:

@@ -293,9 +293,9 @@ def run_tasks(
 
 def _spent(kind: str, run: TaskRun) -> float:
     if kind == "items":
-        return float(len(run.administered))
+        return float(run.n_answers)
     if kind == "tokens":
-        return sum(answer.tokens.total for answer in run.administered.values() if answer.tokens)
+        return run.tokens
     return run.seconds if kind == "seconds" else run.usd or 0.0
 
 

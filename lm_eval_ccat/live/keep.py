@@ -277,14 +277,21 @@ class ModelRuns:
         drawn = [(*item, p) for item, p in draws if len(item) == 2]
         runs = {}
         for task, outcomes in self.plan.measured.items():
-            # The harness's files have one answer of each document: the first.
+            # As the harness scores them: the first answer of each document.
             of_task = {item[1]: item for item in answers if item[0] == task and len(item) == 2}
+            repeated = [a for item, a in answers.items() if item[0] == task and len(item) > 2]
+            all_answers = [*(answers[item] for item in of_task.values()), *repeated]
+            administered = {doc: model.administered[item] for doc, item in of_task.items()}
+            for answer in sorted(repeated, key=lambda a: a.item[2]):
+                if (first := administered.get(answer.item[1])) is not None:
+                    administered[first.doc_id] = first.with_repeat(answer.responses)
             shared_parts: dict[str, Any] = {
                 "session": model.sessions[task],
                 "name": model.name,
-                "administered": {doc: model.administered[item] for doc, item in of_task.items()},
+                "administered": administered,
                 "money": book.tally.money(model.name, task if several else None),
-                "seconds": sum(answers[item].seconds or 0.0 for item in of_task.values()),
+                "seconds": sum(answer.seconds or 0.0 for answer in all_answers),
+                "repeated": tuple(repeated),
             }
             of_outcomes = {
                 name: TaskRun(outcome=outcome, ranking=self._rankings[task][name], **shared_parts)

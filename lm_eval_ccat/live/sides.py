@@ -179,7 +179,8 @@ def _is_estimate(file: Path) -> bool:
     """Whether a results file comes from an adaptive run that left out documents."""
     blocks = (_content(file).get("adaptive") or {}).values()
     estimated = [b for b in blocks if isinstance(b, dict) and "estimate" in b]
-    return any(b["items"] < b["items_total"] for b in estimated)
+    # Repeats are an estimate even with all documents asked: the samples have first answers alone.
+    return any(b["items"] < b["items_total"] or "answers" in b for b in estimated)
 
 
 def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[list[Any], Values]:

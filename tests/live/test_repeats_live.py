@@ -239,3 +239,36 @@ def test_all_answers_of_a_row_of_the_harness_are_earlier_repeats(few, sampling, 
     assert not sampling.asked and content["models"]["low"]["from_prior"] == 3 * N_ITEMS
     firsts = [row["share"] for row in rows]
     assert content["models"]["low"]["estimate"] == pytest.approx((np.mean(firsts) + 0.0 + 1.0) / 3)
+
+
+def test_an_adaptive_run_counts_its_answers_and_logs_them_all(few, sampling, ccat) -> None:
+    out, budget = few.folder / "out", 70
+    flags = ["--repeats", 4, "--budget_items", budget, "--gen_kwargs", "temperature=0.7"]
+    flags += ["--output_path", out, "--log_samples"]
+    said = ccat(*few.adaptive(sampling, "mid", *flags)).out
+    assert sum(sampling.asked.values()) == budget
+    assert f"30 of 30 documents, {budget} of {4 * N_ITEMS} answers" in said
+    assert f"30 of 30 docs, {budget} answers)" in said
+    [results] = out.rglob("results_*.json")
+    block = json.loads(results.read_text())["adaptive"][TASK]
+    assert (block["items"], block["answers"], block["cost"]["items"]) == (30, budget, budget)
+    assert f"from {budget} answers to 30 of them" in block["estimand"]
+    [samples] = out.rglob("samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert Counter(len(row["resps"][0]) for row in rows) == {3: 10, 2: 20}
+    # The estimate, not the first answers in the samples, is what such a file states.
+    found = compare(str(out), str(out))
+    overall = found.outcomes[0].overall
+    assert overall.candidate == block["estimate"]
+    assert (overall.documents, overall.answers) == (30, budget)
+
+
+def test_a_budget_of_several_tasks_counts_answers(few, sampling, ccat) -> None:
+    few.rewrite(lambda name, text: text)
+    yaml = few.folder / "tasks" / f"{TASK}.yaml"
+    (yaml.parent / "twin.yaml").write_text(yaml.read_text().replace(TASK, "twin"))
+    flags = ["--repeats", 4, "--budget_items", 100, "--gen_kwargs", "temperature=0.7"]
+    words = few.adaptive(sampling, "mid", *flags)
+    words[words.index(TASK)] = f"{TASK},twin"
+    ccat(*words)
+    assert sum(sampling.asked.values()) == 100
