@@ -6,6 +6,11 @@ model and item, its prior weight the likeliest one. Answers are then drawn in pa
 rankings at once, and the sums and looks of the package decide after each.
 
     python benchmarks/repeats.py TABLE.csv.gz [--items 30] [--repeats 8] [--rankings 1000]
+        [--models 4] [--marks 5] [--question population]
+
+Scores are 0 or 1, or means of `--marks` such draws. With several models a model is asked until its
+neighbours are decided. `population` takes items from all of the table and pairs of equal means over
+them, not over the items that are drawn.
 
 Kinds: `same` (two models of the same probabilities), `exchanged` (those of a pair exchanged item by
 item, then moved to equal means), `deterministic` (one that always answers alike beside a noisy one
@@ -15,13 +20,14 @@ of the same mean), `few` (all items alike but four of one model, which are noisy
 from __future__ import annotations
 
 import argparse
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from lm_eval_ccat.methods.belief import zeros_to_come
+from lm_eval_ccat.methods.belief import BENCHMARK, POPULATION, zeros_to_come
 from lm_eval_ccat.methods.sample.repeats import RepeatSums
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
 from lm_eval_ccat.ranker.looks import Looks
@@ -57,18 +63,25 @@ def moved(p: Floats, mean: float) -> Floats:
     return p
 
 
+def drawn(a: Floats, b: Floats, n_items: int, n_models: int, rng: np.random.Generator) -> Floats:
+    """Return random models' probabilities on random items; (n_models, n_items)."""
+    models = rng.choice(len(a), n_models, replace=False)
+    items = rng.choice(a.shape[1], n_items, replace=a.shape[1] < n_items)
+    return np.array([rng.beta(a[model, items], b[model, items]) for model in models])
+
+
 def pair(
-    a: Floats, b: Floats, n_items: int, kind: str, rng: np.random.Generator
+    a: Floats, b: Floats, n_items: int, kind: str, question: str, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Return two models' probabilities on random items."""
-    models = rng.choice(len(a), 2, replace=False)
-    items = rng.choice(a.shape[1], n_items, replace=a.shape[1] < n_items)
-    first, second = (rng.beta(a[model, items], b[model, items]) for model in models)
+    first, second = drawn(a, b, n_items, 2, rng)
     if kind == "same":
         return first, first
     if kind == "exchanged":
         exchange = rng.random(n_items) < 0.5
         first, second = np.where(exchange, second, first), np.where(exchange, first, second)
+        if question == POPULATION:  # of equal means over all such items
+            return first, second
         mean = 0.5 * float(first.mean() + second.mean())
         return moved(first, mean), moved(second, mean)
     if kind == "deterministic":
@@ -83,45 +96,72 @@ def pair(
     return first, second
 
 
-def played(p: Floats, repeats: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Play rankings of two models at once: the sign of each decision, and the share of answers.
+def played(
+    p: Floats, repeats: int, marks: int, question: str, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Play rankings of some models at once: the sign of each decision, and when it came.
 
     Parameters
     ----------
-    p : ndarray of shape (2, n_items, n_rankings)
-    repeats : int
+    p : ndarray of shape (n_models, n_items, n_rankings)
+    repeats, marks : int
+    question : str
     rng : Generator
 
     Returns
     -------
-    sign, share : ndarray of shape (n_rankings,)
-        Sign 0 where the pair stays open, which takes all answers.
+    sign, share : ndarray of shape (n_pairs, n_rankings)
+        Sign 0, and all answers, where a pair stays open. Pairs are in the order of `combinations`.
     """
-    _, n_items, n_rankings = p.shape
+    n_models, n_items, n_rankings = p.shape
+    pairs = list(combinations(range(n_models), 2))
     horizon = n_items * repeats
     looks = Looks(horizons=(horizon,), pass_length=n_items)
-    sums, series = RepeatSums(n_rankings, n_items), np.arange(n_rankings)
+    sums = RepeatSums(len(pairs) * n_rankings, n_items)
     right, count = np.zeros(p.shape), np.zeros(n_items)
-    sign, share = np.zeros(n_rankings), np.ones(n_rankings)
+    sign, share = np.zeros(len(sums.items)), np.ones(len(sums.items))
+    series, ones = np.arange(len(sign)), np.ones(len(sign))
+    first, second = (list(side) for side in zip(*pairs))
     slots = np.concatenate([rng.permutation(n_items) for _ in range(repeats)])
     for n, item in enumerate(slots, 1):
-        answer = (rng.random((2, n_rankings)) < p[:, item]) * 1.0
+        answer = rng.binomial(marks, p[:, item]) / marks
         before = right[:, item] / max(count[item], 1.0)
-        sums.learn(series, *answer, np.full(n_rankings, count[item]), *before)
+        sides = (x[models].ravel() for x in (answer, before) for models in (first, second))
+        one, other, one_before, other_before = sides
+        sums.learn(series, one, other, count[item] * ones, one_before, other_before)
         right[:, item] += answer
         count[item] += 1.0
         if n < FIRST_LOOK:
             continue
-        spread, answers = sums.spread(), np.full(n_rankings, float(n))
+        spread, answers = sums.spread(question == POPULATION), n * ones
         size, error = np.abs(spread.difference), np.sqrt(spread.variance)
         # Student's tail never decides what the normal one leaves open, and takes more time.
         near_enough = size >= error * looks.boundary(_LEVEL, answers, np.inf)
-        near_enough &= (size >= zeros_to_come(_LEVEL) * spread.event / n) & (sign == 0.0)
+        near_enough &= (size >= zeros_to_come(_LEVEL, 0.0) * spread.event / n) & (sign == 0.0)
         place = np.flatnonzero(near_enough)
         reach = looks.reach(_LEVEL, spread.df[place], answers[place], np.inf)
         place = place[size[place] >= reach * error[place]]
         sign[place], share[place] = np.sign(spread.difference[place]), n / horizon
-    return sign, share
+    return sign.reshape(len(pairs), -1), share.reshape(len(pairs), -1)
+
+
+def of_neighbours(p: Floats, sign: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return decisions on neighbours, of which wrong, and the share of answers of a ranking.
+
+    A model is asked until it is decided against both neighbours in the order of the truth.
+    """
+    n_models, n_rankings = len(p), p.shape[2]
+    number = {pair: k for k, pair in enumerate(combinations(range(n_models), 2))}
+    order = np.argsort(p.mean(axis=1), axis=0)
+    decided, wrong = np.zeros((2, n_models - 1, n_rankings))
+    asked = np.zeros((n_models, n_rankings))
+    for ranking in range(n_rankings):
+        for place, (low, high) in enumerate(pairwise(order[:, ranking].tolist())):
+            k = number[min(low, high), max(low, high)]
+            decided[place, ranking] = sign[k, ranking] != 0.0
+            wrong[place, ranking] = sign[k, ranking] == (1.0 if low < high else -1.0)
+            asked[[low, high], ranking] = np.maximum(asked[[low, high], ranking], share[k, ranking])
+    return decided, wrong, asked.mean(axis=0)
 
 
 def main() -> None:
@@ -132,22 +172,29 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--rankings", type=int, default=1000)
+    parser.add_argument("--models", type=int, default=2, help="of a real ranking")
+    parser.add_argument("--marks", type=int, default=1, help="draws of 0 or 1 behind a score")
+    parser.add_argument("--question", default=BENCHMARK, choices=(BENCHMARK, POPULATION))
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
     a, b = posterior(args.table, args.answers)
     for kind in args.kinds.split(","):
         rng = np.random.default_rng([args.items, args.repeats])
-        pairs = [pair(a, b, args.items, kind, rng) for _ in range(args.rankings)]
-        p = np.moveaxis(np.array(pairs), 0, -1)
-        sign, share = played(p, args.repeats, rng)
-        decided = float((sign != 0.0).mean())
-        error = (decided * (1.0 - decided) / len(sign)) ** 0.5
-        gap = p[0].mean(axis=0) - p[1].mean(axis=0)
-        wrong = float((sign * gap < 0.0).mean()) if kind == "real" else decided
+        worlds = [
+            drawn(a, b, args.items, args.models, rng)
+            if kind == "real"
+            else np.array(pair(a, b, args.items, kind, args.question, rng))
+            for _ in range(args.rankings)
+        ]
+        p = np.moveaxis(np.array(worlds), 0, -1)
+        sign, share = played(p, args.repeats, args.marks, args.question, rng)
+        decided, wrong, answers = of_neighbours(p, sign, share)
+        rate = float(decided.mean())
+        error = (rate * (1.0 - rate) / decided.size) ** 0.5
+        false = float(wrong.mean()) if kind == "real" else rate
         print(
-            f"{args.items} items x {args.repeats}, {kind}: decided {decided:.3f} "
-            f"(+- {error:.3f}), answers {share.mean():.3f} (median {np.median(share):.3f}), "
-            f"wrong {wrong:.4f}",
+            f"{args.items} items x {args.repeats}, {kind}: decided {rate:.3f} (+- {error:.3f}), "
+            f"answers {answers.mean():.3f} (median {np.median(answers):.3f}), wrong {false:.4f}",
             flush=True,
         )
 

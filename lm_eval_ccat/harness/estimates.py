@@ -212,10 +212,10 @@ def estimand(run: TaskRun) -> str:
         which = f"documents like {these} {known}"
     if run.ranking.expected:
         what = f"expected {what} as configured"
-    told = f"{len(run.administered)} of them"
+    source = f"{len(run.administered)} of them"
     if run.answers_in_full is not None:
-        told = f"{run.n_answers:,} answers to {told}"
-    return f"estimate of the {what} over {which} of {name}, from {told}"
+        source = f"{run.n_answers:,} answers to {source}"
+    return f"estimate of the {what} over {which} of {name}, from {source}"
 
 
 def in_words(block: Mapping[str, Any], task: str) -> str:
