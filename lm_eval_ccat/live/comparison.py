@@ -530,9 +530,10 @@ def checked_prompts(
 
 
 def _is_sampled(table: ScoreTable) -> bool:
-    """Whether the settings of a table's runs say that its answers are sampled."""
+    """Whether a table has repeats, or its runs' settings say that answers are sampled."""
     settings = table.settings.get("generation_kwargs")
-    return isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
+    drawn = isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
+    return drawn or table.repeated
 
 
 def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:

@@ -201,7 +201,7 @@ class ScoreGrid:
             raise ScoreTableError(
                 f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
                 f"{list(self._items)[self._repeated[1]]!r}; keep one, or name the runs apart in a "
-                "column 'config'"
+                "column 'config', or the answers in a column 'repeat'"
             )
         order = np.array([self._items[d] for d in ids], dtype=np.intp)
         raw = self._scores.finish(len(labels), order)
@@ -217,6 +217,7 @@ class ScoreGrid:
             raise ScoreTableError(
                 f"{path}: every score of metric {metric!r}{filter_note} is missing"
             )
+        notes += _unequal([model for model, _ in labels], raw)
         if not counts.all():
             gone = ", ".join(label[0] for label, count in zip(labels, counts) if not count)
             notes.append(f"models without a usable score are left out: {gone}")
@@ -283,6 +284,25 @@ class ScoreGrid:
             f"(doc_id {some(changed)}): the logs are not all of the same data set; the rarer "
             f"version counts as missing for {who}"
         ]
+
+
+def _unequal(models: Sequence[str], raw: Floats) -> list[str]:
+    """Return a warning of models that have more scores on some items than on others."""
+    rows: dict[str, list[int]] = {}
+    for row, model in enumerate(models):
+        rows.setdefault(model, []).append(row)
+    uneven = []
+    for model, own_rows in rows.items():
+        counts = np.isfinite(raw[own_rows]).sum(axis=0) if len(own_rows) > 1 else np.zeros(1)
+        counts = counts[counts > 0]
+        if len(counts) and counts.min() < counts.max():
+            uneven.append(f"{model} {counts.min()} to {counts.max()}")
+    if not uneven:
+        return []
+    return [
+        "an item counts once, by the mean of its scores, although some items have more scores "
+        f"than others: {first_of(uneven, 5)}"
+    ]
 
 
 def _numbers(known: dict[Any, int], column: Sequence[Any] | Coded) -> Codes:

@@ -32,6 +32,8 @@ DocId = int | str
 Part = slice | NDArray[np.intp]
 
 _PART = 1 << 18  # cells looked at together
+#: How the configuration of a row begins, or ends after a comma, that is one of several answers.
+REPEAT = "repeat "
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,10 @@ class ScoreTable:
         ----------
         path : path-like
             A long-form ``.parquet`` or ``.csv`` file with columns ``model``, ``doc_id``,
-            ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``prompt_hash``,
-            ``scale_min``, ``scale_max``, ``higher_is_better``; a wide one with a column ``model``
-            and a column per item, whose empty cells are missing; a directory of harness outputs; or
-            anything that another of the `lm_eval_ccat.scores.readers` can read.
+            ``metric``, ``score`` and optionally ``config``, ``repeat``, ``doc_hash``,
+            ``prompt_hash``, ``scale_min``, ``scale_max``, ``higher_is_better``; a wide one with a
+            column ``model`` and a column per item, whose empty cells are missing; a directory of
+            harness outputs; or anything that another of the `lm_eval_ccat.scores.readers` can read.
         metric : str, optional
             Which metric; may be omitted if there is only one.
         task, filter : str, optional
@@ -191,7 +193,7 @@ class ScoreTable:
         ------
         ScoreTableError
             The file is missing, lacks a column, holds no such metric, or has two scores for one
-            (model, config, doc_id).
+            (model, config, repeat, doc_id).
         ScaleError
             The scale is not known, or a score lies outside it.
 
@@ -411,6 +413,11 @@ class ScoreTable:
     def models(self) -> tuple[str, ...]:
         """Model names in order of first appearance."""
         return tuple(dict.fromkeys(self.row_model))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether rows are sampled answers, numbered by a column ``repeat``."""
+        return any(config.split(", ")[-1].startswith(REPEAT) for config in self.row_config)
 
     @property
     def n_items(self) -> int:

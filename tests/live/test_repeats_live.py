@@ -13,7 +13,7 @@ from live.test_resume import killed, start_rank  # noqa: F401
 from worlds.bench import TASK, Bench, content_of, facts, make_bench
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat import compare
+from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.report.plain import lines
 
@@ -211,6 +211,12 @@ def test_earlier_repeats_are_taken_one_by_one(few, sampling) -> None:
     first = few.ranked(
         sampling, ["low", "mid"], name="first", **{**SETTINGS, "repeats": 3, "stop": "limits"}
     )
+    table = ScoreTable.read(few.run("first"), partial=True)
+    firsts = [json.loads(line) for line in (few.run("first") / "journal.jsonl").open()]
+    said = {(r["model"], r["item"]): r["raw"] for r in firsts
+            if r["op"] == "tell" and not isinstance(r["item"], list)}  # fmt: skip
+    for model, row in zip(table.models, table.raw):
+        assert row.tolist() == [said[model, item] for item in table.doc_ids]
     sampling.asked.clear()
     settings = {**SETTINGS, "repeats": 4, "stop": "limits", "prior": "first.run"}
     content = few.ranked(sampling, ["low", "mid"], name="second", **settings)

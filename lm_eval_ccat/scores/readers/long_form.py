@@ -3,6 +3,8 @@
 A wide table has a row per model, whose name stands in the column ``model`` (or in the nameless
 index that pandas writes), and a column per item; an empty cell is a missing score.
 
+A column ``repeat`` numbers sampled answers: a row per answer, which is a config of its model.
+
 A Parquet file is read in batches, of which numbers are kept and no text. A folder of such files
 holds one task per file, named after the file where no column says otherwise. A file without models
 is of one, named after the file.
@@ -10,7 +12,7 @@ is of one, named after the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,21 @@ from ...metrics.scale import Scale
 from ...shown import first_of
 from ..grid import Coded, ScoreGrid
 from ..reading import Logged, Progress, Query, first_record, is_number, one_of
-from ..table import Reader, ScoreTable, arrow
+from ..table import REPEAT, Reader, ScoreTable, arrow
 
 _NAMES = ("task", "metric", "filter")
 _SCALE = ("scale_min", "scale_max", "higher_is_better", "scale_cap")
-_USED = ("model", "doc_id", "score", "config", "doc_hash", "prompt_hash", *_NAMES, *_SCALE)
+_USED = (
+    "model",
+    "doc_id",
+    "score",
+    "config",
+    "repeat",
+    "doc_hash",
+    "prompt_hash",
+    *_NAMES,
+    *_SCALE,
+)
 _NAMELESS = ("", "__index_level_0__")  # how pandas writes an index to CSV and Parquet
 _BATCH = 1 << 20
 
@@ -220,7 +232,7 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     import pyarrow.compute as pc
 
     n, names = len(batch), batch.schema.names
-    of_row = [name for name in ("model", "config") if name in names]
+    of_row = [name for name in ("model", "config", "repeat") if name in names]
     texts, code = _coded([batch[name] for name in of_row], n)
     labels = [{"model": file.stem, **dict(zip(of_row, text))} for text in texts]
     unnamed = sum(int((code == k).sum()) for k, label in enumerate(labels) if not label["model"])
@@ -250,11 +262,17 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
             words, version = _coded([batch[name]], n)
             identity[place] = Coded([text or None for (text,) in words], version)
     grid.lay(
-        Coded([(str(label["model"]), label.get("config") or "") for label in labels], code),
+        Coded([(str(label["model"]), _config(label)) for label in labels], code),
         Coded(ids, item),
         scores,
         *identity,
     )
+
+
+def _config(label: Mapping[str, Any]) -> str:
+    """Return the config of a row: settings and number of an answer, as far as they are stated."""
+    repeat = label.get("repeat")
+    return ", ".join(filter(None, (label.get("config"), repeat and f"{REPEAT}{repeat}")))
 
 
 def _items(schema: Any) -> dict[int, int | str]:
@@ -269,7 +287,13 @@ def _items(schema: Any) -> dict[int, int | str]:
         nameless and _is_text(schema.types[schema.names.index(nameless[0])])
     ):
         return {}
-    other = ("model", "config", *_SCALE, *([] if "model" in schema.names else nameless[:1]))
+    other = (
+        "model",
+        "config",
+        "repeat",
+        *_SCALE,
+        *([] if "model" in schema.names else nameless[:1]),
+    )
     names = {place: name for place, name in enumerate(schema.names) if name not in other}
     for place in names:
         kind = schema.types[place]
@@ -294,8 +318,9 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
 
     n, names = len(batch), batch.schema.names
     first = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
-    texts, code = _coded([batch[name] for name in (first, "config") if name in names], n)
-    labels = [(text[0], (*text, None)[1] or "") for text in texts]
+    of_row = [name for name in (first, "config", "repeat") if name in names]
+    texts, code = _coded([batch[name] for name in of_row], n)
+    labels = [(text[0], _config(dict(zip(of_row, text)))) for text in texts]
     if not all(model for model, _ in labels):
         raise ScoreTableError(f"{source.file}: a row names no model")
     model, config = labels[int(np.bincount(code, minlength=1).argmax())] if n else ("", "")
@@ -303,7 +328,8 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
         again = next((label for label in labels if label in grid.rows), (model, config))
         raise ScoreTableError(
             f"{source.file}: model {again[0]!r} has two rows in a wide table; keep one, name them "
-            "apart in a column 'config', or give the columns model, doc_id, metric, score"
+            "apart in a column 'config' or 'repeat', or give the columns model, doc_id, metric, "
+            "score"
         )
     missing, size = np.array([np.nan]), len(source.items)
     scores = np.empty((size, n))

@@ -48,9 +48,9 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         match record:
             case Asks(pairs=pairs, draws=draws):
                 asked = zip(pairs, draws)
-                drawn |= {(m, doc_id) for (m, (_, doc_id)), p in asked if p is not None}
-            case Tell(score=int() | float() as score):
-                scores[record.model, record.item[1]] = float(score)
+                drawn |= {(m, item[1]) for (m, item), p in asked if p is not None}
+            case Tell(score=int() | float() as score, item=(_, doc_id)):  # the first of repeats
+                scores[record.model, doc_id] = float(score)
     if not scores:
         raise ScoreTableError(f"{journal}: no scores in it")
     grid = ScoreGrid()
