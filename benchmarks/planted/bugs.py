@@ -1048,4 +1048,42 @@ BUGS: tuple[Bug, ...] = (
             "tests/harness/test_harness_session.py::test_models_of_one_session_keep_their_answers_and_score_one_after_the_other",
         ),
     ),
+    Bug(
+        "looks at known models are lost when a model joins",
+        "lm_eval_ccat/ranker/looks",
+        "                kind[:, n_before:],\n",
+        "                0.0,\n",
+        ("tests/ranker/test_verdicts.py",),
+    ),
+    Bug(
+        "a pair of which only the failures have changed is not looked at",
+        "lm_eval_ccat/ranker/looks",
+        'for name in ("location", "score", "slope", "lean"):',
+        'for name in ("location", "score", "slope"):',
+        ("tests/ranker/test_verdicts.py",),
+    ),
+    Bug(
+        "the row of a pair has the interval of a single look",
+        "lm_eval_ccat/ranker/ranking",
+        "low, high = self.verdicts.intervals(confidence)",
+        """from dataclasses import replace
+
+        once = replace(self.verdicts.looks, once=True)
+        low, high = replace(self.verdicts, looks=once).intervals(confidence)""",
+        ("tests/ranker/test_result.py",),
+    ),
+    Bug(
+        "the two models of one folder are compared the other way round",
+        "lm_eval_ccat/cli/compare",
+        "models=(names[0] or None, names[1] or None)",
+        "models=(names[1] or None, names[0] or None)",
+        ("tests/live/test_compare.py",),
+    ),
+    Bug(
+        "full results beside an estimate have the error of a sample",
+        "lm_eval_ccat/live/comparison",
+        'max(1.0 - n / content["items_of_benchmark"], 0.0) if _is_exact(content) else 1.0',
+        "1.0",
+        ("tests/live/test_compare.py::test_a_stored_ranking_is_compared_by_what_it_says",),
+    ),
 )

@@ -246,20 +246,16 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
-    models = [
-        model
-        for model in next(iter(tables.values())).models
-        if all(model in table.models for table in tables.values())
-    ]
-    if not models:
-        raise UsageError(f"{source}: no model has results on all tasks of the board")
     refused = Added()
     for task, table in tables.items():
+        for model in (name for other in tables.values() for name in other.models):
+            if model not in table.models:
+                refused.left_out[model] = f"no results on {task}"
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             if reason := of_others(board.banks[task], task, asked, model):
                 refused.left_out[model] = reason
-    models = [model for model in models if model not in refused.left_out]
+    models = [m for m in next(iter(tables.values())).models if m not in refused.left_out]
     if not models:
         return refused
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}

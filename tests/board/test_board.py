@@ -101,6 +101,45 @@ def test_who_stands_on_tampered_evidence_is_refused_by_name(board, tamper, refus
     assert all("refused" in row["reason"] for row in apart)
 
 
+def test_every_figure_of_a_row_is_recomputed(board):
+    """One row for each figure that is another than its evidence gives."""
+    rows = {row.kind: row for row in board.ledger.rows()}
+    changed = [replace(row, **{end: getattr(row, end) + 0.01})
+               for row in rows.values() for end in ("score", "low", "high")]  # fmt: skip
+    estimate = rows["estimate"]
+    task, asked = estimate.tasks[TASK], estimate.asked[TASK]
+    not_asked = next(doc_id for doc_id in range(120) if doc_id not in asked)
+    for figures in ({"low": 0.0}, {"high": 1.0}, {"items": 1}, {"documents": 121}):
+        changed.append(replace(estimate, tasks={TASK: replace(task, **figures)}))
+    changed.append(replace(estimate, asked={TASK: [*asked[:-1], not_asked]}))
+    changed.append(replace(rows["full"], tasks={TASK: replace(rows["full"].tasks[TASK], items=1)}))
+    rewrite(board, [*rows.values(), *changed])
+    sound, refused = [], []
+    for checked in check(board):
+        (sound if checked.verdict == "sound" else refused).append(checked)
+    assert [checked.number for checked in sound] == [1, 2]
+    ends, of_task = ["score", "interval", "interval"], f"interval of {TASK}"
+    other = "recorded other items than the journal"
+    named = [*ends, *ends, of_task, of_task, "items", "documents", other, "items"]
+    assert [checked.reason.split(":")[0] for checked in refused] == named
+
+
+@pytest.mark.parametrize("way", ["path", "link"])
+def test_a_file_outside_the_board_proves_nothing(board, tmp_path, way):
+    """Whoever clones the board would not have it."""
+    *_, last = [row for row in board.ledger.rows() if not row.estimated]
+    [(file, sha256)] = last.evidence.items()
+    shutil.copy(board.path / file, tmp_path / "outside.parquet")
+    elsewhere = "../outside.parquet" if way == "path" else "scores/link.parquet"
+    if way == "link":
+        (board.path / elsewhere).symlink_to(tmp_path / "outside.parquet")
+    tasks = {t: replace(s, evidence=elsewhere, sha256=sha256) for t, s in last.tasks.items()}
+    board.ledger.append([replace(last, model="new", tasks=tasks)])
+    *_, checked = check(board)
+    assert (checked.model, checked.verdict) == ("new", "refused")
+    assert checked.reason == f"{elsewhere} lies outside the board"
+
+
 def test_an_estimate_is_refused_without_its_bank(board):
     blank = ItemBank.blank(range(120), task=TASK, metric="share")
     SuiteBank({TASK: blank}).save(board.path / "suite")

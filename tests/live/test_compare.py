@@ -352,6 +352,14 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     with_full = compare(path, table.select(["m8"]), models=("m2", None))
     assert with_full.verdict == "better"
     assert with_full.outcomes[0].overall.candidate == pytest.approx(y[8].mean())
+    # Full scores have no error; a part of them has that of a sample of a finite benchmark.
+    arms = np.subtract(r.interval("m2"), r.estimates["m2"])
+    for n, part in ((200, table.select(["m8"])), (80, table.select(["m8"]).take(np.arange(80)))):
+        error = y[8, :n].std(ddof=1) * np.sqrt((1 - n / 200) / n)
+        own, gain = stdtrit(n - 1, 0.975) * error, y[8, :n].mean() - r.estimates["m2"]
+        beside = compare(path, part, models=("m2", None)).outcomes[0].overall
+        ends = [gain - np.hypot(arms[1], own), gain + np.hypot(arms[0], own)]
+        assert [beside.low, beside.high] == pytest.approx(ends) and beside.documents <= n
     gap, low, high = r.difference("m8", "m2")
     assert (said.difference, said.low, said.high) == pytest.approx((gap, low, high))
     # What the ranking's rule, valid at every look, left open is not decided by one look at it.

@@ -85,6 +85,21 @@ def test_a_model_that_was_set_aside_is_not_completed(bench, server, ccat):
     assert "m07 was set aside" in err
 
 
+def test_a_ranking_that_goes_on_is_not_completed(bench, server, ccat):
+    bench.ranked(server, ["m05", "m07"], budget={"items": 30})
+    run = bench.run()
+    journal, before = run / "journal.jsonl", sum(server.asked.values())
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[: len(lines) // 2]))
+    (run / "result.json").unlink()
+    err = ccat("complete", run, "--name", "m05", code=1).err
+    assert "is not finished; finish it with `rank --resume` first" in err
+    assert sum(server.asked.values()) == before and not (run / "full").exists()
+    ccat("rank", run.with_suffix(".yaml"), "--resume", code=(0, 3))
+    ccat("complete", run, "--name", "m05")
+    assert (run / "full" / "m05").is_dir()
+
+
 def test_what_run_adaptive_left_is_topped_up_too(bench, server, tmp_path, ccat):
     logs = tmp_path / "logs"
     about = "--max_items", 20, "--output_path", logs, "--log_samples"

@@ -1,13 +1,14 @@
-"""Full results that a run takes over: the mean of known models over several tasks."""
+"""What a run takes over: means of known models, and answers of earlier runs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scores.test_harness_logs import rows_of, write_run
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank.outcome import Outcome
-from lm_eval_ccat.live.earlier import known_means
+from lm_eval_ccat.live.earlier import answers_at_hand, known_means, logged_config
 from lm_eval_ccat.live.spec import Spec
 
 
@@ -31,3 +32,25 @@ def test_the_error_of_a_weighted_mean_of_tasks_is_that_of_a_sum_of_independent_m
     assert error**2 == pytest.approx(
         sum(share[task] ** 2 * variances[task] for task in scores), rel=0.05
     )
+    others = known_means(spec, measured, ["known"], weights)
+    assert others is not None and list(others) == ["other"]
+
+
+def test_answers_of_logs_are_those_of_the_model_that_they_are_named_for(tmp_path):
+    for model, scores in (("a", [1, 0, 1]), ("b", [0, 0, 1])):
+        write_run(tmp_path, model, rows_of(scores, answer=f"says {model}"))
+    for prior, answered in (({"a": []}, ["a"]), ({"b": []}, ["b"]), ({"": []}, ["a", "b"])):
+        named = {name: [str(tmp_path)] for name in prior}
+        found = answers_at_hand(named, ["a", "b", "c"], ["demo"], lambda text: None)
+        assert [model for model, answers in found.items() if answers] == answered
+        for model in answered:
+            assert {a.responses[0][0] for a in found[model].values()} == {f"says {model}"}
+            assert list(found[model]) == [("demo", n) for n in range(3)]
+
+
+def test_the_latest_of_several_adaptive_runs_is_the_one_to_complete(tmp_path):
+    for day, shots in ((2, 2), (3, 5), (1, 0)):
+        about = {"day": day, "shots": shots, "adaptive": {"demo": {"items": 3}}}
+        about |= {"config": {"model": "hf"}, "samples": {"original": 9, "effective": 3}}
+        write_run(tmp_path, "x", rows_of([1, 0, 1]), **about)
+    assert logged_config(tmp_path).harness["num_fewshot"] == 5

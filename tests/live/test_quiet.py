@@ -11,6 +11,7 @@ from typing import Any
 from tqdm import std
 
 from lm_eval_ccat.live.quiet import quiet_harness
+from lm_eval_ccat.masking import forget, remember
 
 
 def state() -> list[Any]:
@@ -40,3 +41,28 @@ def test_the_log_is_its_owners_alone_and_safe_to_print(tmp_path):
         assert os.name != "posix" or log.stat().st_mode & 0o077 == 0
         logging.getLogger("any").warning("title \x1b]0;gone\x07 and \rover")
     assert "title ␛]0;gone␇ and ␍over" in log.read_text("utf-8")
+
+
+def test_a_warning_is_told_once_and_logged_whenever_it_is_given(tmp_path):
+    told: list[str] = []
+    with quiet_harness(tmp_path / "run.log", told.append):
+        for model in ("a", "b"):
+            logging.getLogger(model).warning("the server is slow")
+        logging.getLogger("a").error("the server is gone")
+    assert told == ["the server is slow", "the server is gone"]
+    assert (tmp_path / "run.log").read_text("utf-8").count("the server is slow") == 2
+
+
+def test_a_traceback_in_the_log_has_no_credentials(tmp_path):
+    key = "sk-7f3a9b2c1d"
+    remember({"api_key": key})
+    try:
+        with quiet_harness(tmp_path / "run.log", lambda text: None):
+            try:
+                raise ValueError(f"{key} is refused")
+            except ValueError:
+                logging.getLogger("any").exception("no answer")
+    finally:
+        forget()
+    log = (tmp_path / "run.log").read_text("utf-8")
+    assert "ValueError: *** is refused" in log and key not in log

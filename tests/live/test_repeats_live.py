@@ -15,6 +15,8 @@ from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.live.copies import Copies
 from lm_eval_ccat.report.plain import lines
 
 N_ITEMS, REPEATS = 30, 16
@@ -129,6 +131,21 @@ def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) ->
     assert main(["rank", str(config)]) == 1
     assert "gives copies, not repeats" in capsys.readouterr().err
     assert len(answers_in(few.run())) < 2 * 2 * N_ITEMS
+
+
+def test_who_gives_another_long_answer_once_gives_no_copies() -> None:
+    """A sure model repeats itself; a short answer that differs says nothing of long ones."""
+    long, other = "one two three four five six " * 9, "seven"
+
+    def note(first: str, second: str) -> None:
+        copies = Copies("m")
+        for document, answers in enumerate([(first, second), *[(long, long)] * 10]):
+            for item, text in zip((("t", document), ("t", document, 2)), answers):
+                copies.note(item, [[text]])
+
+    note(long, long + other)
+    with pytest.raises(RunError, match="m gives copies"):
+        note("eight", other)
 
 
 def test_short_copies_are_warned_of(few, sampling, capsys) -> None:

@@ -146,17 +146,40 @@ def test_order_sign_probability_and_interval_of_a_pair_agree(
 @given(seed=st.integers(0, 10**6), references=st.booleans())
 def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
     rng, n, items = np.random.default_rng(seed), 5, np.full(5, 20.0)
-    at, sd = rng.random(n), rng.uniform(0.01, 0.1, n)
+    at, sd, lean = rng.random(n), rng.uniform(0.01, 0.1, n), np.zeros(n)
     few = every = Looks(horizons=(60,))
     r = board({"low": 0.3, "high": 0.7}) if references else None
     for _ in range(12):
         moved = rng.random(n) < 0.3
         at, items = np.where(moved, rng.random(n), at), items + moved * rng.integers(0, 3, n)
         belief = Belief.independent(at, sd / items**0.5, n=items, n_items=100)
-        belief = replace(belief, references=r)
+        lean = np.where(rng.random(n) < 0.2, rng.uniform(-0.4, 0.4, n), lean)  # answers fail
+        belief = replace(belief, references=r, lean=lean)
         few, every = (x.after(belief, 0.05, 0.05) for x in (few, replace(every, last=None)))
         assert np.array_equal(few.evidence, every.evidence)
         assert np.array_equal(few.counts, every.counts)
+
+
+def test_looks_at_known_models_stay_when_a_model_joins():
+    """Who joins changes nothing of what was decided before, on either side of it."""
+    known = board({"low": 0.2, "high": 0.8, "near": 0.52})
+
+    def at_look(locations: list[float], error: float) -> Belief:
+        n = len(locations)
+        belief = Belief.independent(locations, [error] * n, n=[80.0] * n, n_items=500)
+        return replace(belief, references=known)
+
+    looks = Looks().after(at_look([0.5, 0.6], 0.02), 0.05)
+    vague = at_look([0.5, 0.6, 0.4], 0.4)  # which alone decides nothing
+    without, alone = looks.after(vague.only([0, 1]), 0.05), Looks().after(vague, 0.05)
+    together = looks.joined(3).after(vague, 0.05)
+    before = Verdicts(vague.only([0, 1]), without, "ab").state
+    assert before.tolist() == [[OPEN, DECIDED, *[DECIDED] * 2, OPEN],
+                               [DECIDED, OPEN, *[DECIDED] * 3]]  # fmt: skip
+    after = Verdicts(vague, together, "abc").state
+    assert np.array_equal(np.delete(after, 2, axis=1)[:2], before)
+    newcomer = np.delete(after, [0, 1], axis=1)[2].tolist(), after[:2, 2].tolist()
+    assert newcomer == ([OPEN] * 4, [OPEN] * 2) and not (alone.evidence.better > 0.0).any()
 
 
 def test_a_pair_that_turns_round_is_open_again_and_said_to_be():

@@ -121,22 +121,30 @@ def test_a_result_is_compared_with_what_the_journal_gives(run, capsys):
     journal = run / "journal.jsonl"
     content, whole = state(run).content, journal.read_bytes()
     model, n = content["order"][0], content["last_line"]
+    money = {"billed": 7.5, "assumed": 0.0, "unknown": 0.0}
     lines = whole.splitlines(keepends=True)
     here = b'"lm_eval_ccat": "%s"' % __version__.encode()
     older = resealed([lines[0].replace(here, b'"lm_eval_ccat": "0.0.9"'), *lines[1:]])
     assert older[0] != lines[0] and resealed(lines) == lines
 
-    def verified(journal_lines: list[bytes], **changes: float) -> tuple[int, str]:
+    def verified(
+        journal_lines: list[bytes], of_run: dict[str, object] | None = None, **changes: float
+    ) -> tuple[int, str]:
         journal.write_bytes(b"".join(journal_lines))
         result = state(run).content if journal_lines is older else content
         blocks = {**result["models"], model: {**result["models"][model], **changes}}
-        (run / "result.json").write_text(json.dumps({**result, "models": blocks}))
+        result = {**result, "models": blocks, **(of_run or {})}
+        (run / "result.json").write_text(json.dumps(result))
         return main(["verify", str(run)]), capsys.readouterr().out
 
     for code, words, verdict in (
         (0, "they give the recorded result", verified(lines)),
         (1, f"{model}: cost: recorded 0.001, now", verified(lines, cost=1e-3)),
         (1, f"{model}: estimate: recorded 2.0, now", verified(lines, estimate=2.0)),
+        (1, "usd: recorded 7.5, now null", verified(lines, {"usd": 7.5})),
+        (1, f"money: recorded {json.dumps(money)}, now null", verified(lines, {"money": money})),
+        (1, "order: recorded []", verified(lines, {"order": []})),
+        (1, "usd: recorded 7.5, now null", verified(older, {"usd": 7.5})),
         (1, f"lines of the journal: recorded {n}, now {n - 1}", verified(lines[:-1])),
         (3, "Made by 0.0.9; ", verified(older, estimate=2.0)),
         (1, "The journal gives another result:", verified(older, cost=1e-3)),

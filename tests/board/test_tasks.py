@@ -1,0 +1,153 @@
+"""Boards of tasks whose metrics have other scales, and runs of some of their tasks."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scores.test_harness_logs import rows_of, write_run
+from worlds.boards import draw
+
+from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat.board import Board, add, check, init, place, standing, suspicions
+from lm_eval_ccat.board.folder import offered
+from lm_eval_ccat.board.placing import _reserve
+from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.records import Tell
+
+NAMES = [f"m{n}" for n in range(12)]
+SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
+SIZES = {"points": 60, "errors": 50}
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, ScoreTable]:
+    return {
+        task: ScoreTable.from_arrays(
+            scale.restore(draw(np.linspace(-1, 1.5, 12), SIZES[task], seed=n, task=n)),
+            NAMES, metric=task, scale=scale, task=task,
+        )
+        for n, (task, scale) in enumerate(SCALES.items())
+    }  # fmt: skip
+
+
+def written(folder: Path, *tables: ScoreTable) -> Path:
+    """The folder, with a file for each table."""
+    folder.mkdir()
+    for table in tables:
+        table.write(folder / f"{table.task}.parquet")
+    return folder
+
+
+def some(table: ScoreTable, models: list[str], step: int = 2) -> ScoreTable:
+    """Every second document of some models."""
+    return table.select(models).take(np.arange(0, table.n_items, step))
+
+
+@pytest.fixture(scope="module")
+def made(tables, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("two")
+    full = (table.without(["m6", "m7"]) for table in tables.values())
+    return init(folder / "board", written(folder / "full", *full)).path
+
+
+@pytest.fixture
+def board(made, tmp_path) -> Board:
+    """A board of both tasks that the test may change."""
+    return Board(shutil.copytree(made, tmp_path / "board"))
+
+
+def test_a_score_is_on_the_scale_of_its_metric_and_their_average_on_that_of_shares(
+    board, tables, tmp_path
+):
+    points, errors = (table.raw.mean(axis=1) for table in tables.values())
+    truth = dict(zip(NAMES, (points / 100 + 1 - errors / 40) / 2))
+    placed = [place.row for place in standing(board).placed]
+    assert [row.model for row in placed] == sorted(truth.keys() - {"m6", "m7"},
+                                                   key=truth.__getitem__, reverse=True)  # fmt: skip
+    for row in placed:
+        n = NAMES.index(row.model)
+        assert row.score == pytest.approx(truth[row.model])
+        assert [row.tasks[task].score for task in SCALES] == pytest.approx([points[n], errors[n]])
+    logs = written(tmp_path / "some", *(some(table, ["m6"]) for table in tables.values()))
+    [row] = place(board, logs).rows
+    for task, true in (("points", points[6]), ("errors", errors[6])):
+        figures = row.tasks[task]
+        assert figures.low < figures.score < figures.high and figures.low < true < figures.high
+    assert row.low < truth["m6"] < row.high
+    assert {row.verdict for row in check(board)} == {"sound"}
+
+
+def test_the_best_of_a_board_of_errors_has_the_fewest(tables, tmp_path):
+    errors = tables["errors"].raw.mean(axis=1)
+    full = tables["errors"].without(["m6", "m7"])
+    board = init(tmp_path / "board", written(tmp_path / "full", full))
+    [row] = place(board, written(tmp_path / "some", some(full, ["m5"])), name="new").rows
+    assert row.low < row.score < row.high
+    found = standing(board)
+    scores = [place.row.score for place in found.placed]
+    assert scores == sorted(scores) and found.placed[0].row.model == "m11"
+    assert scores[0] == pytest.approx(errors.min())
+    assert all(place.lead.difference >= 0.0 for place in found.placed[:-1])
+    assert {row.verdict for row in check(board)} == {"sound"}
+
+
+def test_results_on_another_version_are_another_row(tmp_path):
+    ItemBank.blank(range(9), task="demo", metric="exact_match").save(tmp_path / "bank.json")
+    board = init(tmp_path / "board", tmp_path / "bank.json")
+    for version in (1.0, 2.0):
+        logs = tmp_path / f"logs {version}"
+        write_run(logs, "a", rows_of([1, 0, 1] * 3), version=version)
+        [row] = add(board, logs).rows
+        assert row.tasks["demo"].version == str(version)
+        again = add(board, logs)
+        assert not again.rows and again.left_out["a"].endswith("in the ledger already")
+
+
+def test_a_model_without_results_on_a_task_is_left_out_by_name(board, tables, tmp_path):
+    logs = written(
+        tmp_path / "some", some(tables["points"], ["m6", "m7"]), some(tables["errors"], ["m6"])
+    )
+    placed = place(board, logs)
+    assert [row.model for row in placed.rows] == ["m6"]
+    assert placed.left_out == {"m7": "no results on errors"} and placed.partial
+
+
+def test_a_run_held_back_what_every_task_of_it_held_back(board):
+    """Else a run with banks of its own for one task is taken for one of the board."""
+    parts = [
+        {task: offered(bank, task, [part, 5]).sha256 for task, bank in board.banks.items()}
+        for part in range(5)
+    ]
+    for part, hashes in enumerate(parts):
+        assert _reserve(board, hashes, [0, 5]) == [part, 5]
+    for first, second in (("points", "errors"), ("errors", "points")):
+        mixed = {first: parts[0][first], second: parts[1][second]}
+        assert _reserve(board, mixed, [0, 5]) is None
+    assert _reserve(board, {task: bank.sha256 for task, bank in board.banks.items()}, None) is None
+
+
+@pytest.mark.parametrize("same", ["short", "perfect", "long"])
+def test_only_long_answers_with_mistakes_are_alike_word_for_word(board, tables, tmp_path, same):
+    """Who is right says what others say who are right; and everybody says 42."""
+    logs = [some(table, ["m6", "m7"]) for table in tables.values()]
+    place(board, written(tmp_path / "some", *logs))
+    [journal] = (board.path / "journals").iterdir()
+    records = JournalFile(journal).read_new()
+    for n, record in enumerate(records):
+        if isinstance(record, Tell):
+            few = record.item[1] < 4  # documents with mistakes
+            text = "42" if same == "short" else f"the answer to question {record.item} is 42"
+            if same == "perfect" and few:
+                text += f", says {record.model}"
+            unit = 1.0 if same == "perfect" and not few else 0.5
+            metric = next(iter(record.score))
+            records[n] = replace(record, responses=[[text]], score={metric: unit})
+    journal.unlink()
+    JournalFile(journal).append(records)
+    warnings = [text for texts in suspicions(board).values() for text in texts]
+    assert any("word for word" in text for text in warnings) == (same == "long")
