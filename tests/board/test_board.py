@@ -268,12 +268,31 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
         assert len(add(board.path, tmp_path / "same.parquet").rows) == 2
 
 
-def test_ranks_count_the_longer_arm_of_an_interval(board):
+def test_ranks_and_leads_count_the_longer_arm_of_an_interval(board):
     first = standing(board).placed[0].row
     wide = replace(first, model="wide", low=0.0, high=first.score + 0.001, kind="estimate")
-    board.ledger.append([wide])
-    [one] = [one for one in standing(board).placed if one.row == wide]
-    assert (one.best, one.worst) == (1, 9)
+    board.ledger.append([wide, replace(wide, model="wider", low=0.1)])
+    found = standing(board)
+    [place] = [place for place in found.placed if place.row == wide]
+    assert (place.best, place.worst) == (1, 10)
+    # Nobody decides between the three, though one of them is the first.
+    assert found.headline == "3 models may be the best of 10."
+    for place, following in zip(found.placed, found.placed[1:]):
+        gap = place.row.score - following.row.score
+        arms = [max(p.row.high - p.row.score, p.row.score - p.row.low) for p in (place, following)]
+        lead = (place.lead.difference, place.lead.low, place.lead.high)
+        assert lead == pytest.approx((gap, gap - np.hypot(*arms), gap + np.hypot(*arms)))
+
+
+def test_a_row_that_can_be_compared_takes_the_place_of_one_that_cannot(board):
+    row = replace(board.ledger.rows()[0], model="again")
+    other = replace(row, tasks={TASK: replace(row.tasks[TASK], documents=200)})
+    board.ledger.append([other])
+    assert [apart.model for apart, _ in standing(board).apart] == ["again"]
+    board.ledger.append([row])
+    found = standing(board)
+    assert not found.apart and row in [place.row for place in found.placed]
+    assert found.history["again"] == [other, row]
 
 
 def test_logs_of_some_documents_are_placed(world, board, tmp_path):

@@ -13,11 +13,12 @@ from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.board import Board, add, check, init, place, standing, suspicions
+from lm_eval_ccat.board.checking import figures_of
 from lm_eval_ccat.board.folder import offered
 from lm_eval_ccat.board.placing import _reserve
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.records import Tell
+from lm_eval_ccat.records import Drop, Tell
 
 NAMES = [f"m{n}" for n in range(12)]
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
@@ -129,6 +130,31 @@ def test_a_run_held_back_what_every_task_of_it_held_back(board):
         mixed = {first: parts[0][first], second: parts[1][second]}
         assert _reserve(board, mixed, [0, 5]) is None
     assert _reserve(board, {task: bank.sha256 for task, bank in board.banks.items()}, None) is None
+
+
+def test_whoever_knows_what_one_task_holds_back_knows_nothing_of_another(board):
+    common = range(SIZES["errors"])
+    for part in range(3):
+        kept = [
+            {doc_id for doc_id in common if bank.kept[bank.index[doc_id]]}
+            for task, full in board.banks.items()
+            for bank in [offered(full, task, [part, 3])]
+        ]
+        held_back = [set(common) - of_task for of_task in kept]
+        assert 0 < len(held_back[0] & held_back[1]) < 0.7 * min(map(len, held_back))
+
+
+def test_a_model_that_was_set_aside_has_no_row(board, tables, tmp_path):
+    logs = [some(table, ["m6", "m7"]) for table in tables.values()]
+    place(board, written(tmp_path / "some", *logs))
+    [journal] = (board.path / "journals").iterdir()
+    hashes = {task: bank.sha256 for task, bank in board.banks.items()}
+    assert list(figures_of(board, journal, hashes, None)[0]) == ["m6", "m7"]
+    file = JournalFile(journal)
+    file.read_new()
+    file.append([Drop(model="m6", reason="its server is gone")])
+    rows, left_out = figures_of(board, journal, hashes, None)
+    assert list(rows) == ["m7"] and left_out == {"m6": "its server is gone"}
 
 
 @pytest.mark.parametrize("same", ["short", "perfect", "long"])

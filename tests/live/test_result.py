@@ -1,0 +1,98 @@
+"""What a result says of a run: on which scales, of which parts, at what cost, and how surely."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from runs.test_salvage import run  # noqa: F401
+from worlds.boards import drive
+from worlds.journals import Teller
+
+from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.live.result import Result, board_of, on_own_scales, result_of, state_terms
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.money import no_money
+from lm_eval_ccat.records import Header
+from lm_eval_ccat.runs.book import Tally
+
+SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
+
+
+def test_parts_stand_on_their_own_scales_and_their_shares_sum_to_1():
+    banks = {t: ItemBank.blank(range(12), task=t, metric=t, scale=s) for t, s in SCALES.items()}
+    ranker = Ranker(
+        banks, {"a": 1.0, "b": 1.0}, weights={"points": 1.0, "errors": 3.0}, stop="limits",
+        warmup=6, budget=24, known={"k": 0.4},
+    )  # fmt: skip
+    found = drive(ranker, lambda model, item: (item[1] + (model == "a")) / 13)
+    outcomes = {t: {t: {"metric": t, "filter": None, "weight": 1.0, "scale": s.to_dict()}}
+                for t, s in SCALES.items()}  # fmt: skip
+    facts = Header(task={"name": "both"}, report={"outcomes": outcomes, "scale": Scale().to_dict()})
+    ranking = on_own_scales(found, facts.report)
+    columns = {column["name"]: column for column in board_of(ranking)}
+    for task, width in (("points", 100), ("errors", 40)):
+        for model, cell in columns[task]["models"].items():
+            part = found.tasks[task]
+            assert cell["standard_error"] == pytest.approx(width * part.standard_errors[model])
+            raw = width * (part.estimates[model] if width == 100 else 1 - part.estimates[model])
+            assert cell["estimate"] == pytest.approx(raw)
+    # A known model has its mean alone; one that is new is not known by five items.
+    assert columns["average"]["models"]["k"]["estimate"] == pytest.approx(0.4)
+    assert [columns[t]["models"].get("k") for t in SCALES] == [None, None]
+    content = ranking.to_dict()
+    state_terms(content, facts)
+    shares = {term["task"]: term["weight"] for term in content["terms"]}
+    assert shares == pytest.approx({"points": 0.25, "errors": 0.75})
+
+
+@pytest.mark.parametrize(
+    ("paid", "usd"),
+    [({}, None), ({"billed": 2.0}, 2.0), ({"billed": 2.0, "assumed": 0.5, "unknown": 4.0}, 2.5)],
+)
+def test_dollars_are_those_billed_and_assumed(paid, usd):
+    """What may have been billed for an answer that was lost stands beside them."""
+    tally = Tally()
+    if paid:
+        tally.paid["a", "t"] = {**no_money(), **paid}
+    content = Result(Ranker(ItemBank.blank(range(9)), ["a", "b"]).result(), tally=tally).content
+    assert content["usd"] == content["models"]["a"].get("usd") == usd
+    assert content["money"] == ({**no_money(), **paid} if paid else None)
+
+
+def of_run(book: Teller, **options):
+    return result_of(book.journal.header, None, book, None, seconds=0.0, **options)
+
+
+def test_only_a_run_that_another_one_repeats_has_a_signature_without_its_journal(run):  # noqa: F811
+    book = Teller.of(run)
+    plain = of_run(book)
+    assert "journal:" not in plain.signature and not plain.warnings
+    book.drop("c", "its server is gone")
+    book.restore("c")
+    assert re.search(r"\|journal:[0-9a-f]{12}$", of_run(book).signature)
+    assert plain.signature == of_run(book).signature.partition("|journal:")[0]
+    timed = Teller.of(run)
+    timed.tally.ever_set_aside, timed.tally.by_clock = False, "the run ended at a deadline"
+    result = of_run(timed)
+    assert re.search(r"\|journal:[0-9a-f]{12}$", result.signature)
+    [warning] = result.warnings
+    assert warning.startswith("the run ended at a deadline, so another run")
+
+
+@pytest.mark.parametrize(
+    ("empty", "limit", "told", "partial"),
+    [(1, None, False, False), (2, None, True, False), (2, 0.5, True, False), (1, 0.05, True, True)],
+)
+def test_answers_without_text_are_told_if_they_are_many_and_end_a_run_beyond_its_limit(
+    run, empty, limit, told, partial  # noqa: F811
+):  # fmt: skip
+    """`empty` of the first eleven answers."""
+    book = Teller.of(run)
+    book.tally.answered["a"] = 11
+    book.tally.empty_outputs["a"] = empty
+    result = of_run(book, fail_on_empty=limit)
+    assert bool(result.warnings) == told
+    assert (result.exit_code == 4) == partial
+    if told:
+        assert result.warnings[0].startswith(f"{empty} of 11 answers of a are empty")
