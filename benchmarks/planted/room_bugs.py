@@ -895,9 +895,9 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "None if money is None else money[BILLED]",
         ),
         (
-            "shares of tasks do not sum to 1",
-            'content["weights"][name] / total)',
-            'content["weights"][name])',
+            "a term of a mean forgets the share of its task",
+            "named[task][name], share * part)",
+            "named[task][name], part)",
         ),
         (
             "a result is the latest though its journal went on",

@@ -255,7 +255,9 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             if reason := of_others(board.banks[task], task, asked, model):
                 refused.left_out[model] = reason
-    models = [m for m in next(iter(tables.values())).models if m not in refused.left_out]
+    models = [
+        model for model in next(iter(tables.values())).models if model not in refused.left_out
+    ]
     if not models:
         return refused
     outcomes = {task: {bank.metric: {"weight": 1.0}} for task, bank in board.banks.items()}

@@ -431,10 +431,10 @@ def state_terms(content: RankingContent, facts: Header) -> None:
         [only] = named
         content["terms"] = of_task(only, content, 1.0)
         return
-    total, terms = sum(content["weights"].values()), []
+    terms: list[TermContent] = []
     for name, block in content["tasks"].items():
         block["terms"] = of_task(name, block, 1.0)
-        terms += of_task(name, block, content["weights"][name] / total)
+        terms += of_task(name, block, content["weights"][name])
     content["terms"] = terms
 
 
@@ -459,7 +459,7 @@ def board_of(ranking: Ranking) -> list[ColumnContent]:
         benchmark, and ``models``: by name ``estimate``, ``standard_error`` and ``items``, or only
         ``items`` if they are too few (``too_few``) for a score of their own.
     """
-    total, columns = sum(ranking.weights.values()), list[ColumnContent]()
+    columns: list[ColumnContent] = []
     parts = [("average", "average", ranking)]
     parts += [(name, "group", part) for name, part in ranking.groups.items()]
     parts += [(name, "task", part) for name, part in ranking.tasks.items()]
@@ -477,7 +477,7 @@ def board_of(ranking: Ranking) -> list[ColumnContent]:
             "name": name, "kind": kind, "items": part.n_items, "models": models
         }  # fmt: skip
         if kind == "task":
-            column["weight"] = ranking.weights.get(name, 0.0) / total
+            column["weight"] = ranking.weights[name]
         columns.append(column)
     return columns
 

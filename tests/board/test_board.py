@@ -295,6 +295,20 @@ def test_a_row_that_can_be_compared_takes_the_place_of_one_that_cannot(board):
     assert found.history["again"] == [other, row]
 
 
+def test_items_that_the_bank_dropped_are_no_part_of_a_placement(world, board, tmp_path):
+    """What says nothing of a model in the bank says nothing of a new one."""
+    bank = board.banks[TASK]
+    dropped = [5, 17, 40]
+    kept = bank.kept & ~np.isin(np.arange(bank.n_items), dropped)
+    SuiteBank({TASK: replace(bank, kept=kept)}).save(board.path / "suite")
+    part = world.scores(tmp_path / "part.parquet", ["m05"], documents=50)
+    now = Board(board.path)
+    [row] = place(now, part).rows
+    expected = [doc_id for doc_id in range(50) if kept[bank.index[doc_id]]]
+    assert sorted(row.asked[TASK]) == expected and row.items == len(expected) < 50
+    assert [checked.verdict for checked in check(now)][-1] == "sound"
+
+
 def test_logs_of_some_documents_are_placed(world, board, tmp_path):
     part = world.scores(tmp_path / "part.parquet", ["m05"], documents=50)
     added = add(board, part)

@@ -55,6 +55,7 @@ def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     records = JournalFile(run / "journal.jsonl").read_new()
     old = [r for r in records if isinstance(r, Tell) and r.prior]
     assert len(old) == sum(used.values()) and all("first.run" in r.prior for r in old)
+    assert not any(r.seconds for r in old), "nor took they any time"
 
 
 def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had, ccat):
