@@ -20,11 +20,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/cli/test_rank_output.py",
         "tests/live/test_progress.py",
     ),
-    "board": ("tests/board/test_board.py", "tests/board/test_tasks.py"),
+    "board": ("tests/board/test_board.py", "tests/board/test_board_tasks.py"),
     "board/cheats": (
         "tests/board/test_chances.py",
         "tests/board/test_cheats.py",
-        "tests/board/test_tasks.py",
+        "tests/board/test_board_tasks.py",
     ),
     "board/ledger": ("tests/board/test_chances.py", "tests/board/test_board.py"),
     "upkeep": ("tests/upkeep/test_suites.py", "tests/upkeep/test_any_table.py"),

@@ -1,4 +1,4 @@
-"""When a model is set aside: by the share of its documents that failed."""
+"""What a model's channel makes of a result: slots, attempts, second answers, and its end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from lm_eval_ccat.live.channel import Channel
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.harness.transport import ServerError
+from lm_eval_ccat.live.channel import Channel, Sending
+from lm_eval_ccat.live.models import Answer
 from lm_eval_ccat.live.spec import FailureRule
+from lm_eval_ccat.records import Lost, Tell
+from lm_eval_ccat.runs.book import Ask
 
 
 @pytest.mark.parametrize(
@@ -29,3 +34,109 @@ def test_a_model_leaves_when_more_than_the_stated_share_of_ten_documents_failed(
     plan: Any = SimpleNamespace(spec=spec)
     Channel(model, plan, line)._set_aside_if(False, "refused")
     assert aside == ["a"] * leaves
+
+
+ITEMS = [("t", number) for number in range(4)]
+BUSY, REFUSED, MALFORMED = (
+    ServerError("status", "no", status=status) for status in (500, 403, 400)
+)
+
+
+def channel(**of_model: Any) -> Any:
+    """The channel of a model whose line notes what arrives, and who is set aside."""
+    tally = SimpleNamespace(failures={}, answered={}, set_aside={})
+    book = SimpleNamespace(
+        tally=tally, unanswered=[], n_told=0, has=lambda pair: False,
+        journal=SimpleNamespace(filed=lambda item: item[1]),
+    )  # fmt: skip
+    line: Any = SimpleNamespace(
+        book=book, away=set(), arrival=False, aside=[], arrived=[], lost=lambda record: None
+    )
+    line.arrive = line.arrived.extend
+    line.set_aside = lambda name, reason, back: line.aside.append(reason)
+    charges = SimpleNamespace(charge=lambda *_: (1.0, 0.5), of_lost=lambda *_: (0.0, None))
+    plan: Any = SimpleNamespace(spec=SimpleNamespace(failures=FailureRule()), charges=charges)
+    model: Any = SimpleNamespace(name="a", slots=4, scoring=set(), remote=True)
+    model.__dict__.update(of_model)
+    return Channel(model, plan, line)
+
+
+def call(*numbers: int, **about: Any) -> Sending:
+    return Sending([Ask(number, "a", ITEMS[number]) for number in numbers], **about)
+
+
+def test_a_slot_is_taken_by_calls_that_wait_for_the_model_and_by_no_other():
+    made = channel(scoring={ITEMS[1]})
+    made.wire += [call(0), call(1), call(2, second=True)]
+    assert made.free == 3
+    made.model.scoring.clear()  # it was scored, and another takes the slot
+    assert made.free == 2
+
+
+def test_an_attempt_waits_for_its_time_and_no_other_attempt():
+    made, late, soon = channel(), call(0), call(1)
+    made.again += [(9.0, late), (5.0, soon)]
+    assert made.take_due(4.9) is None
+    assert made.take_due(5.0) is soon and made.take_due(8.9) is None
+    assert made.take_due(9.0) is late and not made.again
+
+
+def test_a_second_answer_is_paid_and_does_not_count():
+    made = channel()
+    told = {("a", ITEMS[1])}
+    made.book.has = lambda pair: pair in told
+    answers = [Answer(item=item, score=0.5) for item in ITEMS[:3]]
+    found = made.records(call(0, 1, 2), answers, {("a", ITEMS[2])})
+    assert [type(record) for record in found] == [Tell, Lost, Lost]
+    assert [record.cost for record in found] == [1.0] * 3
+    assert {record.why for record in found[1:]} == {"second answer"}
+
+
+def test_documents_of_a_batch_that_fails_are_tried_one_by_one():
+    made = channel()
+    made.failed(call(0, 1, 2), MALFORMED, 1.0)
+    assert [[ask.number for ask in sending.asks] for _, sending in made.again] == [[0], [1], [2]]
+    assert not made.line.arrived and not made.line.aside
+    made.again.clear()
+    made.failed(call(1), MALFORMED, 2.0)
+    [failed] = made.line.arrived
+    assert (failed.item, failed.reason) == (ITEMS[1], "no")
+
+
+def test_who_has_answered_is_tried_again_when_it_is_refused_once():
+    for has_answered in (False, True):
+        made = channel()
+        if has_answered:
+            made.answered(call(3, sent=1.0), 2.0)
+        made.failed(call(0), REFUSED, 3.0)
+        assert bool(made.line.aside) == (not has_answered)
+        if not has_answered:
+            continue
+        for attempt in range(2, made.rule.attempts + 1):
+            [(_, again)] = made.again
+            assert again.attempt == attempt and not made.line.aside
+            made.again.clear()
+            made.failed(again, REFUSED, 10.0 * attempt)
+        assert made.line.aside == ["no"]
+
+
+def test_a_document_that_a_full_run_needs_ends_it():
+    ask = Ask(-1, "a", ITEMS[0])
+    with pytest.raises(RunError, match="does not answer document 0, which a full run needs: no"):
+        channel().failed(Sending([ask]), MALFORMED, 1.0)
+
+
+def test_two_requests_for_one_document_have_no_more_attempts_than_one():
+    """One that fails leaves the document to the other, which is then the next attempt."""
+    made, ask = channel(), Ask(0, "a", ITEMS[0])
+    failing = Sending([ask])
+    for attempt in range(2, made.rule.attempts + 1):
+        twin = Sending([ask], second=True)
+        made.wire[:] = [twin]
+        made.failed(failing, BUSY, float(attempt))
+        assert not made.again and twin.attempt == attempt
+        failing = twin
+    made.wire.clear()
+    made.failed(failing, BUSY, 99.0)
+    [failed] = made.line.arrived
+    assert failed.attempts == made.rule.attempts and not made.again
