@@ -48,6 +48,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_availability.py",
     ),
     "live/charges": (
+        "tests/live/test_charges.py",
         "tests/live/test_rates.py",
         "tests/live/test_bill.py",
         "tests/live/test_rank.py",
@@ -60,6 +61,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_several_tasks.py",
     ),
     "live/result": (
+        "tests/live/test_run_result.py",
         "tests/live/test_provenance.py",
         "tests/live/test_several_tasks.py",
         "tests/live/test_several_metrics.py",
@@ -71,6 +73,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "live/quiet": ("tests/live/test_quiet.py", "tests/live/test_secrets.py"),
     "live/copies": ("tests/live/test_repeats_live.py", "tests/live/test_sampled_answers.py"),
     "live/models": (
+        "tests/live/test_harness_model.py",
         "tests/live/test_local_weights.py",
         "tests/live/test_slots.py",
         "tests/live/test_prior.py",
@@ -837,6 +840,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "live/charges": (
+        "tests/live/test_charges.py",
         (
             "an answer that was paid before is paid again",
             "usd += 0.0 if prior else price.cost(tokens, seconds)",
@@ -878,6 +882,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a model that is ranked is known as well", "if name not in new})", "})"),
     ),
     "live/result": (
+        "tests/live/test_run_result.py",
         ("known models have too few items", "and not known\n", "and known\n"),
         (
             "the error of a score is on [0, 1]",
@@ -979,6 +984,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a model whose repeats differ gives copies", "if self._differs[long] or len", "if len"),
     ),
     "live/models": (
+        "tests/live/test_harness_model.py",
         (
             "weights that take turns may be loaded together",
             "sum(local.values()) <= spec.memory:",

@@ -73,6 +73,27 @@ def test_a_slot_is_taken_by_calls_that_wait_for_the_model_and_by_no_other():
     assert made.free == 2
 
 
+def test_a_server_is_silent_if_a_second_request_gets_no_answer_either():
+    made = channel()
+    made.sent(call(0), 0.0)
+    assert not made.silent(1000.0)  # a single answer may take that long
+    made.sent(call(0, second=True), 30.0)
+    assert not made.silent(59.0) and made.silent(61.0)
+    made.model.scoring.add(ITEMS[1])
+    assert not made.silent(61.0)
+
+
+def test_failures_of_a_judge_are_in_a_row_if_no_answer_was_scored_between_them():
+    made = channel()
+    lost = Answer(item=ITEMS[0], score=None, unscored=("no rating",))
+    scored = Answer(item=ITEMS[1], score=0.5)
+    most = made.rule.in_a_row
+    made.count_unscored([*[lost] * (most - 1), scored, *[lost] * (most - 1)])
+    assert not made.line.aside
+    made.count_unscored([lost])
+    assert made.line.aside == [f"{most} documents failed in a row; last: no rating"]
+
+
 def test_an_attempt_waits_for_its_time_and_no_other_attempt():
     made, late, soon = channel(), call(0), call(1)
     made.again += [(9.0, late), (5.0, soon)]

@@ -41,7 +41,7 @@ def test_answers_of_logs_are_those_of_the_model_that_they_are_named_for(tmp_path
         write_run(tmp_path, model, rows_of(scores, answer=f"says {model}"))
     for prior, answered in (({"a": []}, ["a"]), ({"b": []}, ["b"]), ({"": []}, ["a", "b"])):
         named = {name: [str(tmp_path)] for name in prior}
-        found = answers_at_hand(named, ["a", "b", "c"], ["demo"], lambda text: None)
+        found = answers_at_hand(named, ["a", "b", "c"], {"demo": 1}, lambda text: None)
         assert [model for model, answers in found.items() if answers] == answered
         for model in answered:
             assert {a.responses[0][0] for a in found[model].values()} == {f"says {model}"}

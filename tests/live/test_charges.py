@@ -1,0 +1,53 @@
+"""What an answer, a lost attempt and a document are charged, by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lm_eval_ccat.live import charges as module
+from lm_eval_ccat.live.charges import Charges, Forecast, expected_tokens
+from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.money import ASSUMED, BILLED, UNKNOWN, Tokens, estimate_tokens
+from lm_eval_ccat.runs.book import Tally
+
+PRICE = {"input": 1000.0, "output": 4000.0, "item": 0.25}
+
+
+def charges(price: dict[str, float], **settings: Any) -> Charges:
+    entry = {"name": "a", "model": "dummy", "price": price}
+    spec = Spec.read({"task": "t", "models": [entry], **settings})
+    return Charges(spec, {"a": Forecast(2.0, 9.0, True)}, {"a": 2.0}, {("t", 0): 1.5}, "usd")
+
+
+def test_an_answer_that_was_paid_before_costs_its_judging_alone():
+    made = charges(PRICE)
+    tokens = Tokens(100, 50, "usage")
+    assert made.charge("a", tokens, 3.0, 0.5) == pytest.approx((0.1 + 0.2 + 0.25 + 0.5,) * 2)
+    assert made.charge("a", tokens, 3.0, 0.5, prior=True) == (0.5, 0.5)
+    assert made.charge("a", None, 0.0, 0.0, prior=True) == (0.0, 0.0)
+
+
+def test_a_lost_attempt_costs_what_is_usual_and_may_cost_the_most():
+    """Before the first answer tells, of a document half as long again as the mean."""
+    made = charges(PRICE)
+    for column in (BILLED, ASSUMED):
+        assert made.of_lost("a", ("t", 0), column, Tally()) == (3.0, 3.0)
+    assert made.of_lost("a", ("t", 0), UNKNOWN, Tally()) == (9.0, 9.0)
+
+
+def test_a_document_reads_the_prompts_of_all_its_requests(monkeypatch):
+    choices, repeated = ("How many? One", "How many? Two, or more"), ("Again?",)
+    session: Any = SimpleNamespace(
+        task=None, token_limit=10, prompts={0: choices, 1: repeated}.__getitem__,
+        n_requests={0: 2, 1: 3}.__getitem__,
+    )  # fmt: skip
+    stated = {"output_type": "multiple_choice", "documents": {0: {}, 1: {}}}
+    for name, value in stated.items():
+        monkeypatch.setattr(module.internals, name, lambda task, value=value: value)
+    found = expected_tokens(session, [0, 1])
+    read = sum(estimate_tokens(prompt) for prompt in choices), 3 * estimate_tokens(repeated[0])
+    assert [usual.input for usual, _ in found.values()] == pytest.approx(read)
+    assert all(usual.output == limit.output == 0.0 for usual, limit in found.values())

@@ -1,0 +1,56 @@
+"""A model of the harness while it is open: its retries, its width, and whose weights it frees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lm_eval_ccat.live.models import HarnessModel
+from lm_eval_ccat.live.spec import Spec
+
+
+def opened(n_requests: int = 1, concurrency: int | None = None, **of_lm: Any) -> tuple[Any, Any]:
+    """A model that a harness loaded, and its client; `bound` lists what its task was bound to."""
+    lm = SimpleNamespace(**of_lm)
+    session: Any = SimpleNamespace(lm=lm, bound=[], doc_ids=[0], judged=False)
+    session.bind, session.n_requests = session.bound.append, lambda doc_id: n_requests
+    spec = Spec.read({"task": "t", "models": [{"name": "a", "model": "dummy"}]})
+    entry = replace(spec.models[0], model=None, concurrency=concurrency)
+    model = HarnessModel(entry, spec, {}, print, {"t": session})
+    model.open()
+    return model, lm
+
+
+def test_a_client_does_not_retry_while_the_run_does_and_does_so_again_afterwards():
+    model, lm = opened(max_retries=3)
+    assert lm.max_retries == 1
+    model.close()
+    assert lm.max_retries == 3
+
+
+@pytest.mark.parametrize("owner", ["caller", "run"])
+def test_only_weights_that_the_run_loaded_are_let_go(owner):
+    model, lm = opened()
+    [session] = model.sessions.values()
+    assert session.bound == [lm]
+    if owner == "run":
+        model.entry = replace(model.entry, model="dummy")
+    model.close()
+    assert session.bound == ([lm] if owner == "caller" else [lm, None])
+
+
+@pytest.mark.parametrize(
+    ("n_requests", "calls", "per_call", "slots", "batch"),
+    [(1, 8, 1, 8, 1), (4, 8, 1, 2, 1), (16, 8, 1, 1, 1), (2, 8, 4, 8, 2), (8, 8, 4, 4, 1)],
+)
+def test_documents_in_flight_have_as_many_requests_as_a_server_takes(
+    n_requests, calls, per_call, slots, batch
+):
+    model, _ = opened(n_requests, _concurrent=calls, _batch_size=per_call)
+    assert (model.slots, model.batch) == (slots, batch)
+    assert slots == 1 or slots * batch * n_requests <= calls * per_call
+    stated, _ = opened(n_requests, calls, _concurrent=1, _batch_size=per_call)
+    assert stated.slots == slots
