@@ -840,7 +840,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "live/charges": (
-        "tests/live/test_charges.py",
         (
             "an answer that was paid before is paid again",
             "usd += 0.0 if prior else price.cost(tokens, seconds)",
@@ -882,7 +881,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a model that is ranked is known as well", "if name not in new})", "})"),
     ),
     "live/result": (
-        "tests/live/test_run_result.py",
         ("known models have too few items", "and not known\n", "and known\n"),
         (
             "the error of a score is on [0, 1]",
@@ -984,7 +982,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a model whose repeats differ gives copies", "if self._differs[long] or len", "if len"),
     ),
     "live/models": (
-        "tests/live/test_harness_model.py",
         (
             "weights that take turns may be loaded together",
             "sum(local.values()) <= spec.memory:",
