@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from ..bank.settings import SAMPLED, compare_scorers, sampling
-from ..content import RankingContent
+from ..content import RESULT, RankingContent
 from ..errors import MetricError, RunError, ScaleError, ScoreTableError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION, RUN
@@ -46,7 +46,7 @@ from .sides import (
     Fields,
     Side,
     fields_of,
-    prompt_in,
+    prompts_in,
     require_one_scale,
     shared_outcomes,
     told_apart,
@@ -316,9 +316,14 @@ def compare(
             continue
         names = sides[0].model(first.models, models[0]), sides[1].model(second.models, models[1])
         require_one_scale(outcome.metric, first, second)
+        for named_task in _tasks(first, second):
+            before, after = (
+                AskedSide.of(side, name, path, named_task)
+                for side, name, path in zip((first, second), names, (a, b))
+            )
+            warnings += _prompts(before, after, named_task, accepted)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
-            warnings += _prompts(first, second, names, (a, b), accepted)
             documents = SharedDocuments.of(first, second, names, warnings)
             compared = documents.compared(gate, fields, by, cluster)
         elif by or cluster:
@@ -476,33 +481,64 @@ class SharedDocuments:
         )  # fmt: skip
 
 
+def _tasks(*sides: ScoreTable | StoredRanking) -> list[str | None]:
+    """Return the tasks of an outcome, which are several if runs rank by a weighted mean."""
+    named = (side.tasks if isinstance(side, StoredRanking) else [side.task] for side in sides)
+    tasks = dict.fromkeys(task for tasks in named for task in tasks if task is not None)
+    return list(tasks) or [None]
+
+
+class AskedSide(NamedTuple):
+    """How a side was asked the documents of a task.
+
+    Attributes
+    ----------
+    marks : mapping of doc_id to (str or None)
+    source : path or anything else
+        Logs, which alone hold the prompts as texts.
+    """
+
+    marks: Marks
+    source: Any
+
+    @classmethod
+    def of(
+        cls, side: ScoreTable | StoredRanking, name: str, path: Any, task: str | None
+    ) -> AskedSide:
+        """Return how a model of a side, read from a path, was asked a task."""
+        if isinstance(side, ScoreTable):
+            return cls(side.prompts_of(name), path)
+        file = side.source_of(name)
+        # A run directory has the samples of its models below it.
+        place = file.parent if file.name == RESULT else file
+        return cls(side.prompts_of(name, str(task)), place)
+
+
 def _prompts(
-    baseline: ScoreTable,
-    candidate: ScoreTable,
-    names: tuple[str, str],
-    sources: tuple[Any, Any],
-    accepted: Collection[str],
+    baseline: AskedSide, candidate: AskedSide, task: str | None, accepted: Collection[str]
 ) -> list[str]:
     """Return what differs between the prompts of two sides or is not known, as warnings.
 
     Raises
     ------
     UsageError
-        A prompt differs, and that is not accepted; the message names one document and, where the
-        `sources` are logs that hold both texts, the first place that differs.
+        A prompt differs, and that is not accepted; the message names one document and, where logs
+        hold both texts, the first place that differs.
     """
-    theirs, ours = (table.prompts_of(name) for table, name in zip((baseline, candidate), names))
-    if not (theirs or ours):
+    if not (baseline.marks or candidate.marks):
         return []
 
-    def texts(doc_id: Any) -> Texts:
+    def texts(doc_ids: Sequence[Any]) -> Texts:
         first, second = (
-            prompt_in(source, baseline.task, doc_id, marks[doc_id])
-            for source, marks in zip(sources, (theirs, ours))
+            prompts_in(side.source, task, {doc_id: side.marks[doc_id] for doc_id in doc_ids})
+            for side in (baseline, candidate)
         )
-        return first, second
+        return {
+            doc_id: (text, second[doc_id]) for doc_id, text in first.items() if doc_id in second
+        }
 
-    difference, doubt = checked_prompts(theirs, ours, _THE_SIDES, texts, accepted)
+    marks = baseline.marks, candidate.marks
+    difference, doubt = checked_prompts(*marks, _THE_SIDES, texts, accepted)
     return [f"accepted: {difference}"] if difference else [doubt] if doubt else []
 
 
@@ -510,7 +546,7 @@ def checked_prompts(
     theirs: Marks,
     ours: Marks,
     names: tuple[str, str],
-    texts: Callable[[Any], Texts],
+    texts: Callable[[Sequence[Any]], Texts],
     accepted: Collection[str],
 ) -> tuple[str, str]:
     """Return what `compare_prompts` says of two sides, of which `accepted` changes are accepted.
@@ -862,10 +898,11 @@ class _Stored:
             for item, answer in self.at_hand[name].items()
         }
 
-        def texts(doc_id: Any) -> Texts:
+        def texts(doc_ids: Sequence[Any]) -> Texts:
             [source] = self.logs[name]
-            first = prompt_in(source, session.name, doc_id, theirs[doc_id])
-            return first, canonical(session.prompts(doc_id)[0])
+            marks = {doc_id: theirs[doc_id] for doc_id in doc_ids}
+            first = prompts_in(source, session.name, marks)
+            return {d: (text, canonical(session.prompts(d)[0])) for d, text in first.items()}
 
         names = f"the logs of {name}", f"task {session.name} now"
         return checked_prompts(theirs, session.marks, names, texts, spec.accept_change)

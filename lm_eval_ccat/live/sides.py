@@ -18,7 +18,7 @@ from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
-from ..scores.prompts import canonical, mark_of
+from ..scores.prompts import Marks, canonical, mark_of
 from ..scores.readers.lm_eval import (
     can_read,
     find_runs,
@@ -91,7 +91,8 @@ class Side:
             require_one_scale(ranking.outcome.metric, before, ranking)
             models = {**before.content["models"], **ranking.content["models"]}  # the latest counts
             merged: RankingContent = {**ranking.content, "models": models}
-            self.rankings[ranking.outcome] = replace(ranking, content=merged)
+            sources = {**before.sources, **ranking.sources}
+            self.rankings[ranking.outcome] = replace(ranking, content=merged, sources=sources)
 
     @property
     def outcomes(self) -> list[Logged]:
@@ -305,27 +306,26 @@ def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> F
     return fields
 
 
-def prompt_in(side: Any, task: str | None, doc_id: Any, mark: str | None) -> str | None:
-    """Return the prompt of a document that has a mark, as text; None if no log at hand holds it.
+def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
+    """Return the prompts that logs hold of some documents as texts, by doc_id.
 
     Parameters
     ----------
     side : path or anything else
         Logs, which alone hold prompts.
     task : str or None
-    doc_id : object
-    mark : str or None
-        As `mark_of` returns it; it tells apart models and runs that were asked differently.
+    marks : mapping of doc_id to (str or None)
+        Marks of the prompts, which tell apart models and runs that were asked differently.
     """
     if not isinstance(side, (str, Path)) or task is None or not can_read(Path(side)):
-        return None
+        return {}
+    texts: dict[Any, str] = {}
     for run in find_runs(Path(side), task)[0]:
         for row in sound_rows(run.samples):
-            if str(row.get("doc_id")) == str(doc_id):
-                prompt = first_prompt(row.get("arguments"))
-                if prompt is not None and mark_of(prompt) == mark:
-                    return canonical(prompt)
-    return None
+            doc_id, prompt = row["doc_id"], first_prompt(row.get("arguments"))
+            if prompt is not None and marks.get(doc_id) == mark_of(prompt):
+                texts[doc_id] = canonical(prompt)
+    return texts
 
 
 def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[Any]:

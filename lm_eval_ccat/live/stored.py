@@ -6,17 +6,19 @@ Nothing is inferred: scale, direction, question, level and pairs are those that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 from ..content import RESULT, PairContent, RankingContent
-from ..errors import CcatError, RunError, UsageError
+from ..errors import CcatError, RunError, ScoreTableError, UsageError
 from ..metrics.scale import Scale
 from ..ranker.headline import WEIGHTED_MEAN
 from ..runs.directory import RunDirectory, read_object
-from ..scores.readers.lm_eval import model_of, results_files
+from ..scores.readers.lm_eval import find_runs, model_of, results_files
+from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged
 from .result import latest_content
 
@@ -33,11 +35,14 @@ class StoredRanking:
         Keys of ``result.json``, figures on the metric's own scale.
     steers : bool
         Whether the run ranked by it; the others were only reported.
+    sources : dict of str to str
+        Files of models that another file than `source` states.
     """
 
     source: str
     content: RankingContent
     steers: bool = True
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def terms(self) -> list[str]:
@@ -71,6 +76,35 @@ class StoredRanking:
     def models(self) -> list[str]:
         """Names of the models."""
         return list(self.content["models"])
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that it is about."""
+        return list(dict.fromkeys(term["task"] for term in self.content["terms"]))
+
+    def source_of(self, model: str) -> Path:
+        """Return the file that states a model's results."""
+        return Path(self.sources.get(model, self.source))
+
+    def prompts_of(self, model: str, task: str) -> dict[Any, str | None]:
+        """Return the mark of each prompt that a model was asked in a task; {} if unknown.
+
+        A run directory keeps those of all documents, the samples beside a results file those of
+        the documents that were asked.
+        """
+        file = self.source_of(model)
+        if file.name == RESULT:
+            directory = RunDirectory(file.parent)
+            if not directory.journal.exists():
+                return {}
+            return dict(enumerate(directory.present_identity().task["prompts"].get(task, ())))
+        with suppress(ScoreTableError):
+            return {
+                row["doc_id"]: mark_of_row(row, run.template)
+                for run in find_runs(file, task)[0]
+                for row in sound_rows(run.samples)
+            }
+        return {}
 
     def pair(self, a: str, b: str) -> PairContent | None:
         """Return the row of two models, `a` less `b`; None if the file has none."""
@@ -211,6 +245,6 @@ def _of_results(
                 "items_of_benchmark": int(block["items_total"]),
                 **({"answers_of_benchmark": total} if total is not None else {}),
             }  # fmt: skip
-            yield StoredRanking(str(file), ranking)
+            yield StoredRanking(str(file), ranking, sources={model: str(file)})
     if not outcomes:
         raise RunError(f"{file}: no adaptive estimate")

@@ -23,8 +23,8 @@ from ..shown import short, visible_line
 
 #: Mark of each item's prompt by doc_id; None where it is not known.
 Marks = Mapping[Any, str | None]
-#: The two prompts of an item as texts, each None where it is not at hand.
-Texts = tuple[str | None, str | None]
+#: The two prompts of each of some items as texts, where both are at hand, by doc_id.
+Texts = Mapping[Any, tuple[str, str]]
 
 #: Hex digits of a mark, beside those of a template.
 DIGITS = 8
@@ -201,7 +201,7 @@ def compare_prompts(
     theirs: Marks,
     ours: Marks,
     names: tuple[str, str] = ("the bank", "the run"),
-    texts: Callable[[Any], Texts] = lambda doc_id: (None, None),
+    texts: Callable[[Sequence[Any]], Texts] = lambda doc_ids: {},
 ) -> tuple[str, str]:
     """Return why prompts are not the same, and what is not known of them; "" for neither.
 
@@ -212,11 +212,12 @@ def compare_prompts(
     names : (str, str)
         Whose marks they are.
     texts : callable, optional
-        Returns the two prompts of a doc_id, where they are at hand.
+        Returns the two prompts of doc_ids, for those of which both are at hand.
 
     Examples
     --------
-    >>> compare_prompts({7: "0a1b2c3d"}, {7: "4e5f6a7b"}, texts=lambda doc_id: ("Q: 2", "Q: 3"))[0]
+    >>> texts = {7: ("Q: 2", "Q: 3")}
+    >>> compare_prompts({7: "0a1b2c3d"}, {7: "4e5f6a7b"}, texts=lambda doc_ids: texts)[0]
     "the prompt of document 7 is 0a1b2c3d in the bank and 4e5f6a7b in the run, from character 4
     on '2' and '3'"
     >>> compare_prompts({}, {7: "4e5f6a7b"})[1]
@@ -224,17 +225,19 @@ def compare_prompts(
     """
     changed, compared = differing(theirs, ours)
     if changed:
-        doc_id = changed[0]
+        of_both = texts(changed)
+        doc_id = next((doc_id for doc_id in changed if doc_id in of_both), changed[0])
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
         extent = f"; {len(changed)} of {compared} prompts differ" if len(changed) > 1 else ""
-        place = _first_place(*texts(doc_id))
+        place = _first_place(*of_both[doc_id]) if doc_id in of_both else ""
         return f"the prompt of document {doc_id!r} is {marks}{place}{extent}", ""
-    items = len(theirs.keys() & ours.keys()) or len(ours)
+    items = len(theirs.keys() & ours.keys())
     if not compared:
         sides = zip((theirs, ours), names)
         silent = [name for marks, name in sides if not any(marks.values())]
         why = f"{names[0]} knows them only as another chat template wrote them"
+        why = why if items else f"{names[0]} and {names[1]} state those of other documents"
         why = f"{silent[0]} does not state them" if silent else why
         return "", f"prompts unknown: {why}, so it is not verified that they are the same"
     if compared < items:
@@ -243,10 +246,8 @@ def compare_prompts(
     return "", ""
 
 
-def _first_place(theirs: str | None, ours: str | None) -> str:
-    """Say from which character on two prompts differ; "" if one of them is not at hand."""
-    if theirs is None or ours is None or theirs == ours:
-        return ""
+def _first_place(theirs: str, ours: str) -> str:
+    """Say from which character on two prompts differ."""
     place = next(
         (n for n, (a, b) in enumerate(zip(theirs, ours)) if a != b), min(len(theirs), len(ours))
     )

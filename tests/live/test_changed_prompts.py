@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -98,3 +99,33 @@ def test_a_growing_bank_keeps_the_prompts_and_takes_no_answers_to_others(bench, 
     bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
     with pytest.raises(CcatError, match=r"the prompt of document 0 is .* name another file"):
         rank(bench.config(server.url, TWO, **settings))
+
+
+def test_runs_of_other_prompts_are_not_compared_by_their_estimates(bench, server, ccat):
+    """Run directories, results of `run --adaptive`, and one of each."""
+    sides = {}
+    for name in ("old", "new"):
+        bench.ranked(server, TWO, name=name, bank="", max_items=40, stop="limits")
+        out = bench.folder / f"{name}-adaptive"
+        ccat(
+            *bench.adaptive(server, "m11", "--max_items", 40, "--log_samples", "--output_path", out)
+        )
+        sides[name] = bench.run(name), out
+        bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
+    before, now = PROMPT.format(id=7), PROMPT.format(id=7).replace("Repeat", "Copy")
+    for first in sides["old"]:
+        for second in sides["new"]:
+            command = ["compare", first, second, "--models", "m11,m11"]
+            said = ccat(*command, "--accept_change", "server", code=2).err
+            doc_id = int(re.search(r"prompt of document (\d+) is", said)[1])
+            marks = [
+                mark_of(text.replace("document 7", f"document {doc_id}")) for text in (before, now)
+            ]
+            assert f"is {marks[0]} in the baseline and {marks[1]} in the candidate" in said
+            assert "from character 1 on 'Repeat" in said and "--accept_change prompts" in said
+            shown = ccat(*command, "--accept_change", "prompts", "--json", code=(0, 3, 5))
+            [told] = [w for w in json.loads(shown.out)["warnings"] if w.startswith("accepted: ")]
+            assert told in shown.err
+    for name in sides:  # the same prompts pass in silence
+        shown = ccat("compare", *sides[name], "--models", "m11,m11", code=(0, 3, 5))
+        assert not re.search("prompt of|prompts (differ|unknown|are)", shown.err)

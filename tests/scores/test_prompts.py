@@ -131,7 +131,7 @@ def test_models_that_were_asked_otherwise_are_named_and_not_added_to_a_bank(tmp_
 
 def test_the_first_place_that_differs_is_named_where_both_texts_are_at_hand():
     marks = {7: mark_of("Question: 2")}, {7: mark_of("Query: 2")}
-    refusal, _ = compare_prompts(*marks, texts=lambda doc_id: ("Question: 2", "Query: 2"))
+    refusal, _ = compare_prompts(*marks, texts=lambda ids: {ids[0]: ("Question: 2", "Query: 2")})
     assert "from character 4 on 'stion: 2' and 'ry: 2'" in refusal
     assert mark_of("Question: 2") in refusal and mark_of("Query: 2") in refusal
     assert compare_prompts({7: "0a1b2c3d"}, {8: "1b2c3d4e"})[1].startswith("prompts unknown")
