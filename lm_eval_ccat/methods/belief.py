@@ -199,9 +199,6 @@ class Belief:
     zeros : ndarray of shape (n, n), optional
         How many scores of 0 the row has had where the column had none: its losses squared, in
         units of what one loses. None counts as 0.
-    counts : ndarray of shape (n, n + n_references), optional
-        Factor on a gap in `loss`: the gap that a single look would need, divided by the one that
-        the current looks need; 0 where they cannot decide yet.
 
     Examples
     --------
@@ -221,7 +218,6 @@ class Belief:
     proof: ProvenEvidence | None = None
     references: References | None = None
     lean: Floats | None = None
-    counts: Floats | None = None
     per_zero: Floats | None = None
     zeros: Floats | None = None
 
@@ -266,27 +262,6 @@ class Belief:
         return self.location if self.score is None else self.score
 
     @cached_property
-    def loss(self) -> Floats:
-        """Derivative, in a model's variance, of the expected loss of ordering it wrongly.
-
-        Shape (n,). The loss is, up to a factor, ``sum over j of E |x_i - x_j| 1(order wrong)``,
-        where `j` includes reference models, so it is large where the board is dense. Gaps are
-        multiplied by `counts`: otherwise a model whose place looks clear would get no items, and
-        pairs that the current looks have not decided would stay open.
-        """
-        gap, variance, _, _ = self.pairs
-        sd = np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
-        z = gap / sd
-        if self.counts is not None:
-            z *= self.counts
-        z *= z
-        z *= -0.5
-        loss = np.exp(z, out=z)
-        loss /= sd
-        loss[variance == 0.0] = 0.0
-        return np.asarray(np.add.reduce(loss, 1))
-
-    @cached_property
     def on_scores(self) -> Belief:
         """This belief on the scale of scores; itself if it already is.
 
@@ -318,7 +293,7 @@ class Belief:
             k: None if v is None else v[places[k]] for k, v in parts.items()
         }
         proof = None if self.proof is None else self.proof.only(models)
-        return replace(self, **selected, counts=None, proof=proof)
+        return replace(self, **selected, proof=proof)
 
     @classmethod
     def sum(

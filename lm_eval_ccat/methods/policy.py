@@ -232,22 +232,22 @@ class Policy(ABC):
             Most candidates; an item drawn at random comes alone.
         """
 
-    @abstractmethod
     def priorities(
-        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
-    ) -> Floats:
+        self, models: Items, pending: Sequence[Items], prices: Sequence[float]
+    ) -> Floats | None:
         """Return how much the next item of each of `models` is worth; the largest goes first.
+
+        None, the default: models take turns, because a pair knows the items that both have.
 
         Parameters
         ----------
-        belief : Belief
-            The belief that decides turns; it may be some answers old.
         models : sequence of int
         pending : sequence of sequence of int
             Items in flight, by model.
         prices : sequence of float
             Price of one unit, above 0, by model.
         """
+        return None
 
 
 def rounded(values: Floats) -> Floats:
@@ -404,9 +404,4 @@ class BesidePolicy(Policy):
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
-        raise UsageError("an outcome that is only reported chooses no items")
-
-    def priorities(
-        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
-    ) -> Floats:
         raise UsageError("an outcome that is only reported chooses no items")

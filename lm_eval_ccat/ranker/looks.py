@@ -57,8 +57,6 @@ class Looks:
         The largest evidence of the looks so far, in arrays of shape (n_tested, n_rows); 0 where it
         decides nothing. Only `after` changes it, which only the ranker calls: reading a result is
         no look.
-    counts : ndarray of shape (n_tested, n_rows), optional
-        `Belief.counts` under these looks; None for a single one.
     last : Belief, optional
         The belief at the last look.
 
@@ -76,7 +74,6 @@ class Looks:
     since: tuple[int, ...] = (FIRST_LOOK,)
     pass_length: int = 0
     evidence: PairEvidence | None = None
-    counts: Floats | None = None
     last: Belief | None = None
 
     # -- the boundary -------------------------------------------------------------------------
@@ -246,10 +243,7 @@ class Looks:
                 kind[place] = values
         if self.once:
             return replace(self, evidence=evidence, last=None)
-        counts = np.zeros(changed.shape) if self.counts is None else self.counts.copy()
-        limit = self.boundary(level, belief.pairs_at(i, j).n, belief.n_items)
-        counts[place] = -ndtri(0.5 * level) / np.where(limit > 0.0, limit, np.inf)
-        return replace(self, evidence=evidence, counts=counts, last=belief)
+        return replace(self, evidence=evidence, last=belief)
 
     def _changed(self, belief: Belief) -> NDArray[np.bool_]:
         """Return the pairs whose belief has changed since the last look."""
@@ -307,7 +301,7 @@ class Looks:
                 kind[:, :n_before],
                 kind[:, n_before:],
             )
-        return replace(self, evidence=PairEvidence(*out), counts=None, last=None)
+        return replace(self, evidence=PairEvidence(*out), last=None)
 
     def only(self, models: Sequence[int]) -> Looks:
         """Return the looks at these tested models alone, in this order."""
@@ -315,4 +309,4 @@ class Looks:
             return self
         n_tested, width = self.evidence.better.shape
         place = np.ix_(list(models), [*models, *range(n_tested, width)])
-        return replace(self, evidence=self.evidence.at(place), counts=None, last=None)
+        return replace(self, evidence=self.evidence.at(place), last=None)

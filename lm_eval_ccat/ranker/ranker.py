@@ -48,7 +48,7 @@ class Ranker:
         Calibrated items; their method decides how the ranking works. With tasks, items are
         (task, doc_id); with several outcomes of a task, one answer is told as {outcome: score}.
     models : mapping of str to float, or sequence of str
-        Price of one unit of each model, at least 0; only ratios matter for the allocation.
+        Price of one unit of each model, at least 0.
     units : mapping of doc_id to float, or array_like of shape (n_items,), optional
         Size of each item (tokens, say), in bank order if an array; default 1 each. With tasks a
         mapping of task to such units.
@@ -441,8 +441,8 @@ class Ranker:
         score : float, or mapping of outcome to float
             On [0, 1], higher is better. An outcome may be missing (its judge failed, say).
         cost : float, optional
-            What the answer really cost; default price x units. Such costs correct the price per
-            unit that the allocation uses.
+            What the answer really cost; default price x units. Such costs correct the price of
+            the items to come.
         repeat : int, optional
             Which answer to the item it is, from 1; by default a bare doc_id's next one. Each is
             told once.

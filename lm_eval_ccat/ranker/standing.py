@@ -109,8 +109,6 @@ class Standing:
                 looks = looks.raised(max(self.horizon or 10 * longest, longest + 1), end)
         if not looks.once:  # a single look is taken whenever the verdicts are read
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
-        if looks.counts is not belief.counts:
-            belief = replace(belief, counts=looks.counts)
         self.looks, self.looked = looks, belief
 
     def raise_horizon(self) -> None:

@@ -190,10 +190,18 @@ class Turns:
         return None if worth[turn.model] < least_share * max(worth.values()) else turn
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
-        """Return how much the next item of each model is worth, relative to the largest."""
-        pending = [tuple(self.accounts[model].pending) for model in models]
-        standing = self.standing
-        worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
+        """Return how much the next item of each model is worth, relative to the largest.
+
+        Models take turns unless the method says otherwise: a pair knows the items that both of its
+        models have, so whoever gives more of them to one model spends them on none of its pairs.
+        """
+        accounts, alone = [self.accounts[model] for model in models], self.standing.score.alone
+        worth: Floats | None = None
+        if alone is not None:
+            pending = [tuple(account.pending) for account in accounts]
+            worth = alone.policy.priorities(models, pending, prices)
+        if worth is None:
+            worth = 1.0 / np.array([account.n + 1.0 for account in accounts]) ** 2
         return dict(zip(models, rounded(worth).tolist()))
 
     # -- which item ---------------------------------------------------------------------------

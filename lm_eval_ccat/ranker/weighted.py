@@ -179,40 +179,19 @@ class WeightedSum:
         shares = [term.states[0].policy.most_items for term in self._terms]
         return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), shares))
 
-    # -- who is next --------------------------------------------------------------------------
+    # -- which item ---------------------------------------------------------------------------
 
-    def _gain(self, models: Sequence[int], pending: Sequence[Sequence[int]]) -> Floats:
+    def _gain(self, model: int, pending: Sequence[int]) -> Floats:
         """Return how much one more item of each task lowers the variance of a score, per unit.
 
-        Shape (n_tasks, len(models)); 0 if a model has every item of a task.
+        Shape (n_tasks,); 0 if the model has every item of a task.
         """
-        indices = list(models)
-        n = np.array(
-            [[len(term.states[0].scores[model]) for model in indices] for term in self._terms]
-        )
-        variance = np.array(
-            [term.belief(BENCHMARK).variance.diagonal()[indices] for term in self._terms]
-        )
-        gain = variance * (n < self._n_kept[:, None])
-        for row, term in zip(n, self._terms):
-            where = term.task.where
-            row += [sum(where.start <= item < where.stop for item in items) for items in pending]
-        return np.asarray(gain / ((n + 1) * self._units[:, None]))
-
-    def priorities(
-        self,
-        belief: Belief,
-        models: Sequence[int],
-        pending: Sequence[Sequence[int]],
-        prices: Sequence[float],
-    ) -> Floats:
-        """Return how much the next item of each model is worth; see `Policy.priorities`."""
-        if self.alone is not None:
-            return self.alone.policy.priorities(belief, models, pending, prices)
-        # All open models count alike. In replays, preferring those whose order looks least clear
-        # caused more errors and no more decisions: a model that looks clear after few items of each
-        # task may not be, and would hardly be asked again.
-        return np.asarray(self._gain(models, pending).max(axis=0) / np.asarray(prices))
+        n = np.array([len(term.states[0].scores[model]) for term in self._terms])
+        variance = np.array([term.belief(BENCHMARK).variance[model, model] for term in self._terms])
+        gain = variance * (n < self._n_kept)
+        places = [term.task.where for term in self._terms]
+        flying = [sum(where.start <= item < where.stop for item in pending) for where in places]
+        return np.asarray(gain / ((n + flying + 1) * self._units))
 
     def next(
         self,
@@ -226,7 +205,7 @@ class WeightedSum:
         ready = [n for n, term in enumerate(self._terms) if available[term.task.where].any()]
         number = ready[0]
         if len(ready) > 1:
-            number = ready[int(np.argmax(rounded(self._gain([model], [pending])[ready, 0])))]
+            number = ready[int(np.argmax(rounded(self._gain(model, pending)[ready])))]
         term = self._terms[number]
         where, outcome = term.task.where, term.states[0]
         in_task = available[where]

@@ -74,7 +74,6 @@ def cases() -> Iterator[Case]:
     yield Case("default", ("bleu",), "errors", {"budget": 200.0, **aim})
     yield Case("default", ("gsm",), "ranks", {"stop": "ranks 2", "max_items": 60})
     yield Case("sample", ("right",), "finite", {"guarantee": "finite", "min_difference": 0.1})
-    yield Case("default", ("made",), "variance", {"allocation": "variance", "budget": 120.0})
     yield Case("sample", ("made",), "single", aim)
 
 

@@ -56,14 +56,35 @@ def test_the_papers_warm_up_is_asked_even_if_the_budget_is_too_small():
     assert Counter(task for _, (task, _) in ranker.ask(20)) == {"x": 3, "y": 3}
 
 
-@pytest.mark.parametrize(("price", "asked"), [(2.0, ["b"]), (40.0, []), (0.0, ["b"])])
-def test_a_choice_that_is_worth_too_little_is_not_made(price, asked):
+@pytest.mark.parametrize("method", ["default", "sample"])
+@pytest.mark.parametrize("price", [1.0, 30.0])
+def test_models_whose_place_is_open_take_turns_whatever_their_prices(method, price):
+    ranker = Ranker(bank_of(method), {"a": 1.0, "b": price, "c": 0.3, "d": 1.0}, max_items=60)
+    n = Counter[str]()
+    for _ in range(150):
+        open_models = sorted(m for m in "abcd" if not ranker.done and ranker.ask(1, model=m))
+        for model, item in sorted(ranker.in_flight):
+            ranker.release(model, item)
+        for model, item in ranker.ask(1):
+            assert n[model] == min(n[m] for m in open_models)
+            ranker.tell(model, item, TELL(model, item))
+            n[model] += 1
+    assert max(n.values()) > 30
+
+
+@pytest.mark.parametrize(("ahead", "asked"), [(0, ["b"]), (11, ["b"]), (13, [])])
+def test_a_choice_that_is_worth_too_little_is_not_made(ahead, asked):
+    """A model that is not asked for gets at most twice the items of the others."""
     scores = draw([0.0, 0.05], 80, 3)
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": price}, max_items=70)
-    for pair in ranker.ask(20):
-        ranker.tell(*pair, of(scores)(*pair), cost={"a": 1.0, "b": price}[pair[0]])
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=70)
+    for pair in [*ranker.ask(20), *ranker.ask(ahead, model="b")]:
+        ranker.tell(*pair, of(scores)(*pair))
     assert [m for m, _ in ranker.ask(1, among=["b"], least_share=0.25)] == asked
-    assert [m for m, _ in ranker.ask(1, among=["a"], least_share=0.25)] == ["a"] * (price > 0.0)
+    assert [m for m, _ in ranker.ask(1, among=["a"], least_share=0.25)] == ["a"]
+    free = Ranker(bank_of("default"), {"a": 1.0, "b": 0.0}, max_items=70)
+    for pair in free.ask(20):
+        free.tell(*pair, of(scores)(*pair))
+    assert free.ask(1, among=["a"], least_share=0.25) == []
 
 
 @pytest.mark.parametrize("method", ["default", "paper"])

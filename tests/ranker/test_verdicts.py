@@ -157,7 +157,6 @@ def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references):
         belief = replace(belief, references=r, lean=lean)
         few, every = (x.after(belief, 0.05, 0.05) for x in (few, replace(every, last=None)))
         assert np.array_equal(few.evidence, every.evidence)
-        assert np.array_equal(few.counts, every.counts)
 
 
 def test_looks_at_known_models_stay_when_a_model_joins():
@@ -333,8 +332,6 @@ def test_a_horizon_at_the_last_item_but_one_needs_no_level_beyond():
     at = np.array([50.0, 99.0, 100.0])
     looks = Looks(horizons=(99,)).raised(100, 99)
     assert np.isfinite(c := looks.boundary(0.05, at, 100.0)).all() and c[2] == 0.0
-    known = Belief.independent([0.5, 0.5], [0.0, 0.0], n=[100, 100], n_items=100)
-    assert np.isfinite(looks.after(known, 0.05).counts).all()
 
 
 # -- sums ----------------------------------------------------------------------------------------

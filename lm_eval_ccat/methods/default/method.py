@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +12,7 @@ from scipy.special import stdtr
 
 from ...bank import ItemBank
 from ...metrics.scale import Floats
-from ...options import AT_LEAST_0, choice
+from ...options import AT_LEAST_0
 from ...shown import plural
 from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
@@ -47,10 +46,7 @@ class DefaultPolicy(Policy):
     Each model gets a prefix of one sequence of chosen and drawn items (`Field`); estimates,
     variances of differences and their degrees of freedom are those of the field. Newcomers among
     reference models need no common items, because these models are fixed points: with `APART`
-    calibration models each newcomer has its own field and is placed as if it were alone. The next
-    item goes where the expected loss from misordering falls fastest per price: the derivative of
-    ``E |t_a - t_b| 1(order wrong)``, that is of ``sd psi(z)``, by ``V_a`` is
-    ``phi(z_ab) / (2 sd_ab)``, and one more item lowers ``V_a`` by about ``V_a / (n + 1)``.
+    calibration models each newcomer has its own field and is placed as if it were alone.
 
     Parameters
     ----------
@@ -58,8 +54,6 @@ class DefaultPolicy(Policy):
     n_models : int
     seed : int, optional
         Seed of the draws, and of the order in which equally informative items are chosen.
-    allocation : {"loss", "variance"}, optional
-        Which model is next: by loss as above, or by variance per item and price as in the paper.
     item_price : float, optional
         Power of an item's price that the gain of a chosen item is divided by; draws do not depend
         on prices.
@@ -77,13 +71,11 @@ class DefaultPolicy(Policy):
         n_models: int,
         *,
         seed: int = 0,
-        allocation: str = "loss",
         item_price: float = ITEM_PRICE,
         draws: bool = True,
         placing: bool = False,
         sampled: bool = False,
     ) -> None:
-        choice("loss", "variance").check(allocation, "allocation")
         AT_LEAST_0.check(item_price, "item_price")
         self._bank, self._sampled = bank, sampled
         self._apart = placing and len(bank.constants["abilities"]) >= APART
@@ -91,7 +83,6 @@ class DefaultPolicy(Policy):
             Field, model_of(bank), seed=seed, item_price=item_price, draws=draws
         )
         self.fields = [self._new_field(n) for n in ([1] * n_models if self._apart else [n_models])]
-        self._by_variance = allocation == "variance"
 
     @property
     def answers_per_look(self) -> int:
@@ -248,17 +239,6 @@ class DefaultPolicy(Policy):
         field, a = self._at(model)
         items, probability = field.next(a, available, price, k, pending)
         return [Choice(i, probability) for i in items]
-
-    def priorities(
-        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
-    ) -> Floats:
-        indices = np.array(models, dtype=np.intp)
-        members = self._members
-        n = np.array([members[j].n_told + len(p) for j, p in zip(models, pending)])
-        fall = belief.variance.diagonal()[indices] / ((n + 1) * np.asarray(prices))
-        if self._by_variance or len(belief.location) == 1:
-            return np.asarray(fall)
-        return np.asarray(fall * (belief.loss[indices] + 1e-12))
 
 
 def _apart(beliefs: list[Belief]) -> Belief:

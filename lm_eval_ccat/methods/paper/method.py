@@ -270,7 +270,7 @@ class PaperPolicy(Policy):
         return [Choice(i) for i in self.tests[model].select(available, k)]
 
     def priorities(
-        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
+        self, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
         worth = [
             1.0 / (test.precision_with(wait) * (len(test.answered) + len(wait) + 1) * price)

@@ -1,14 +1,11 @@
-"""Models and items of the method "sample": least-squares effects, and what a next item is worth."""
+"""Models and items of the method "sample": least-squares effects."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from ...metrics.scale import Floats
 from ..belief import Places
-from ..policy import Items
 
 _RIDGE = 1e-12
 
@@ -90,27 +87,3 @@ class Effects:
         ease = np.divide(sums, count, out=np.full(len(count), level), where=count > 0)
         scored, predicted = self.scores[model], np.clip(ease + effect[model], 0.0, 1.0)
         return np.asarray(np.where(np.isfinite(scored), scored, predicted))
-
-
-def worth_of_next(loss: Floats, n_asked: Places, models: Items, prices: Sequence[float]) -> Floats:
-    """Return the expected loss of wrong orders that one more item avoids, per price.
-
-    The loss of a pair is ``s phi(difference / s)`` to first order and falls with one over the
-    number of items. A pair gains only if both models have had the item, so an item counts fully
-    for a model behind its partner, half for one level with it, and hardly for one ahead.
-
-    Parameters
-    ----------
-    loss : ndarray of shape (len(models), n_models)
-        Of ordering each of `models` wrongly with every other.
-    n_asked : ndarray of shape (n_models,)
-        Items that each model was asked.
-    models : sequence of int
-    prices : sequence of float
-        Above 0.
-    """
-    theirs = n_asked[list(models)]
-    lead = theirs[:, None] - n_asked[None, :]
-    gain = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.05))
-    worth = (loss * gain).sum(axis=1) if len(n_asked) > 1 else 1.0
-    return np.asarray(worth / (theirs + 1) / np.asarray(prices, dtype=np.float64))

@@ -16,7 +16,6 @@ between models do not change, so verdicts rest on the draws alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +29,12 @@ from ..belief import BENCHMARK, Belief, References, as_of_many
 from ..method import Method
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
 from .bets import Betting, betting_interval
-from .effects import Effects, worth_of_next
+from .effects import Effects
 from .pairs import IMAGINED, Pairs, SharedSequence
 from .passes import RepeatsPolicy
 
 GUARANTEES = ("asymptotic", "finite")
-_VARIANCE, _LOSS, _ITEMS = range(3)  # rows of the array of pairs
+_VARIANCE, _ITEMS = range(2)  # rows of the array of pairs
 EASE = "ease"
 _USUAL, _UNSURE = 0.5, 0.25  # mean and variance of a slope before any draw
 _FEWEST = 3  # items from which a slope can be learned
@@ -183,25 +182,20 @@ class SamplePolicy(Policy):
         self.effects = Effects(n_models, bank.n_items)
         self._ease, self._slope = ease_of(bank), Slope()
         self._lenders = ", ".join((bank.provenance.get("borrowed") or {}).get("donors", ()))
-        self._asked = np.zeros(n_models, dtype=np.intp)
         self._forget()
 
     def _forget(self) -> None:
-        n_models = len(self._asked)
+        n_models = len(self.effects.counts)
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
-        self._known = {w: np.zeros((3, n_models, n_models)) for w in (True, False)}
+        self._known = {w: np.zeros((2, n_models, n_models)) for w in (True, False)}
         self._stale = {w: set(range(n_models)) for w in (True, False)}
         self._learned = -1  # scores that the slope has seen
 
     # -- what happened ------------------------------------------------------------------------
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        self._asked[model] += 1
         if probability is not None:
             self.sequence.fix(item, int(self.pairs.progress.max()))
-
-    def unplaced(self, model: int, item: int) -> None:
-        self._asked[model] -= 1
 
     def told(self, model: int, item: int, score: float) -> None:
         check_score(score, item, answered=bool(self.pairs.done[model, item]))
@@ -221,7 +215,6 @@ class SamplePolicy(Policy):
         """Add a model, which gets the sequence from its beginning."""
         self.effects.add_model()
         self.pairs.add_model()
-        self._asked = np.append(self._asked, 0)
         self._forget()
 
     # -- what is known ------------------------------------------------------------------------
@@ -243,15 +236,11 @@ class SamplePolicy(Policy):
         )
 
     def _of_pairs(self, finite: bool) -> Floats:
-        """Return the three figures of all pairs, after updating the stale ones."""
-        p, known, n_models = self.pairs, self._known[finite], len(self._asked)
+        """Return the two figures of all pairs, after updating the stale ones."""
+        p, known, n_models = self.pairs, self._known[finite], len(self.effects.counts)
         for model in self._stale[finite]:
             series = model * n_models + np.arange(n_models)
-            plain, _ = p.sums.variances(series, finite=finite)
-            mean, items = p.sums.means(series), p.sums.items(series)  # of the model to the others
-            spread = np.sqrt(np.clip(plain, 1e-30, 1.0))
-            loss = spread * np.exp(-0.5 * (mean / spread) ** 2)
-            rows = np.array([p.stated(series, finite), loss, items])
+            rows = np.array([p.stated(series, finite), p.sums.items(series)])
             known[:, model] = known[:, :, model] = rows
             known[:, model, model] = 0.0
         self._stale[finite].clear()
@@ -330,14 +319,6 @@ class SamplePolicy(Policy):
         items_left = self.sequence.order[self.pairs.progress[model] :]
         item = int(items_left[int(np.argmax(available[items_left]))])
         return [Choice(item, self.sequence.probability(item))]
-
-    def priorities(
-        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
-    ) -> Floats:
-        """Return the expected loss of wrong orders that one more item avoids, per price."""
-        n_asked = np.maximum(self._asked, self.pairs.progress)
-        loss = self._of_pairs(math.isfinite(belief.n_items))[_LOSS, list(models)]
-        return worth_of_next(loss, n_asked, models, prices)
 
 
 def policy(

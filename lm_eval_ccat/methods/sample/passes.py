@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ...bank.bank import ItemBank
 from ...metrics.scale import Floats
 from ..belief import BENCHMARK, Belief, Places
 from ..policy import Choice, Description, Items, Mask, Policy, check_score
-from .effects import Effects, worth_of_next
+from .effects import Effects
 from .pairs import Pairs, SharedSequence
 from .repeats import RepeatSums
 
@@ -149,21 +148,15 @@ class RepeatsPolicy(Policy):
         self.sequence = Passes(np.flatnonzero(bank.kept), bank.n_items, repeats, seed)
         self.slots = RepeatedPairs(n_models, self.sequence, bank.n_items, repeats)
         self.effects = Effects(n_models, bank.n_items)
-        self._asked = np.zeros(n_models, dtype=np.intp)
 
     def add_model(self) -> None:
         """Add a model, which gets the passes from their beginning."""
         self.effects.add_model()
         self.slots.add_model()
-        self._asked = np.append(self._asked, 0)
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        self._asked[model] += 1
         if probability is not None:
             self.sequence.fix(item, int(self.slots.progress.max()))
-
-    def unplaced(self, model: int, item: int) -> None:
-        self._asked[model] -= 1
 
     def told(self, model: int, item: int, score: float) -> None:
         check_score(score, item, answered=bool(self.slots.done[model, item]))
@@ -176,7 +169,7 @@ class RepeatsPolicy(Policy):
             self.slots.settle(model, item, math.nan)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        population, n_models = question != BENCHMARK, len(self._asked)
+        population, n_models = question != BENCHMARK, len(self.effects.counts)
         pairs, alone = (s.spread(population) for s in (self.slots.repeated, self.slots.alone))
         shape, diagonal = (n_models, n_models), slice(None, None, n_models + 1)
         variance, df, n, event = (
@@ -210,15 +203,3 @@ class RepeatsPolicy(Policy):
         slots_left = self.sequence.order[self.slots.progress[model] :]
         slot = int(slots_left[int(np.argmax(available[slots_left]))])
         return [Choice(slot, self.sequence.probability(slot))]
-
-    def priorities(
-        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
-    ) -> Floats:
-        """Return the expected loss of wrong orders that one more answer avoids, per price."""
-        rows = list(models)
-        spread = np.sqrt(np.clip(belief.variance[rows], 1e-30, 1.0))
-        gap = belief.location[rows, None] - belief.location
-        loss = spread * np.exp(-0.5 * (gap / spread) ** 2)
-        loss[np.arange(len(rows)), rows] = 0.0
-        n_asked = np.maximum(self._asked, self.slots.progress)
-        return worth_of_next(loss, n_asked, models, prices)
