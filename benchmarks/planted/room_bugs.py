@@ -87,7 +87,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/harness/test_transport.py",
         "tests/live/test_addresses.py",
     ),
-    "harness/session": ("tests/harness",),
+    "harness/session": (
+        "tests/harness/test_session_counts.py",
+        "tests/harness/test_harness_session.py",
+    ),
     "harness/served": (
         "tests/harness/test_reports.py",
         "tests/live/test_provenance.py",
@@ -96,11 +99,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "harness/judge": ("tests/harness/test_reports.py", "tests/task_configs/test_judge.py"),
     "harness/estimates": (
+        "tests/harness/test_group_estimates.py",
         "tests/harness/test_harness_partial.py",
-        "tests/harness/test_harness_together.py",
-        "tests/harness/test_harness_commands.py",
+        "tests/harness/test_harness_exactness.py",
     ),
-    "harness/task_metrics": ("tests/harness", "tests/live/test_several_metrics.py"),
+    "harness/task_metrics": (
+        "tests/harness/test_group_estimates.py",
+        "tests/harness/test_harness_partial.py",
+        "tests/live/test_several_metrics.py",
+    ),
     "report/plain": ("tests/report/test_plain_pages.py", "tests/live/test_compare.py"),
 }
 

@@ -1,0 +1,68 @@
+"""The score of a group of which some tasks were run in part, against the algebra of its terms."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.bank.outcome import Outcome
+from lm_eval_ccat.harness.estimates import correct_group
+from lm_eval_ccat.harness.task_metrics import leading
+from lm_eval_ccat.metrics import Scale
+
+KEY, STDERR = "m,none", "m_stderr,none"
+SIZES = {"a": 10, "b": 40, "whole": 50}
+ERRORS = {"a": 3.0, "b": 2.0, "whole": 7.0}
+
+
+def run(name: str, covariances: dict[str, dict[str, float]], key: str = KEY) -> Any:
+    """A task that was run in part, on a scale from 0 to 100."""
+    return SimpleNamespace(
+        session=SimpleNamespace(name=name, doc_ids=range(SIZES[name])), key=key, further=(),
+        covariances=covariances, outcome=SimpleNamespace(scale=Scale(0, 100)), administered={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("by_size", [True, False])
+@pytest.mark.parametrize("other", [False, True])
+def test_the_error_of_a_group_is_that_of_its_estimates_and_of_what_they_share(by_size, other):
+    """A covariance is of one metric; a task that was run in full has no error."""
+    shared = 2e-4
+    partial = {
+        "a": run("a", {"g": {"b": shared}, "": {"b": 1.0}}),
+        "b": run("b", {"": {"a": shared}}, "other,none" if other else KEY),
+    }
+    metrics = {
+        name: {KEY: 50.0, STDERR: error, "sample_len": 5 if name in partial else SIZES[name]}
+        for name, error in ERRORS.items()
+    }
+    metrics["g"] = {"alias": "g", KEY: 50.0, STDERR: 99.0, "sample_len": 60}
+    group: Any = SimpleNamespace(
+        name="g", has_aggregation=True,
+        get_all_tasks=lambda: [SimpleNamespace(task_name=name) for name in SIZES],
+        aggregate_metric_list=[
+            SimpleNamespace(metric="m", filter_list=["none"], weight_by_size=by_size)
+        ],
+    )  # fmt: skip
+    block = correct_group(metrics, group, partial)
+    weights = np.array(list(SIZES.values())) / 100 if by_size else np.full(3, 1 / 3)
+    covariance = 0.0 if other else 100 * 100 * shared
+    errors = np.array([[9.0, covariance, 0.0], [covariance, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    assert metrics["g"][STDERR] == pytest.approx(np.sqrt(weights @ errors @ weights))
+    assert block is not None and block["tasks"] == ["a", "b"] and block["items_total"] == 100
+    assert block["scores"][KEY]["standard_error"] == metrics["g"][STDERR]
+    assert list(block["scores"][KEY]["weights"].values()) == pytest.approx(weights)
+
+
+def test_the_outcome_that_weighs_most_leads_and_the_first_of_several():
+    def outcomes(*weights: float) -> dict[str, Outcome]:
+        bank = ItemBank.blank(range(9), task="t")
+        return {f"m{n}": Outcome.of(bank, weight=weight) for n, weight in enumerate(weights)}
+
+    for weights, first in (((0.2, 0.5, 0.3), 1), ((0.0, 0.5, 0.5), 1), ((1.0, 0.0), 0)):
+        given = outcomes(*weights)
+        assert leading(given) is given[f"m{first}"]
