@@ -104,7 +104,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/harness/test_harness_exactness.py",
     ),
     "harness/task_metrics": (
-        "tests/harness/test_group_estimates.py",
+        "tests/harness/test_outcomes_of_tasks.py",
         "tests/harness/test_harness_partial.py",
         "tests/live/test_several_metrics.py",
     ),

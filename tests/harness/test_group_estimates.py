@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ItemBank
-from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.harness.estimates import correct_group
-from lm_eval_ccat.harness.task_metrics import leading
 from lm_eval_ccat.metrics import Scale
 
 KEY, STDERR = "m,none", "m_stderr,none"
@@ -56,13 +53,3 @@ def test_the_error_of_a_group_is_that_of_its_estimates_and_of_what_they_share(by
     assert block is not None and block["tasks"] == ["a", "b"] and block["items_total"] == 100
     assert block["scores"][KEY]["standard_error"] == metrics["g"][STDERR]
     assert list(block["scores"][KEY]["weights"].values()) == pytest.approx(weights)
-
-
-def test_the_outcome_that_weighs_most_leads_and_the_first_of_several():
-    def outcomes(*weights: float) -> dict[str, Outcome]:
-        bank = ItemBank.blank(range(9), task="t")
-        return {f"m{n}": Outcome.of(bank, weight=weight) for n, weight in enumerate(weights)}
-
-    for weights, first in (((0.2, 0.5, 0.3), 1), ((0.0, 0.5, 0.5), 1), ((1.0, 0.0), 0)):
-        given = outcomes(*weights)
-        assert leading(given) is given[f"m{first}"]

@@ -330,6 +330,8 @@ def test_repeats_score_and_a_second_judge_shows_agreement_alone(tmp_path, serve,
     rating = judge.rate(**FIELDS)
     assert rating.ratings == (8, 7, 8) and rating.score == pytest.approx(23 / 3)
     assert [request["model"] for request in server.requests] == ["a", "a", "a", "b"]
+    # A fixed seed, which the harness's client sends, would give one rating three times.
+    assert not any("seed" in request for request in server.requests)
     assert judge.agreement().spread == pytest.approx((1 + 0 + 3 + 1 + 2 + 3) / 6)
     assert "agreement over 1 answers" in judge.describe()
     # By default there is a cache beside the file.
