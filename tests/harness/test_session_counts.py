@@ -108,9 +108,11 @@ def test_a_batch_is_sized_by_the_longest_of_the_prompts(bench):
     assert 0.9 * longest <= tokens - opened.token_limit <= 1.5 * longest
 
 
-def test_a_task_that_writes_into_a_document_changes_no_other_scoring_of_it(bench):
+def test_a_task_that_writes_into_a_document_changes_no_other_scoring_of_it(bench, monkeypatch):
+    """Tasks in code may hold their documents as a list, which gives the same one each time."""
     opened = session(bench)
-    found = []
+    held, found = list(opened.task.eval_docs), []
+    monkeypatch.setattr(type(opened.task), "eval_docs", property(lambda task: held))
 
     def scored(document, results):
         found.append("note" in document)
