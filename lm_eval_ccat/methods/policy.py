@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,28 @@ class Drawn:
     n: int
     estimate: float
     standard_error: float
+
+    @classmethod
+    def of(cls, estimates: Sequence[float] | Floats) -> Drawn | None:
+        """Return the mean of what each draw estimates, with its error; None without draws.
+
+        Parameters
+        ----------
+        estimates : sequence of float
+            As `mean_by_draw` returns them; NaN where the draw has no score.
+
+        Examples
+        --------
+        >>> Drawn.of([0.25, float("nan"), 0.75])
+        Drawn(n=2, estimate=0.5, standard_error=0.25)
+        """
+        means = np.asarray(estimates, dtype=np.float64)
+        means = means[np.isfinite(means)]
+        n = len(means)
+        if not n:
+            return None
+        error = float(means.std(ddof=1) / n**0.5) if n > 1 else math.nan
+        return cls(n, float(means.mean()), error)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return Student's interval of the mean, cut to [0, 1]; all of [0, 1] below two draws."""
@@ -307,19 +329,41 @@ def check_score(score: float, item: int, *, answered: bool) -> None:
         raise ValueError(f"item {item} was administered before")
 
 
+def mean_by_draw(
+    asked: float, others: float, score: float, expected: float, probability: float, n_items: int
+) -> float:
+    """Return a model's mean over the benchmark as one random draw estimates it.
+
+        T = ( sum over items asked before of y  +  sum over others of e  +  (y - e) / p ) / N
+
+    Whatever chose the items before, and whatever scores ``e`` were expected at that time, ``T`` is
+    unbiased, and so is the mean of several (D. Raj, Journal of the American Statistical Association
+    51, 1956; see `Drawn.of`).
+
+    Parameters
+    ----------
+    asked, others : float
+        Sum of the scores on the items asked before, and of those expected on all others.
+    score, expected : float
+        ``y`` and ``e`` of the item drawn, which is one of the others.
+    probability : float
+        ``p``, of the draw.
+    n_items : int
+
+    Examples
+    --------
+    >>> mean_by_draw(1.0, 1.5, 1.0, 0.5, 0.25, 4)
+    1.125
+    """
+    return (asked + others + (score - expected) / probability) / n_items
+
+
 class BesidePolicy(Policy):
     """Estimates for an outcome that is only reported, from the draws of another outcome's method.
 
-    Its bank is blank, and the other method chooses the items.
-
-    Draw ``k`` with probability ``p`` among the items left gives
-
-        T_k = ( sum over the items asked before of y  +  L m  +  (y_k - m) / p ) / N,
-
-    with ``L`` items left and ``m`` the mean of the scores before it. Each ``T_k`` is unbiased
-    whatever the method chose (D. Raj, Journal of the American Statistical Association 51, 1956),
-    and the estimate is their mean. Without draws there is no estimate. Items without a score count
-    at the mean of the others.
+    Its bank is blank, and the other method chooses the items. Each draw gives an estimate
+    (`mean_by_draw`) which expects the mean of the scores before it of every other item. Without
+    draws there is no estimate. Items without a score count at the mean of the others.
 
     Parameters
     ----------
@@ -351,33 +395,35 @@ class BesidePolicy(Policy):
         self._scores[model][item] = score
         self._asked[model].setdefault(item, None)
 
-    def _totals(self, model: int) -> Floats:
-        """``T_k`` of every item drawn that has a score, else NaN; shape (n_items,)."""
+    def _means(self, model: int) -> Floats:
+        """Return what each item drawn estimates; NaN without draw or score; shape (n_items,)."""
         out, total, n = np.full(self._n_items, np.nan), 0.0, 0
         for n_asked, (item, probability) in enumerate(self._asked[model].items()):
             mean = total / n if n else 0.5
             if (y := self._scores[model].get(item)) is None:
                 continue
             if probability is not None:
-                missing, left = (n_asked - n) * mean, self._n_items - n_asked
-                value = total + missing + left * mean + (y - mean) / probability
-                out[item] = value / self._n_items
+                asked, others = total + (n_asked - n) * mean, (self._n_items - n_asked) * mean
+                out[item] = mean_by_draw(asked, others, y, mean, probability, self._n_items)
             total, n = total + y, n + 1
         return out
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Of pairs by the draws that both have; before two draws nothing is known."""
-        totals = np.array([self._totals(j) for j in range(len(self._asked))])
-        present = np.isfinite(totals)
+        means = np.array([self._means(model) for model in range(len(self._asked))])
+        present = np.isfinite(means)
         n = present.astype(np.float64) @ present.T
         variance, df = np.full(n.shape, 0.25), np.maximum(n - 1.0, 1.0)
         mean = np.array(
-            [t[items].mean() if items.any() else 0.5 for t, items in zip(totals, present)]
+            [
+                of_model[items].mean() if items.any() else 0.5
+                for of_model, items in zip(means, present)
+            ]
         )
         for i, j in zip(*np.nonzero(np.triu(n > 1.0))):
             common = np.flatnonzero(present[i] & present[j])
-            values = totals[[i, j]][:, common]
-            if self._sampled:  # every T_k contains the answers before it, with their noise
+            values = means[[i, j]][:, common]
+            if self._sampled:  # what a draw estimates contains the answers before, with their noise
                 scores = np.array([[self._scores[m][item] for item in common] for m in (i, j)])
                 if scores.var() > values.var():
                     values = scores
@@ -391,15 +437,13 @@ class BesidePolicy(Policy):
         return np.full(self._n_items, np.mean(scores) if scores else 0.5)
 
     def describe(self, model: int) -> Description:
-        totals = self._totals(model)
-        totals = totals[np.isfinite(totals)]
-        if len(totals) < 2:
+        drawn = Drawn.of(self._means(model))
+        if drawn is None or drawn.n < 2:
             return Description(0.0, math.inf)
-        mean = float(np.clip(totals.mean(), 1e-6, 1.0 - 1e-6))
-        error = float(totals.std(ddof=1) / len(totals) ** 0.5)
-        drawn = Drawn(len(totals), mean, error)
-        ability = math.log(mean / (1.0 - mean))
-        return Description(ability, error / (mean * (1.0 - mean)), drawn=drawn)
+        mean = float(np.clip(drawn.estimate, 1e-6, 1.0 - 1e-6))
+        ability, slope = math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
+        drawn = replace(drawn, estimate=mean)
+        return Description(ability, drawn.standard_error / slope, drawn=drawn)
 
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1

@@ -129,7 +129,7 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
             policy.placed(0, item, 1 / (4 - k))
             policy.told(0, item, y[item])
         belief = policy.belief()
-        values.append(np.nanmean(policy._totals(0)))
+        values.append(np.nanmean(policy._means(0)))
         assert belief.location[0] == pytest.approx(np.clip(values[-1], 0.0, 1.0))
         assert belief.n[0, 0] == 2 and belief.n_items == 5
     assert np.mean(values) == pytest.approx(y.mean())

@@ -34,6 +34,7 @@ from scipy.linalg.lapack import dposv
 
 from ...metrics.scale import Floats
 from ..belief import Places
+from ..policy import Drawn, mean_by_draw
 from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
 from .fractional import FractionalItems
 
@@ -189,35 +190,27 @@ class Member:
         self.e = residual - float(self.c.dot(residual))
         self.noises = p.kappa[drawn] * p.w[drawn]
 
-    def sample(self) -> tuple[float, float, int]:
+    def sample(self) -> Drawn | None:
         """Estimate the full-benchmark mean in a way that does not depend on the bank's quality.
 
-        Each draw ``k`` gives ``T_k = ( sum of the scores on all items asked before + sum of mu over
-        the others + (y - mu) / p ) / N``, with ``mu`` as expected before the draw; the
-        estimate is their mean, unbiased for any number of draws fixed in advance.
-
-        Returns
-        -------
-        mean, standard error, number of draws : float, float, int
-            NaN without draws, and the error with one alone.
+        Each draw gives an estimate (`mean_by_draw`) which expects of the other items what the model
+        was expected to score on them before the draw. None without draws.
         """
         p = self.posterior
         # An item that failed counts at its expected score; one in flight is not known yet.
         score = p.mu.copy()
         score[p.answered], score[[*self._waiting]] = p.score[p.answered], np.nan
         sums = np.cumsum([0.0, *(sign * score[item] for item, sign in self._log)])
-        T = np.array(
+        return Drawn.of(
             [
-                sums[s.before] + s.expected_of_others + (score[i] - s.expected) / s.probability
-                for i, s in self._steps.items()
-                if p.is_seen(i)
+                mean_by_draw(
+                    sums[step.before], step.expected_of_others, score[item], step.expected,
+                    step.probability, p.n_items,
+                )
+                for item, step in self._steps.items()
+                if p.is_seen(item)
             ]
-        )
-        T = T[np.isfinite(T)] / p.n_items
-        if not len(T):
-            return float("nan"), float("nan"), 0
-        error = float(T.std(ddof=1) / len(T) ** 0.5) if len(T) > 1 else float("nan")
-        return float(T.mean()), error, len(T)
+        )  # fmt: skip
 
 
 class ScorePosterior:

@@ -17,7 +17,7 @@ from ...shown import plural
 from ..belief import BENCHMARK, POPULATION, Belief
 from ..curves import Curves
 from ..method import Method
-from ..policy import Choice, Description, Drawn, Items, Levers, Mask, Policy, check_score
+from ..policy import Choice, Description, Items, Levers, Mask, Policy, check_score
 from .departures import spread
 from .field import Field
 from .fit import fit, model_of
@@ -197,16 +197,16 @@ class DefaultPolicy(Policy):
         member, d = field.members[a], field.model.departures
         z = member.posterior
         error = d.inflation * d.single[0] * field.moments().level[a] * z.covariance[0, 0]
-        mean, se, n = member.sample()
+        drawn = member.sample()
         # Probability of departures as large as those of the draws.
         moments = field.moments()
         away = abs(moments.rbar[a]) / (moments.M[a, a] + moments.T[a, a]) ** 0.5
-        misfit = float(2.0 * stdtr(d.df, -away)) if n else 1.0
+        misfit = float(2.0 * stdtr(d.df, -away)) if drawn else 1.0
         return Description(
             float(z.z[0]) + field.model.centre,
             float(error**0.5),
             tuple(self._findings(field, a, misfit)),
-            Drawn(n, mean, se) if n else None,
+            drawn,
         )
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:

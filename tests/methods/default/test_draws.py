@@ -34,7 +34,7 @@ def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
             field.place(0, item, p)
             field.learn(0, [item], [scores[item]])
         if sum(p is not None for _, p in path) == 3:
-            return field.members[0].sample()[0]
+            return field.members[0].sample().estimate
         left = np.flatnonzero(field.sequence.left)
         told = round(sum(scores[i] for i, _ in path), 6)
         if len(left) > 3 and hash((rule, told, len(path))) % 3 == 0:  # chooses, by what it saw
@@ -61,7 +61,7 @@ def test_what_is_drawn_stands_for_the_items_that_are_held_back():
             one = Field(field.model, 1)
             one.place(0, item, probability := float(p[item] / p.sum()))
             one.learn(0, [item], [scores[item]])
-            found.append(probability * one.members[0].sample()[0])
+            found.append(probability * one.members[0].sample().estimate)
     assert sum(found) / 21 == pytest.approx(scores.mean(), abs=1e-9)
 
 
