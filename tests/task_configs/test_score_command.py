@@ -20,6 +20,7 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     out = tmp_path / "judge.csv"
     with JudgeServer(rate) as server:
         settings = {"model": "a-judge", "base_url": server.base_url, "cache": "c.jsonl"}
+        settings["concurrency"] = 1  # so that there are several batches of 16 answers
         path = tmp_path / "judge.yaml"
         path.write_text(yaml.safe_dump({**settings, "price": {"input": 1, "output": 1}}))
         command = ["score", "judge", str(logs), "--task", "ccat_truthfulqa_gen", "-o", str(out)]
@@ -34,7 +35,7 @@ def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
         assert len(server.requests) == asked
     table = ScoreTable.read(out, metric="judge_score")
     assert table.scale.low == 1 and table.scale.high == 10
-    assert set(np.unique(table.raw)) <= {2.0, 10.0}
+    assert set(np.unique(table.raw)) <= {2.0, 10.0} and table.raw.size > 16
 
 
 def test_text_metrics_of_logs_equal_those_of_the_task(logs, tmp_path):

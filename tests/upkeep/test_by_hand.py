@@ -14,7 +14,7 @@ from lm_eval_ccat.bank.bank import Observation
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.testing.methods import example_table
-from lm_eval_ccat.upkeep.borrow import _profile, donors_of
+from lm_eval_ccat.upkeep.borrow import _moved, _profile, donors_of
 from lm_eval_ccat.upkeep.check import check_scores
 from lm_eval_ccat.upkeep.forms import Form, _write_task, make_form, score_form
 from lm_eval_ccat.upkeep.update import merged, retire, update
@@ -166,6 +166,18 @@ def test_a_profile_says_which_documents_are_hard_and_not_how_hard_all_are():
     assert profile[3] == 0.0 and profile[:3].sum() == pytest.approx(0.0)
     logits = np.log(scores[:, :3].mean(axis=0) / (1 - scores[:, :3].mean(axis=0)))
     assert profile[:3] == pytest.approx(logits - logits.mean())
+
+
+def test_donors_weigh_as_much_as_each_is_told_by_the_others():
+    """Else what a donor says of itself counts as what it says of a new task."""
+    rng = np.random.default_rng(4)
+    profiles = rng.normal(size=40) + rng.normal(size=(3, 40))
+    rows = {f"d{n}": np.tile(1 / (1 + np.exp(-profile)), (2, 1))
+            for n, profile in enumerate(profiles)}  # fmt: skip
+    _, weights = _moved(rows, np.empty((0, 40)))
+    centred = profiles - profiles.mean(axis=1, keepdims=True)
+    others = np.array([np.delete(centred, n, axis=0).mean(axis=0) for n in range(3)])
+    assert weights == pytest.approx((others * centred).sum() / (others * others).sum())
 
 
 def test_the_new_task_is_no_donor(tmp_path):
