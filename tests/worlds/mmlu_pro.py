@@ -54,6 +54,13 @@ def scores(data: Path) -> dict[tuple[str, int], float]:
     return dict(zip(zip(table["model"], table["question_id"]), map(float, table["score"])))
 
 
+@cache
+def letters(data: Path) -> dict[tuple[str, int], str | None]:
+    """The letter that the publishers' script took from each answer, if it took one."""
+    table = pq.read_table(data / "mmlu_pro" / "scores.parquet").to_pydict()
+    return dict(zip(zip(table["model"], table["question_id"]), table["pred"]))
+
+
 def write_data(folder: Path, data: Path, categories: tuple[str, ...]) -> None:
     """Write the data set with all documents of some categories; `folder` is the working folder."""
     rows = [row for row in documents(data) if row["category"] in categories]
