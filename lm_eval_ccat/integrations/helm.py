@@ -9,7 +9,9 @@ Layout: ``PROJECT/benchmark_output/releases/RELEASE/runs_to_run_suites.json`` na
 every run, ``PROJECT/benchmark_output/runs/SUITE/RUN`` holds a run's ``instances.json`` (texts) and
 what `lm_eval_ccat.scores.readers.frameworks` reads (https://github.com/stanford-crfm/helm,
 ``docs/downloading_raw_results.md``). A bucket lists its files by Google's JSON API. No account is
-needed. What was fetched is kept in the user's cache.
+needed. What was fetched is kept in the user's cache; a copy that cannot be read is fetched anew.
+Of three times as many models a run's small ``stats.json`` says how able each is; the scores of
+those that are spread over the range are then fetched.
 """
 
 from __future__ import annotations
@@ -20,20 +22,23 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import BankError, CcatError, UsageError
 from ..harness import internals, open_session
 from ..scores.readers.frameworks import helm_rows, helm_task
+from ..scores.reading import json_value
 from ..shown import first_of, plural
+from ..upkeep.score_tables import spread
 
 NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
 _PATIENCE = 60.0  # seconds
 _STATS, _SPEC, _TEXTS = "per_instance_stats.json", "run_spec.json", "instances.json"
+_MEANS = "stats.json"
 _FEWEST = 20  # documents that must be matched
 #: HELM's metrics that say whether an answer is right, and the harness's that say the same.
 _RIGHT = (
@@ -42,14 +47,18 @@ _RIGHT = (
 )  # fmt: skip
 _SAME = ("acc", "exact_match")
 
+#: What a file of another form than HELM's raises where it is read.
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 Keys = dict[str, int]  # doc_id by HELM's id
+Content = TypeVar("Content")
 
 
 def fetch(
     name: str,
     task: str,
     *,
-    models: Callable[[Sequence[str]], Sequence[str]],
+    candidates: Callable[[Sequence[str]], Sequence[str]],
+    n_models: int,
     max_gb: float,
     say: Callable[[str], object],
     on_progress: Callable[[int, int], None] | None = None,
@@ -62,8 +71,9 @@ def fetch(
         ``helm:PROJECT`` or ``helm:PROJECT@RELEASE``.
     task : str
         The harness's name of the task, which is loaded for its documents.
-    models : callable
-        Chooses among the names of models.
+    candidates : callable
+        Chooses by name the models of which `n_models` are taken, spread over their scores.
+    n_models : int
     max_gb : float
     say, on_progress : callable
         As `LogRequest` has them.
@@ -77,12 +87,12 @@ def fetch(
         than the harness, or more would be fetched than `max_gb`.
     """
     try:
-        return _fetch(name, task, models, max_gb, say, on_progress)
+        return _fetch(name, task, candidates, n_models, max_gb, say, on_progress)
     except CcatError:
         raise
     except (OSError, http.client.HTTPException) as error:
         raise BankError(f"{name}: HELM's files cannot be fetched ({error})") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except _DAMAGE as error:
         reason = " ".join(f"{type(error).__name__} {error}".split())[:200]
         raise BankError(f"{name}: a file of another form than HELM's ({reason})") from error
 
@@ -90,7 +100,8 @@ def fetch(
 def _fetch(
     name: str,
     task: str,
-    models: Callable[[Sequence[str]], Sequence[str]],
+    candidates: Callable[[Sequence[str]], Sequence[str]],
+    n_models: int,
     max_gb: float,
     say: Callable[[str], object],
     on_progress: Callable[[int, int], None] | None,
@@ -116,14 +127,22 @@ def _fetch(
             "downloaded, make a bank under HELM's ids"
         )
     runs = {_model_in(run): (run, group) for group in reversed(matched) for run in groups[group]}
-    chosen = {model: runs[model] for model in models(sorted(runs))}
+    means = {
+        model: mean
+        for model in candidates(sorted(runs))
+        if (mean := _mean(bucket, suites[runs[model][0]], runs[model][0])) is not None
+    }
+    if not means:
+        raise UsageError(f"{name}: no run of {first_of(list(matched), 1)} says how it scores")
+    chosen = {model: runs[model] for model in spread(means, n_models)}
     sizes = {run: bucket.size(suites[run], run) for run, _ in chosen.values()}
     total = sum(sizes.values())
     known = {doc_id for keys in matched.values() for doc_id in keys.values()}
     say(
         f"{name}: {bucket.release}, {first_of(list(matched), 1)}: {len(known):,} of "
         f"{len(session.doc_ids):,} documents of {task} found by their text; {len(chosen)} of "
-        f"{plural(len(runs), 'model')}, {total / 1e6:,.0f} MB; what is cached is not fetched again"
+        f"{plural(len(runs), 'model')} (scores {min(means.values()):.3g} to "
+        f"{max(means.values()):.3g}), {total / 1e6:,.0f} MB; what is cached is not fetched again"
     )
     if total > max_gb * 1e9:
         raise UsageError(
@@ -216,10 +235,11 @@ def _matching(
             break
         run = groups[group][0]
         try:
-            texts = json.loads(bucket.run_file(suites[run], run, _TEXTS).read_bytes())
+            keys = bucket.read_run(
+                suites[run], run, _TEXTS, lambda file: documents.keys(json_value(file))
+            )
         except urllib.error.HTTPError:
             continue  # a scenario whose texts HELM may not show
-        keys = documents.keys(texts)
         if len(keys) >= _FEWEST:
             matched[group] = keys
     return dict(sorted(matched.items(), key=lambda item: -len(groups[item[0]])))
@@ -247,10 +267,9 @@ def _model_in(run: str) -> str:
 
 def _scores(bucket: _Bucket, suite: str, run: str, keys: Keys) -> tuple[str, dict[int, float]]:
     """Return a run's model, and by document whether its answer is right (a mean over trials)."""
-    bucket.run_file(suite, run, _SPEC)
-    rows = list(helm_rows(bucket.run_file(suite, run, _STATS), []))
-    metrics = {row.metric for row in rows}
-    metric = next((metric for metric in _RIGHT if metric in metrics), None)
+    bucket.read_run(suite, run, _SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
+    rows = bucket.read_run(suite, run, _STATS, lambda file: list(helm_rows(file, [])))
+    metric = _rightness({row.metric for row in rows})
     if metric is None:
         raise UsageError(f"{bucket.name}: {run} does not say which answers are right")
     scores: dict[int, list[float]] = {}
@@ -259,6 +278,30 @@ def _scores(bucket: _Bucket, suite: str, run: str, keys: Keys) -> tuple[str, dic
             scores.setdefault(keys[row.doc_id], []).append(row.score)
     means = {doc_id: sum(values) / len(values) for doc_id, values in scores.items()}
     return rows[0].model, means
+
+
+def _mean(bucket: _Bucket, suite: str, run: str) -> float | None:
+    """Return the share of a run's answers that are right; None where it is not said."""
+
+    def means(file: Path) -> dict[str, float]:
+        return {
+            str(stat["name"]["name"]): float(stat["mean"])
+            for stat in json_value(file)
+            if stat["name"].get("split") == "test" and not stat["name"].get("perturbation")
+            and stat.get("mean") is not None
+        }  # fmt: skip
+
+    try:
+        by_metric = bucket.read_run(suite, run, _MEANS, means)
+    except urllib.error.HTTPError:
+        return None
+    metric = _rightness(by_metric)
+    return None if metric is None else by_metric[metric]
+
+
+def _rightness(metrics: Collection[str]) -> str | None:
+    """Return which of a run's metrics says whether an answer is right."""
+    return next((metric for metric in _RIGHT if metric in metrics), None)
 
 
 # -- the bucket -----------------------------------------------------------------------------------
@@ -284,49 +327,68 @@ class _Bucket:
     def suites(self) -> dict[str, str]:
         """Return the suite of every run of the release."""
         try:
-            path = self._file(f"releases/{self.release}/runs_to_run_suites.json")
+            return self._read(f"releases/{self.release}/runs_to_run_suites.json", _suites_in)
         except urllib.error.HTTPError as error:
             raise UsageError(
                 f"{self.name}: {self.release} does not say where its runs are ({error}); take a "
                 "later release"
             ) from None
-        return {str(run): str(suite) for run, suite in json.loads(path.read_bytes()).items()}
 
-    def run_file(self, suite: str, run: str, file: str) -> Path:
-        """Fetch a file of a run; return the local copy."""
-        return self._file(f"runs/{suite}/{run}/{file}")
+    def read_run(
+        self, suite: str, run: str, file: str, content: Callable[[Path], Content]
+    ) -> Content:
+        """Return the content of a run's file."""
+        return self._read(f"runs/{suite}/{run}/{file}", content)
 
     def size(self, suite: str, run: str) -> int:
         """Return the bytes of a run's scores."""
         path = f"{self._root}/runs/{suite}/{run}/{_STATS}"
-        return sum(int(item["size"]) for item in self._listed(prefix=path).get("items", ()))
+        return sum(int(item["size"]) for item in self._listed("items", prefix=path))
 
-    def _file(self, path: str) -> Path:
+    def _read(self, path: str, content: Callable[[Path], Content]) -> Content:
+        """Return a file's content; a local copy that cannot be read is fetched anew, once."""
         local = self.cache.joinpath(*path.replace(":", "_").split("/"))  # Windows has no colons
         if not local.resolve().is_relative_to(self.cache.resolve()):
             raise ValueError(f"a file outside its folder, {path}")
-        if not local.is_file():
-            local.parent.mkdir(parents=True, exist_ok=True)
-            part = local.with_name(f"{local.name}.{os.getpid()}.part")
-            with _opened(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:
-                with part.open("wb") as out:
-                    while chunk := stream.read(1 << 20):
-                        out.write(chunk)
-                    length = stream.headers.get("Content-Length")
-                    if length is not None and out.tell() != int(length):
-                        raise OSError(f"{path} broke off after {out.tell():,} of {length} bytes")
-            part.replace(local)
-        return local
+        if local.is_file():
+            try:
+                return content(local)
+            except _DAMAGE:
+                local.unlink()
+        self._download(path, local)
+        return content(local)
+
+    def _download(self, path: str, local: Path) -> None:
+        local.parent.mkdir(parents=True, exist_ok=True)
+        part = local.with_name(f"{local.name}.{os.getpid()}.part")
+        with _opened(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:
+            with part.open("wb") as out:
+                while chunk := stream.read(1 << 20):
+                    out.write(chunk)
+                length = stream.headers.get("Content-Length")
+                if length is not None and out.tell() != int(length):
+                    raise OSError(f"{path} broke off after {out.tell():,} of {length} bytes")
+        part.replace(local)
 
     def _below(self, prefix: str) -> list[str]:
         """Return the names of the folders at a place."""
-        listed = self._listed(prefix=prefix, delimiter="/").get("prefixes", ())
+        listed = self._listed("prefixes", prefix=prefix, delimiter="/")
         return [str(path).removeprefix(prefix).strip("/") for path in listed]
 
-    def _listed(self, **query: str) -> dict[str, Any]:
-        url = f"{_HOST}/storage/v1/b/{_BUCKET}/o?{urlencode(query)}"
-        with _opened(url) as stream:
-            return dict(json.load(stream))
+    def _listed(self, part: str, **query: str) -> Iterator[Any]:
+        """Yield one part of a listing, from all of its pages."""
+        while True:
+            url = f"{_HOST}/storage/v1/b/{_BUCKET}/o?{urlencode(query)}"
+            with _opened(url) as stream:
+                page = dict(json.load(stream))
+            yield from page.get(part, ())
+            if not (token := page.get("nextPageToken")) or token == query.get("pageToken"):
+                return
+            query["pageToken"] = str(token)
+
+
+def _suites_in(file: Path) -> dict[str, str]:
+    return {str(run): str(suite) for run, suite in json_value(file).items()}
 
 
 def _opened(url: str) -> Any:

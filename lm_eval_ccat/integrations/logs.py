@@ -133,11 +133,12 @@ def _of_helm(name: str, names: Sequence[str], choice: LogRequest) -> Path:
             f"{name} stands alone, with the harness's name of one task (--task), whose documents "
             "are found by their text"
         )
-    n = _PER_CHOICE * (choice.models or MODELS)
+    n_models = choice.models or MODELS
     return fetch(
         name,
         choice.tasks[0],
-        models=lambda models: _first_look(models, n),
+        candidates=lambda models: _first_look(models, _PER_CHOICE * n_models),
+        n_models=n_models,
         max_gb=choice.max_gb,
         say=choice.say,
         on_progress=choice.on_progress,

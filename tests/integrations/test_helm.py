@@ -29,6 +29,7 @@ class Bucket(BaseHTTPRequestHandler):
     files: ClassVar[dict[str, bytes]] = {}
     asked: ClassVar[list[str]] = []
     cut: ClassVar[set[str]] = set()  # files of which half arrives
+    page = 1  # names in one page of a listing
 
     def log_message(self, *args):
         pass
@@ -42,9 +43,15 @@ class Bucket(BaseHTTPRequestHandler):
             found = [name for name in sorted(self.files) if name.startswith(prefix)]
             if "delimiter" in query:
                 tops = {name[len(prefix) :].partition("/")[0] for name in found}
-                answer = {"prefixes": [f"{prefix}{top}/" for top in sorted(tops)]} if tops else {}
+                kind, listed = "prefixes", [f"{prefix}{top}/" for top in sorted(tops)]
             else:
-                answer = {"items": [{"name": n, "size": str(len(self.files[n]))} for n in found]}
+                kind = "items"
+                listed = [{"name": n, "size": str(len(self.files[n]))} for n in found]
+            first = int(query.get("pageToken", ["0"])[0])
+            end = first + self.page
+            answer = {kind: listed[first:end]} if listed[first:end] else {}
+            if end < len(listed):
+                answer["nextPageToken"] = str(end)
             return self.reply(200, json.dumps({"kind": "storage#objects", **answer}).encode())
         content = self.files.get(unquote(place.path).removeprefix("/crfm-helm-public/"))
         if content is None:
@@ -72,8 +79,14 @@ def write_run(suite, run, model, instances, scores):
          "stats": [stat("num_references", 10), stat("chain_of_thought_correctness", score)]}
         for instance, score in zip(instances, scores)
     ]  # fmt: skip
+    right = sum(scores) / len(scores)
+    means = [
+        stat("num_references", 10), stat("chain_of_thought_correctness", right),
+        {"name": {"name": "exact_match", "split": "test", "perturbation": {"name": "l"}}, "mean": 1}
+    ]  # fmt: skip
     for file, value in (
-        ("run_spec", spec), ("instances", instances), ("per_instance_stats", stats)
+        ("run_spec", spec), ("instances", instances), ("per_instance_stats", stats),
+        ("stats", means),
     ):  # fmt: skip
         Bucket.files[f"{folder}/{file}.json"] = json.dumps(value).encode()
 
@@ -195,6 +208,38 @@ def test_a_file_that_breaks_off_is_refused_and_fetched_again(bucket, ccat, tmp_p
     assert "broke off after" in calibrate(ccat, tmp_path / "b", code=1).err
     bucket.cut.clear()
     calibrate(ccat, tmp_path / "b")
+
+
+def test_only_the_scores_of_the_models_that_are_taken_are_fetched(bucket, shared, ccat, tmp_path):
+    """They are spread over the range: the best and the poorest are among them."""
+    bank = tmp_path / "b"
+    said = calibrate(ccat, bank, "helm:capabilities", "--models", "3", "--keep_scores").err
+    fetched = {unquote(p) for p in bucket.asked if "per_instance_stats" in p and "/o?" not in p}
+    made = ItemBank.load(bank)
+    assert len(fetched) == len(made.models) == 3 and f"3 of {MODELS} models" in said
+    means = {}
+    for name, content in bucket.files.items():
+        if name.endswith("/stats.json") and "mmlu_pro" in name:
+            model = "org/" + name.partition("model=org_")[2].partition("/")[0].partition(",")[0]
+            means[model] = json.loads(content)[1]["mean"]
+    assert {min(means, key=means.get), max(means, key=means.get)} <= set(made.models)
+    low, high = (f"{end(means.values()):.3g}" for end in (min, max))
+    assert f"(scores {low} to {high})" in said
+
+
+@pytest.mark.parametrize(
+    "file", ["runs_to_run_suites", "instances", "run_spec", "per_instance_stats", "stats"]
+)
+def test_a_damaged_copy_in_the_cache_is_fetched_anew(bucket, ccat, tmp_path, file):
+    calibrate(ccat, tmp_path / "a")
+    copies = sorted((tmp_path / "cache").rglob(f"{file}.json"))
+    for copy in copies:
+        copy.write_bytes(copy.read_bytes()[:-9])
+    bucket.asked.clear()
+    calibrate(ccat, tmp_path / "b")
+    fetched = [path for path in bucket.asked if path.startswith("/crfm")]
+    assert 0 < len(fetched) <= len(copies) and all(f"/{file}.json" in path for path in fetched)
+    assert ItemBank.load(tmp_path / "a").sha256 == ItemBank.load(tmp_path / "b").sha256
 
 
 @pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 120), marks=pytest.mark.slow)])
