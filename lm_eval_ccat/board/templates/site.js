@@ -22,10 +22,27 @@
   let order = data.rows.map((_, i) => i), shown = [], drawn = 0;
   let by = "rank", down = false;
 
-  // What all tasks' names begin with says nothing in their heads.
-  let shared = 0;
-  while (data.tasks.length > 1 && data.tasks.every((t) => t[shared] && t[shared] === data.tasks[0][shared])) shared++;
-  shared = data.tasks.length ? data.tasks[0].slice(0, shared).lastIndexOf("_") + 1 : 0;
+  // What several tasks' names begin with says nothing in their heads, unless two heads become one.
+  const brief = (task) => {
+    const alike = (other) => {
+      let same = 0;
+      while (task[same] && task[same] === other[same]) same++;
+      return other === task ? 0 : task.slice(0, same).lastIndexOf("_") + 1;
+    };
+    return task.slice(Math.max(0, ...data.tasks.map(alike)));
+  };
+  const briefs = data.tasks.map(brief);
+  const headings = data.tasks.map((task, t) => (briefs.filter((b) => b === briefs[t]).length > 1 ? task : briefs[t]));
+
+  // A long name lacks its middle: what tells models of one family apart stands at the end.
+  const BEGIN = 26, END = 12;
+  const shortened = (name) => {
+    const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
+    if (letters.length <= BEGIN + END + 2) return make("b", name);
+    const e = make("b", part(0, BEGIN));
+    e.append(make("span", part(BEGIN, -END), "middle"), part(-END));
+    return e;
+  };
 
   const columns = () => [
     { key: "rank", head: "Rank", cls: "ranks", first: false, value: (r) => r[RANK] },
@@ -36,7 +53,7 @@
       { key: "lead", head: "Leads next by", cls: "wide" },
     ] : []),
     ...data.tasks.map((task, t) => ({
-      key: "task" + t, head: task.slice(shared), title: task, cls: "num", first: data.taskHigher[t], value: (r) => (r[ESTIMATED] ? r[TASKS][t][0] : r[TASKS][t]), task: t,
+      key: "task" + t, head: headings[t], title: task, cls: "num", first: data.taskHigher[t], value: (r) => (r[ESTIMATED] ? r[TASKS][t][0] : r[TASKS][t]), task: t,
     })).filter((c) => !hidden.has(c.task)),
     { key: "items", head: "Documents", cls: "num aside", first: true, value: (r) => r[ITEMS] },
     { key: "level", head: "Level", title: "Confidence of the row's intervals", cls: "num aside", first: true, value: (r) => r[CONFIDENCE] },
@@ -82,7 +99,7 @@
         cell.scope = "row";
         const name = make("bdi"), cut = r[MODEL].lastIndexOf("/") + 1;
         if (cut) name.append(make("small", r[MODEL].slice(0, cut)));
-        name.append(make("b", r[MODEL].slice(cut)));
+        name.append(shortened(r[MODEL].slice(cut)));
         cell.title = [r[MODEL], ...data.facts.map((fact, f) => (r[FACTS][f] ? `${fact}: ${r[FACTS][f]}` : ""))]
           .filter(Boolean).join("\n");
         if (r[LINK]) {
