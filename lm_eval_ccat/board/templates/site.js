@@ -35,7 +35,7 @@
   const headings = data.tasks.map((task, t) => (briefs.filter((b) => b === briefs[t]).length > 1 ? task : briefs[t]));
 
   // A long name lacks its middle: what tells models of one family apart stands at the end.
-  const BEGIN = 26, END = 12;
+  const BEGIN = 22, END = 11;
   const shortened = (name) => {
     const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
     if (letters.length <= BEGIN + END + 2) return make("b", name);
