@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from math import inf, log, log1p, pi, sqrt
+from math import inf, log, log1p, nan, pi, sqrt
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from worlds.boards import bank_of
 
-from lm_eval_ccat import Ranker, compare
+from lm_eval_ccat import ItemBank, Ranker, compare
 from lm_eval_ccat.live.comparison import Compared, Comparison, MarginKnown
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference
 
 CODES = {"worse": 5, "not known": 3}
+UNIT = Scale()
 
 
 @cache
-def constant(horizon, n_items, nodes=161):
-    """C: how far out a path of equal models stays inside, look by look, in 95% of cases."""
+def constant(horizon, n_items, level=0.05, nodes=161):
+    """C: how far out a path of equal models stays inside, look by look, with the level left."""
     n = np.arange(10, horizon + 1.0)
     clock, x = n / (1 - n / n_items), np.linspace(-1, 1, nodes)
     weight = np.r_[0.5, np.ones(nodes - 2), 0.5] * (x[1] - x[0])
@@ -36,57 +37,87 @@ def constant(horizon, n_items, nodes=161):
         return 1 - mass.sum()
 
     # A horizon before the last item leaves a fiftieth of the level, so that it can be raised.
-    return brentq(lambda c: leaves(c) - (0.05 if horizon >= n_items - 1 else 0.049), 1, 5)
+    used = level if horizon >= n_items - 1 else 0.98 * level
+    return brentq(lambda c: leaves(c) - used, 1, 6)
 
 
-def limit(n, n_items, c, horizon):
-    """Standard errors that decide at 95% after `n` items: the boundary, or the mixture's."""
+def limit(n, n_items, c, horizon, level):
+    """Standard errors that decide after `n` items: the boundary, or the mixture's."""
     if n < 10 or n >= n_items:
         return inf if n < 10 else 0.0
     if horizon:
         return 1.03 * c * (n / horizon) ** -0.25
     rate = (log(400) + log1p(log(400))) / 60 * n / (1 - n / n_items)
-    return sqrt((1 + 1 / rate) * (log1p(rate) + log(400)))
+    return sqrt((1 + 1 / rate) * (log1p(rate) + 2 * log(1 / level)))
 
 
-def arm(scores, variance, a, b, c, horizon):
-    """How far below the difference of `a` less `b` its interval reaches, by one look alone."""
-    n_items, differences = scores.shape[1], scores[a] - scores[b]
-    d = differences[np.isfinite(differences)]
-    n = len(d)
-    if n < 10 or n == n_items:
-        return inf if n < n_items else 0.0
-    by_error = -stdtrit(n - 1, ndtr(-limit(n, n_items, c, horizon))) * sqrt(variance[a, b])
-    above_0 = scores[a][scores[a] > 0]
-    usual = above_0.mean() if len(above_0) else 1.0
-    k = np.sum(np.minimum(d, 0) ** 2) / usual**2 + 0.5
-    zeros = brentq(lambda g: g - k * log1p(g / k) - log(20), 1e-9, 1e3, xtol=1e-12)
-    return max(by_error, zeros * usual / min(-n_items * log(1 - n / n_items), n_items))
+def variance_of_item(x):
+    """Of a model's scores, with half an imagined item as far away as it may plausibly lie."""
+    far, square = np.abs(x - x[0]).max() or 1.0, np.sum((x - x.mean()) ** 2)
+    edge = min(x.mean(), 1 - x.mean())
+    crowds = edge <= 4 * sqrt((square + 0.5 * far**2) / max(len(x) - 1, 1)) and edge * len(x) <= 1
+    return (square + 0.5 * max(far**2, crowds)) / max(len(x) - 1, 1)
+
+
+def variance_of_pair(d, n_items, of_items):
+    """Of a mean difference: the imagined item departs as far as unrelated models may."""
+    n, far = len(d), np.abs(d).max() or 1.0
+    imagined = 0.5 * max(far**2, min(sum(of_items), 1.0))
+    return (np.sum((d - d.mean()) ** 2) + imagined) / max(n - 1, 1) * (1 - n / n_items) / n
 
 
 class Reference:
-    """The looks at every pair so far."""
+    """The looks at every pair so far. Means are those that the method states, errors are not."""
 
-    def __init__(self, n_items, names, c, horizon):
-        self.scores, self.shown = np.full((len(names), n_items), np.nan), set()
-        self.names, self.how = names, (c, horizon)
+    def __init__(self, names, n_items, horizon, constants):
+        self.names, self.n_items, self.horizon = names, n_items, horizon
+        self.constants = constants  # C by level: that of the family's first step, and of each pair
+        self.told, self.shown = [[] for _ in names], {level: set() for level in constants}
 
-    def look(self, model, item, score, belief):
-        """Take the answer, and a look at what the method then states: means and their errors."""
-        self.scores[self.names.index(model), item] = score
-        self.gaps, self.variance = np.subtract.outer(*[belief.location] * 2), belief.variance
-        for a, b in np.argwhere(self.gaps > 1e-12).tolist():
-            if (a, b) not in self.shown and 0 < self.arm(a, b) <= self.gaps[a, b]:
-                self.shown.add((a, b))
+    def look(self, model, score, belief):
+        """Take the answer, NaN for a failure, and a look at the means that the method states."""
+        self.told[self.names.index(model)].append(score)
+        self.gaps = np.subtract.outer(belief.location, belief.location)
+        lean = np.zeros(len(self.names)) if belief.lean is None else belief.lean
+        self.slack = np.add.outer(np.maximum(lean, 0), np.maximum(-lean, 0))
+        for level, shown in self.shown.items():
+            for a, b in np.argwhere(self.gaps - self.slack > 1e-12).tolist():
+                if (a, b) not in shown and 0 < self.arm(a, b, level) <= self.gaps[a, b]:
+                    shown.add((a, b))
 
-    def arm(self, a, b):
-        return arm(self.scores, self.variance, a, b, *self.how)
+    def arm(self, a, b, level):
+        """How far below the difference of `a` less `b` its interval reaches, by one look alone."""
+        both = min(len(self.told[a]), len(self.told[b]))
+        of_a, of_b = (np.array(self.told[model]) for model in (a, b))
+        d = of_a[:both] - of_b[:both]
+        scores, other, d = (x[np.isfinite(x)] for x in (of_a, of_b, d))
+        n, n_items = len(d), self.n_items
+        if n < 10 or n == n_items:
+            return inf if n < n_items else 0.0
+        of_items = variance_of_item(scores), variance_of_item(other)
+        error = sqrt(variance_of_pair(d, n_items, of_items))
+        decides = limit(n, n_items, self.constants[level], self.horizon, level)
+        above_0 = scores[scores > 0]
+        usual = above_0.mean() if len(above_0) else 1.0
+        k = np.sum(np.minimum(d, 0) ** 2) / usual**2 + 0.5
+        zeros = brentq(lambda g: g - k * log1p(g / k) - log(1 / level), 1e-9, 1e3, xtol=1e-12)
+        as_of_many = n if n_items == inf else min(-n_items * log(1 - n / n_items), n_items)
+        by_error = -stdtrit(n - 1, ndtr(-decides)) * error
+        return self.slack[a, b] + max(by_error, zeros * usual / as_of_many)
+
+    def decides(self, a, b):
+        """Whether a look has shown `a` above `b`, stepping down from three pairs to one."""
+        first, *further = self.shown.values()
+        return (a, b) in first or any(first and (a, b) in shown for shown in further)
 
     def judge(self, a, b, margin=0.0):
         """Whether `a` less `b` is decided, the ends of its interval, and the word of the gate."""
-        gap, below, above = self.gaps[a, b], self.arm(a, b), self.arm(b, a)
+        level = next(iter(self.constants))
+        gap, below, above = self.gaps[a, b], self.arm(a, b, level), self.arm(b, a, level)
         exact = below == 0
-        decided = abs(gap) > 1e-12 and (exact or ((a, b) if gap > 0 else (b, a)) in self.shown)
+        decided = abs(gap) > 1e-12 and (
+            exact or (self.decides(a, b) if gap > 0 else self.decides(b, a))
+        )
         low, high = gap - below, gap + above
         if decided:
             low, high = (max(low, 0), high) if gap > 0 else (low, min(high, 0))
@@ -116,40 +147,52 @@ def scores_of(rng, kind, n_models, n_items):
     return scores
 
 
-def drawn(kind, horizon, n_items, seed, names="ab"):
+def drawn(kind, horizon, n_items, seed, names="ab", scale=UNIT, failing=0.0, **about):
     """A ranking under way: the ranker, the reference, the margin, and an answer at a time."""
     rng = np.random.default_rng(seed)
     scores = scores_of(rng, kind, len(names), n_items)
+    fails = rng.random(scores.shape) < failing
     margin = float(rng.choice([0.0, 0.03, 0.1]))
     rule = {"stop": MarginKnown(margin)} if len(names) == 2 else {}
-    bank = bank_of("sample", n_items)
-    ranker = Ranker(bank, list(names), seed=seed, max_items=horizon, **rule)
-    reference = Reference(n_items, names, horizon and stated(horizon, n_items), horizon)
+    bank = ItemBank.blank(range(n_items), task="t0", metric="acc", scale=scale)
+    ranker = Ranker(bank, list(names), seed=seed, max_items=horizon, **rule, **about)
+    size = inf if about.get("question") == "population" else n_items
+    levels = (0.05 / 3, 0.05) if about.get("familywise") else (0.05,)
+    constants = {level: horizon and stated(horizon, n_items, size, level) for level in levels}
+    reference = Reference(names, size, horizon, constants)
 
     def answers():
         while not ranker.done:
             for model, item in ranker.ask():
-                score = float(scores[names.index(model), item])
-                ranker.tell(model, item, score)
-                reference.look(model, item, score, ranker.belief())
+                place = names.index(model), item
+                score = nan if fails[place] else float(scores[place])
+                if fails[place]:
+                    ranker.fail(model, item, "no answer")
+                else:
+                    ranker.tell(model, item, score)
+                reference.look(model, score, ranker.belief())
                 yield
 
     return ranker, reference, margin, answers()
 
 
 @cache
-def stated(horizon, n_items):
+def stated(horizon, n_items, size, level):
     """The C of a ranking: its boundary at the tenth item, which is near the exact one."""
-    ranker = Ranker(bank_of("sample", n_items), list("ab"), max_items=horizon)
-    rng, asked = np.random.default_rng(0), 0
-    while asked < 20:
+    question = "population" if size == inf else "benchmark"
+    bank = ItemBank.blank(range(n_items))
+    ranker = Ranker(bank, list("ab"), max_items=horizon, confidence=1 - level, question=question)
+    rng, told = np.random.default_rng(0), {"a": [], "b": []}
+    while min(map(len, told.values())) < 10:
         for model, item in ranker.ask():
-            ranker.tell(model, item, rng.uniform(0.01, 1.0))
-            asked += 1
+            told[model].append(rng.uniform(0.01, 1.0))
+            ranker.tell(model, item, told[model][-1])
     low, high = (float(end[0, 1]) for end in ranker.verdicts.intervals())
-    z = -ndtri(stdtr(9, -0.5 * (high - low) / sqrt(ranker.belief().variance[0, 1])))
+    x, y = (np.array(scores[:10]) for scores in told.values())
+    error = sqrt(variance_of_pair(x - y, size, (variance_of_item(x), variance_of_item(y))))
+    z = -ndtri(stdtr(9, -0.5 * (high - low) / error))
     c = z / 1.03 * (10 / horizon) ** 0.25
-    assert c == pytest.approx(constant(horizon, n_items), rel=1e-3)
+    assert c == pytest.approx(constant(horizon, size, level), rel=2e-3)
     return c
 
 
@@ -157,40 +200,89 @@ KINDS, LIMITS = ("graded", "right or wrong", "near 1"), ((None, 36), (24, 48), (
 SHAPES = [(kind, *limits) for kind in KINDS for limits in LIMITS]
 
 
+LOWER = Scale(10, 50, higher_is_better=False)
+WORLDS = {
+    "as it is": {}, "population": {"question": "population"}, "failures": {"failing": 0.15},
+    "lower is better": {"scale": LOWER},
+    "all three": {"question": "population", "failing": 0.1, "scale": LOWER},
+}  # fmt: skip
+
+
+def on_scale(low, high, scale):
+    """Ends of a difference on [0, 1], on a scale of its own, cut to what it can have."""
+    ends = sorted(scale.span * end * (1 if scale.higher_is_better else -1) for end in (low, high))
+    return np.clip(ends, -scale.span, scale.span).tolist()
+
+
+@pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
-def test_live_models_get_the_verdict_of_the_reference(shape):
+def test_live_models_get_the_verdict_of_the_reference(shape, world):
     """Two models, asked until the margin is known; after every answer."""
-    for seed in range(12):
-        ranker, reference, margin, answers = drawn(*shape, seed)
+    about = WORLDS[world]
+    scale = about.get("scale", UNIT)
+    for seed in range(8 if world == "as it is" else 2):
+        ranker, reference, margin, answers = drawn(*shape, seed, **about)
         for number, _ in enumerate(answers):
-            if number < 20 or (number % 4 and not ranker.done):
+            if number < 24 or (number % 4 and not ranker.done):
                 continue
-            decided, *ends, word = reference.judge(1, 0, margin)
-            found = Difference.of(ranker.verdicts, documents=10, margin=margin)
+            decided, low, high, word = reference.judge(1, 0, margin)
+            on_own_scale = {"margin": margin * scale.span, "scale": scale}
+            found = Difference.of(ranker.verdicts, documents=10, **on_own_scale)
             assert (found.verdict, bool(ranker.verdicts.sign[1, 0])) == (word, decided)
-            said = [found.low, found.high]
-            assert said == pytest.approx(np.clip(ends, -1, 1).tolist(), abs=1e-6)
+            ends = on_scale(low, high, scale)
+            assert [found.low, found.high] == pytest.approx(ends, abs=1e-9 * scale.span)
         compared = Compared("t0", "acc", None, "0 to 1", found, {})
         comparison = Comparison("a", "b", margin, 0.95, [compared], [])
         assert (comparison.verdict, comparison.exit_code) == (word, CODES.get(word, 0))
 
 
+def run_of_three(folder, shape, seed, **about):
+    """The reference of three models, whose run has ended or was interrupted, and the margin."""
+    ranker, reference, margin, answers = drawn(*shape, seed, "abc", **about)
+    stops = np.random.default_rng(seed).choice([36, 60, 999])
+    for number, _ in enumerate(answers):
+        if number == stops:
+            break
+    content = dict(ranker.result().to_dict())
+    content["terms"] = [{"task": "t0", "metric": "acc", "filter": None, "weight": 1.0}]
+    (folder / "result.json").write_text(json.dumps(content))
+    return reference, margin
+
+
+@pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
-def test_runs_get_the_verdict_of_the_reference(shape, tmp_path):
+def test_runs_get_the_verdict_of_the_reference(shape, world, tmp_path):
     """Three models of a run that has ended, or was interrupted, each beside each."""
-    for seed in range(5):
-        ranker, reference, margin, answers = drawn(*shape, seed, "abc")
-        stops = np.random.default_rng(seed).choice([30, 60, 999])
-        for number, _ in enumerate(answers):
-            if number == stops:
-                break
-        content = dict(ranker.result().to_dict())
-        content["terms"] = [{"task": "t0", "metric": "acc", "filter": None, "weight": 1.0}]
-        (tmp_path / "result.json").write_text(json.dumps(content))
+    about = WORLDS[world]
+    scale = about.get("scale", UNIT)
+    for seed in range(4 if world == "as it is" else 2):
+        reference, margin = run_of_three(tmp_path, shape, seed, **about)
         for a, b in ((0, 1), (1, 2), (2, 0)):
             _, low, high, word = reference.judge(b, a, margin)
-            found = compare(tmp_path, tmp_path, models=("abc"[a], "abc"[b]), margin=margin)
+            names = "abc"[a], "abc"[b]
+            found = compare(tmp_path, tmp_path, models=names, margin=margin * scale.span)
             assert (found.verdict, found.exit_code) == (word, CODES.get(word, 0))
             overall = found.outcomes[0].overall
-            ends = np.clip([low, high], -1, 1).tolist()
-            assert [overall.low, overall.high] == pytest.approx(ends, abs=1e-6)
+            ends = on_scale(low, high, scale)
+            assert [overall.low, overall.high] == pytest.approx(ends, abs=1e-9 * scale.span)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
+def test_runs_of_a_family_get_the_verdict_of_the_reference(shape, tmp_path):
+    """Open pairs hold their ends for all pairs together; of decided ones the end beyond."""
+    for seed in range(5):
+        reference, _ = run_of_three(tmp_path, shape, seed, familywise=True)
+        for a, b in ((0, 1), (1, 2), (2, 0)):
+            decided, low, high, word = reference.judge(b, a)
+            found = compare(tmp_path, tmp_path, models=("abc"[a], "abc"[b]))
+            assert (found.verdict, found.exit_code) == (word, CODES.get(word, 0))
+            overall = found.outcomes[0].overall
+            for said, end, towards_0 in (
+                (overall.low, low, decided and overall.difference > 0),
+                (overall.high, high, decided and overall.difference < 0),
+            ):
+                # The end of a decided pair towards 0 holds at the step that decides it.
+                holds = said * overall.difference > 0 if towards_0 else said == pytest.approx(
+                    float(np.clip(end, -1, 1)), abs=1e-9
+                )  # fmt: skip
+                assert holds
