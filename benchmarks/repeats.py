@@ -192,6 +192,11 @@ def main() -> None:
         rate = float(decided.mean())
         error = (rate * (1.0 - rate) / decided.size) ** 0.5
         false = float(wrong.mean()) if kind == "real" else rate
+        if args.models > 2 and kind == "real":
+            print(
+                f"all pairs, each until it is decided: decided {(sign != 0.0).mean():.3f}, "
+                f"answers {share.mean():.3f} (median {np.median(share):.3f})"
+            )
         print(
             f"{args.items} items x {args.repeats}, {kind}: decided {rate:.3f} (+- {error:.3f}), "
             f"answers {answers.mean():.3f} (median {np.median(answers):.3f}), wrong {false:.4f}",

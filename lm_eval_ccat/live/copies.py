@@ -53,7 +53,7 @@ class Copies:
         """
         text, document = repr(responses), item[:2]
         first = self._first.setdefault(document, text)
-        if len(item) == 2 and first is text:
+        if first is text:  # the first that came: after a resume not the document's first answer
             return
         long = int(estimate_tokens(text) >= LONG)
         if text != first:

@@ -121,7 +121,7 @@ def _mean_costs(plan: Plan) -> list[float] | None:
 def _most_items(plan: Plan) -> list[int]:
     """Return the most items of each model: it cannot spend what the others need at least."""
     spec, least_items = plan.spec, _least_items(plan)
-    n_models, limit = len(spec.models), min(plan.new_ranker().item_cap, len(plan.offered))
+    n_models, limit = len(spec.models), plan.new_ranker().item_cap
     answers = spec.budget.get("items", limit * n_models)
     alone = max(least_items, min(limit, int(answers) - least_items * (n_models - 1)))
     if (limited := _budget_and_prices(plan)) is None:
@@ -147,7 +147,7 @@ def _of_model(plan: Plan, entry: ModelSpec, most_items: int) -> ModelForecastCon
         "most_items": most_items,
         "least_cost": cost.mean * least_items if cost.known else None,
         "most_cost": cost.mean * most_items if cost.known else None,
-        "full_evaluation_cost": cost.mean * len(plan.items()) if cost.known else None,
+        "full_evaluation_cost": cost.mean * plan.n_answers if cost.known else None,
         "in_flight_at_most": at_once,
         # Models work concurrently, unless the run asks one item at a time.
         "most_seconds_at_1s": most_items / at_once,
@@ -225,14 +225,17 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     -------
     dict
         ``smallest_gap_by_items``, and by difference and way (see `powers`; ``full`` is a full run)
-        the items of each model, tokens, dollars, and minutes if an answer takes a second.
+        the items of each model, tokens, dollars, and minutes if an answer takes a second. Both are
+        empty for repeats: nobody knows how much of what differs is noise within items.
     """
     spec, size, scale = plan.spec, len(plan.items()), plan.scale
+    again = plan.most_repeats > 1
     ways = powers(plan)
     if not spec.bank and (public := with_public_bank(plan)) is not None:
         by_bank, at_random = powers(public).values()
         ways = {f"bank {public.spec.bank}": by_bank, "random": at_random}
-    counts = sorted({*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size})
+    limits = {*(n for n in ITEMS if n < size), *filter(None, [spec.max_items]), size}
+    counts = [] if again else sorted(limits)
     smallest = {
         n: {way: float(scale.restore_error(power.smallest(n))) for way, power in ways.items()}
         for n in counts
@@ -243,7 +246,7 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     by_gap: dict[str, dict[str, WayContent]] = {}
-    for difference in GAPS if gap is None else [gap / unit]:
+    for difference in () if again else GAPS if gap is None else [gap / unit]:
         items = {way: _at_least(plan, power.items(difference)) for way, power in ways.items()}
         by_gap[f"{difference * unit:g}"] = {
             way: {
@@ -283,7 +286,15 @@ def _at_least(plan: Plan, items: int) -> int:
 
 
 def need_in_words(plan: Plan) -> str:
-    """Say in one line how many items a ranking without a bank is expected to need."""
+    """Say in one line how many items a ranking without a bank is expected to need.
+
+    Of repeats nobody knows: it depends on how much of what differs is noise within items.
+    """
+    if plan.most_repeats > 1:
+        return (
+            f"Answers come in passes over all documents, up to {plan.most_repeats} to each. Most "
+            "pairs are decided early; how early depends on the noise of single answers."
+        )
     size, parts, ways = len(plan.items()), [], powers(plan).values()
     for gap in GAPS:
         numbers = dict.fromkeys(str(_at_least(plan, power.items(gap))) for power in ways)

@@ -89,6 +89,11 @@ class Plan:
         return {task: repeats_of(self.spec, session) for task, session in self.sessions.items()}
 
     @property
+    def n_answers(self) -> int:
+        """Answers of one model in full: all items, times their repeats."""
+        return sum(self.repeats.get(t, 1) * o.bank.n_items for t, o in self.outcomes.items())
+
+    @property
     def most_repeats(self) -> int:
         """Most answers of an item of any task."""
         return max(self.repeats.values(), default=1)

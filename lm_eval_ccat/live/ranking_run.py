@@ -159,7 +159,8 @@ def _before(plan: Plan, observer: Observer) -> None:
     )
     if len(costs) == 1 and not plan.known and spec.target_se is None:
         goal = ""  # there is nothing to decide
-    end = "the limit" if spec.max_items else "the last item"
+    last = "the last answer" if plan.most_repeats > 1 else "the last item"
+    end = "the limit" if spec.max_items else last
     observer.note(f"The run ends {goal}at {end}: {limit}.")
     if spec.max_items is not None or usd is None or usd < ASKED_FROM:
         return

@@ -277,7 +277,7 @@ class Spec:
     repeats: int | None = option(
         None, whole(1), "Most sampled answers of each item, in passes over the items that are the "
         "same for all models (avg@K, decided early). Default: the task's own `repeats`.",
-        "rank run",
+        "rank run", live=True,
     )
     exposure: int = option(
         1, whole(1), "Draw each item from this many of the most informative ones; 1 takes the "

@@ -174,6 +174,10 @@ class Policy(ABC):
     def add_model(self) -> None:
         """Add one more model, at position ``n_models``."""
 
+    def raise_repeats(self, repeats: int) -> None:
+        """Let items be asked up to `repeats` times; only of a policy that asks them repeatedly."""
+        return None
+
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `model` was asked `item`, drawn with `probability` or (None) chosen."""
         return None

@@ -129,6 +129,16 @@ class Accounts:
         self.position[name] = number
         self.touch()
 
+    def grow(self) -> None:
+        """Take in the answers by which the contents, of one task, have grown."""
+        further = self.contents.kept_items[len(self.units) :]
+        self.units = np.resize(self.units, len(self.contents.kept_items))  # repeats cost alike
+        self.remaining += int(further.sum())
+        self._ahead[:] = np.nan
+        for account in self._accounts:
+            account.available = np.concatenate([account.available, further])
+        self.touch()
+
     def __len__(self) -> int:
         return len(self._accounts)
 

@@ -61,6 +61,11 @@ class OutcomeState:
         """Drop cached beliefs, because what is known of the task has changed."""
         self._beliefs.clear()
 
+    def raise_repeats(self, repeats: int) -> None:
+        """Let items be asked up to `repeats` times."""
+        self.policy.raise_repeats(repeats)
+        self._repeats, self.kept_items = repeats, np.tile(self.outcome.bank.kept, repeats)
+
     def fail(self, model: int, item: int) -> None:
         """Record that an item will have no score."""
         self.policy.failed(model, item)
@@ -174,6 +179,15 @@ class Task:
             state.policy.add_model()
             state.scores.append({})
             state.failed.append([])
+
+    def raise_repeats(self, repeats: int) -> None:
+        """Let items be asked up to `repeats` times; positions stay what they are."""
+        self._changed()
+        n_items, start = self.bank.n_items, int(self.where.start)
+        self.repeats, self.where = repeats, slice(start, start + n_items * repeats)
+        self.kept_items = np.tile(self.kept_items[:n_items], repeats)
+        for state in self.states:
+            state.raise_repeats(repeats)
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """Record that `item` (a position in the task) was asked."""
@@ -306,11 +320,10 @@ class Contents:
         repeated = self.repeats = _repeats(repeats, of_task)
         shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
-        self.n_items = 0
         for name, outcomes in of_task.items():
             weighted = [replace(outcome, weight=shares[name][outcome.name]) for outcome in outcomes]
-            self.tasks.append(Task(name, weighted, self.n_items, repeated[name]))
-            self.n_items = self.tasks[-1].where.stop
+            start = self.tasks[-1].where.stop if self.tasks else 0
+            self.tasks.append(Task(name, weighted, start, repeated[name]))
         self.outcomes = [outcome for task in self.tasks for outcome in task.outcomes]
         counting = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
         methods = sorted({outcome.bank.method for outcome in counting})
@@ -323,14 +336,37 @@ class Contents:
         self.scale = scale_of(counting)
         self.of_task = {task.name: number for number, task in enumerate(self.tasks)}
         self._starts = [task.where.start for task in self.tasks]
-        self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
-        self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
+        self._count()
         #: Items of a pass, where a single task is asked in passes; else 0.
         self.pass_length = int(self.n_kept[0]) // self.tasks[0].repeats if self._in_passes else 0
 
     @property
     def _in_passes(self) -> bool:
         return len(self.tasks) == 1 and self.tasks[0].repeats > 1
+
+    def _count(self) -> None:
+        self.n_items = self.tasks[-1].where.stop
+        self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
+        self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
+
+    def raise_repeats(self, repeats: Any) -> None:
+        """Let items be asked more often than so far.
+
+        Raises
+        ------
+        UsageError
+            The number falls, items are asked once so far, or there are several tasks.
+        """
+        of_task = _repeats(repeats, self.of_task)
+        if not self._in_passes or of_task[self.tasks[0].name] < self.tasks[0].repeats:
+            was, becomes = (", ".join(map(str, n.values())) for n in (self.repeats, of_task))
+            raise UsageError(
+                f"repeats {was} cannot become {becomes}: of one task that is asked in passes they "
+                "may be raised; else start a new run, which can take over the answers"
+            )
+        self.repeats = of_task
+        self.tasks[0].raise_repeats(of_task[self.tasks[0].name])
+        self._count()
 
     @property
     def changes(self) -> int:

@@ -607,6 +607,7 @@ class Ranker:
         add: Mapping[str, float] | None = None,
         stop: StoppingRule | str | None = None,
         elapsed: float | None = None,
+        repeats: int | Mapping[str, int] | None = None,
     ) -> None:
         """Change a running ranking, and lift an earlier `stop`; arguments left out change nothing.
 
@@ -624,6 +625,8 @@ class Ranker:
             New stopping rule, its limits included.
         elapsed : float, optional
             Seconds of the run so far, for the rule `Time`; given alone, it lifts no `stop`.
+        repeats : int, or mapping of task to int, optional
+            Most answers of an item, more than so far: a later horizon.
 
         Examples
         --------
@@ -645,8 +648,12 @@ class Ranker:
             self._accounts.of(name)
         if elapsed is not None:
             self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
-        if budget is not None or max_items is not None or prices or add or stop is not None:
+        raised = any(limit is not None for limit in (budget, max_items, stop, repeats))
+        if raised or prices or add:
             self._turns.stopped = None
+        if repeats is not None:
+            self._contents.raise_repeats(repeats)
+            self._accounts.grow()
         if budget is not None or stop is not None:
             self._accounts.limit = new_budget
         if max_items is not None or stop is not None:
@@ -661,7 +668,7 @@ class Ranker:
         self._accounts.reprice(prices)
         self._turns.cap = self._cap()
         self._set_looks()
-        if budget is not None or max_items is not None or stop is not None:
+        if raised:
             self._standing.raise_horizon()
 
     # -- what is known ------------------------------------------------------------------------

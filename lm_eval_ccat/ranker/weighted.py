@@ -71,7 +71,6 @@ class WeightedSum:
         self._across = across if any(self._shared) else None
         mean = np.array([float(units[term.task.where].mean()) for term in self._terms])
         self._units = np.maximum(mean, _NEARLY_FREE)
-        self._n_kept = contents.n_kept[self.tasks]
         self._belief: tuple[tuple[str, int], Belief] | None = None
         self._replays, self._factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
@@ -177,7 +176,9 @@ class WeightedSum:
     def item_cap(self) -> int:
         """Return the most items that a model may get if the user states no limit."""
         shares = [term.states[0].policy.most_items for term in self._terms]
-        return sum(int(n * share) for n, share in zip(self._n_kept.tolist(), shares))
+        return sum(
+            int(n * share) for n, share in zip(self._contents.n_kept[self.tasks].tolist(), shares)
+        )
 
     # -- which item ---------------------------------------------------------------------------
 
@@ -188,7 +189,7 @@ class WeightedSum:
         """
         n = np.array([len(term.states[0].scores[model]) for term in self._terms])
         variance = np.array([term.belief(BENCHMARK).variance[model, model] for term in self._terms])
-        gain = variance * (n < self._n_kept)
+        gain = variance * (n < self._contents.n_kept[self.tasks])
         places = [term.task.where for term in self._terms]
         flying = [sum(where.start <= item < where.stop for item in pending) for where in places]
         return np.asarray(gain / ((n + flying + 1) * self._units))

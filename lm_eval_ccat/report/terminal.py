@@ -488,6 +488,8 @@ def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
 def _power_lines(content: ForecastContent) -> Iterator[str]:
     """Say what items decide, and what it takes to decide a difference."""
     smallest, metric = content["smallest_gap_by_items"], content["metric"]
+    if not smallest:
+        return
     ways = {"random": "random items", "bank": "with the bank", "full": "full runs"}
     heads = [ways.get(way, way) for way in next(iter(smallest.values()))]
     chance, level = f"{content['chance']:.0%}", f"{100.0 * content['confidence']:g}%"

@@ -766,6 +766,8 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
         # A new rule replaces the limits too, so pass them together.
         changed = list(_LIMITS)
     arguments: dict[str, Any] = {name: _or_none(new.get(name)) for name in changed}
+    if old.get("repeats") != new.get("repeats"):
+        arguments["repeats"] = new.get("repeats") or 1
     before, after = old["models"], new["models"]
     if prices := {m: p for m, p in after.items() if m in before and before[m] != p}:
         arguments["prices"] = prices

@@ -295,3 +295,45 @@ def test_a_budget_of_several_tasks_counts_answers(few, sampling, ccat) -> None:
     words[words.index(TASK)] = f"{TASK},twin"
     ccat(*words)
     assert sum(sampling.asked.values()) == 100
+
+
+def test_more_repeats_of_a_resumed_run_are_a_later_horizon(few, sampling, capsys) -> None:
+    settings = {**SETTINGS, "stop": "limits"}
+    few.ranked(sampling, ["low", "mid"], name="grows", **{**settings, "repeats": 2})
+    grown = few.ranked(sampling, ["low", "mid"], name="grows", more=["--resume"],
+                       **{**settings, "repeats": 3})  # fmt: skip
+    assert sum(sampling.asked.values()) == 2 * 3 * N_ITEMS
+    whole = few.ranked(sampling, ["low", "mid"], name="whole", **{**settings, "repeats": 3})
+    assert grown["items_administered"] == whole["items_administered"] == 2 * 3 * N_ITEMS
+    for model, block in whole["models"].items():
+        assert Counter(map(str, grown["models"][model]["items"])) == Counter(
+            map(str, block["items"])
+        )
+        assert grown["models"][model]["estimate"] == pytest.approx(block["estimate"])
+    assert grown["pairwise"][0]["p"] == pytest.approx(whole["pairwise"][0]["p"])
+    assert main(["verify", str(few.run("grows"))]) == 0
+    config = few.config(sampling.url, ["low", "mid"], name="grows", **{**settings, "repeats": 2})
+    assert main(["rank", str(config), "--resume"]) == 2
+    assert "repeats 3 cannot become 2" in capsys.readouterr().err
+
+
+def test_a_forecast_of_repeats_counts_answers(few, sampling, ccat) -> None:
+    entry = {"price": {"item": 0.01}}
+    config = few.config(sampling.url, ["low", "mid"], entry=entry, **SETTINGS)
+    said = ccat("plan", config, "--json").out
+    content = json.loads(said)
+    block = content["models"]["low"]
+    assert block["most_items"] == N_ITEMS * REPEATS
+    assert block["full_evaluation_cost"] == pytest.approx(0.01 * N_ITEMS * REPEATS)
+    assert not content["by_gap"]  # nobody knows how much of what differs is noise
+    assert f"{2 * N_ITEMS * REPEATS} items" in ccat("plan", config).out
+
+
+def test_the_first_answer_after_a_resume_is_no_copy_of_itself() -> None:
+    copies = Copies("m")
+    for item in range(20):  # the first two answers came before the kill
+        copies.note(("t", item, 3), [[f"a long answer to item {item}, " * 9]])
+    for item in range(9):
+        copies.note(("t", item, 4), [[f"a long answer to item {item}, " * 9]])
+    with pytest.raises(RunError, match="copies, not repeats"):
+        copies.note(("t", 9, 4), [["a long answer to item 9, " * 9]])

@@ -256,3 +256,39 @@ def test_a_ranker_of_repeats_decides_by_the_boundary_of_its_passes() -> None:
             ranker.tell(model, item, float(model == "a" and item % 3 > 0))
     looks = ranker.verdicts.looks
     assert looks.pass_length == 30 and looks.horizons == (240,)
+
+
+def test_raised_repeats_are_the_passes_of_a_ranking_with_as_many_from_the_start() -> None:
+    whole = a_ranker(stop="limits")
+    raised = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"], repeats=2, stop="limits")
+    told(raised)
+    assert raised.done and raised.verdicts.looks.horizons == ()
+    raised.change(repeats=REPEATS)
+    assert not raised.done and raised.item_cap == N_ITEMS * REPEATS
+    had = Counter((m, i) for m, items in raised.result().items.items() for i in items)
+    while not raised.done:
+        for model, item in raised.ask():
+            had[model, item] += 1
+            raised.tell(model, item, answers_of(model)[had[model, item] - 1, item])
+    told(whole)
+    assert raised.result().items == whole.result().items
+    assert (raised.belief().variance == whole.belief().variance).all()
+    assert raised.signature == whole.signature and raised.spent == 2 * N_ITEMS * REPEATS
+
+
+def test_a_raise_is_a_later_horizon_that_gets_what_is_left_of_the_level() -> None:
+    ranker = Ranker(ItemBank.blank(range(12)), ["a", "b"], repeats=2)
+    rng = np.random.default_rng(2)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(rng.random() < 0.5))
+    assert ranker.verdicts.looks.horizons == (24,)
+    ranker.change(repeats=4)
+    assert ranker.verdicts.looks.horizons == (24, 48) and not ranker.done
+
+
+@pytest.mark.parametrize(("repeats", "becomes"), [(3, 2), (1, 4)])
+def test_repeats_are_raised_only_where_there_are_some(repeats: int, becomes: int) -> None:
+    ranker = Ranker(ItemBank.blank(range(N_ITEMS)), ["a"], repeats=repeats)
+    with pytest.raises(UsageError, match=f"repeats {repeats} cannot become {becomes}"):
+        ranker.change(repeats=becomes)

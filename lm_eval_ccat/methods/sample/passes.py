@@ -43,15 +43,19 @@ class Passes(SharedSequence):
     """
 
     def __init__(self, items: Places, n_items: int, repeats: int, seed: int) -> None:
-        orders = [
-            SharedSequence(items, seed if number == 0 else seed + number * _APART).order
-            for number in range(repeats)
-        ]
-        slots = [order + number * n_items for number, order in enumerate(orders)]
-        self.order = np.concatenate(slots)
-        self.position = np.full(n_items * repeats, -1, dtype=np.intp)
-        self.position[self.order] = np.arange(len(self.order))
+        self._items, self._n_items, self._seed = items, n_items, seed
+        self.order = np.zeros(0, dtype=np.intp)
         self.fixed, self._of_pass = 0, len(items)
+        self.extend(repeats)
+
+    def extend(self, repeats: int) -> None:
+        """Add the passes that are missing up to `repeats`."""
+        for number in range(len(self.order) // self._of_pass, repeats):
+            seed = self._seed if number == 0 else self._seed + number * _APART
+            order = SharedSequence(self._items, seed).order + number * self._n_items
+            self.order = np.concatenate([self.order, order])
+        self.position = np.full(self._n_items * repeats, -1, dtype=np.intp)
+        self.position[self.order] = np.arange(len(self.order))
 
     def probability(self, item: int) -> float:
         """Return the probability of drawing a slot among those left in its pass."""
@@ -88,6 +92,12 @@ class RepeatedPairs(Pairs):
         n_kept = size // max(self.scores.shape[1] // self._n_items, 1)
         self.repeated = RepeatSums(n_models**2, n_kept)
         self.alone = RepeatSums(n_models, n_kept)
+
+    def extend(self, repeats: int) -> None:
+        """Make room for up to `repeats` answers of an item."""
+        further = ((0, 0), (0, self._n_items * repeats - self.scores.shape[1]))
+        self.scores = np.pad(self.scores, further, constant_values=np.nan)
+        self.done = np.pad(self.done, further)
 
     def earlier(self, slot: int) -> Floats:
         """Return all models' answers to a slot's item in earlier passes; (n_models, n_before)."""
@@ -153,6 +163,10 @@ class RepeatsPolicy(Policy):
         """Add a model, which gets the passes from their beginning."""
         self.effects.add_model()
         self.slots.add_model()
+
+    def raise_repeats(self, repeats: int) -> None:
+        self.sequence.extend(repeats)
+        self.slots.extend(repeats)
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         if probability is not None:
