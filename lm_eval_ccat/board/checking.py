@@ -312,7 +312,8 @@ def _row(
     asked: dict[str, list[Any]] = {}
     for task, bank in banks.items():
         part = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
-        asked[task] = [i[1] if isinstance(i, tuple) else i for i in part.items[model]]
+        documents = (item[1] if isinstance(item, tuple) else item for item in part.items[model])
+        asked[task] = list(dict.fromkeys(documents))  # a document once, however often it was asked
         version = settings.get(task, settings).get("task_version")
         tasks[task] = TaskScore(
             *figures(part, bank.scale),
@@ -322,6 +323,7 @@ def _row(
             version=None if version is None else str(version),
             bank=hashes[task],
             sample=_sample(part, model, bank.scale),
+            repeats=int((header.ranker.get("repeats") or {}).get(task, 1)),
         )
     return BoardRow(
         model,

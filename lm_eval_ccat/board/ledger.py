@@ -45,6 +45,8 @@ class TaskScore:
     sample : list of float, or None
         What the items drawn at random say alone: estimate, standard error, number. Nobody can
         prepare for these.
+    repeats : int
+        Most answers to a document, the K of avg@K.
     """
 
     score: float
@@ -58,6 +60,7 @@ class TaskScore:
     version: str | None = None
     bank: str | None = None
     sample: list[float] | None = None
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def _by_task(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
 #: What the fields of rows and of their task scores may hold.
 _SOUND: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys("score low high".split(), _is_number),
-    **dict.fromkeys("items documents".split(), _is_count),
+    **dict.fromkeys("items documents repeats".split(), _is_count),
     **dict.fromkeys(
         "model kind date signature made_by in_journal metric evidence sha256".split(), _is_text
     ),
