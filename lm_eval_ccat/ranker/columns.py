@@ -168,7 +168,8 @@ class Column:
         The same for readers; default: the value.
     title : str
         Its heading in the terminal and on the page; default: its name. ``{confidence}`` stands for
-        the confidence of intervals.
+        the confidence of intervals, ``{asked}`` for what models are asked: items, or answers if
+        these repeat.
     places : str
         Where it stands: ``terminal``, ``page``, ``grid`` (Markdown and data frames).
     applies : callable, optional
@@ -197,7 +198,9 @@ class Column:
     def heading(self, content: RankingContent) -> str:
         """Return its heading for a result."""
         confidence = f"{100 * content['confidence']:g}%"
-        return (self.title or self.name.replace("_", " ")).format(confidence=confidence)
+        asked = "answers" if "answers_of_benchmark" in content else "items"
+        title = self.title or self.name.replace("_", " ")
+        return title.format(confidence=confidence, asked=asked)
 
     def cell(self, model: ModelCells) -> str:
         """Return its text for a model; "" if there is none."""
@@ -280,6 +283,7 @@ COLUMNS = (
         name="items",
         value=lambda model: model.row["n_items"],
         text=lambda model: "known" if model.known else str(model.row["n_items"]),
+        title="{asked}",
         leaves=3,
     ),
     Column(

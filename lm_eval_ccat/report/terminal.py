@@ -382,7 +382,8 @@ class Progress(Observer):
             f"({row.row['n_items']}{_cost(row.row, unit)})"
             for row in tested
         ]
-        items = f"{content['items_administered']} items"
+        asked = "answers" if "answers_of_benchmark" in content else "items"
+        items = f"{content['items_administered']} {asked}"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
         held_up = filter(None, [self.book.held_up()])
         known = [first_of(models, MOST_IN_LINE)] if content["items_administered"] else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -64,8 +65,9 @@ def answers_in(run: Path) -> list[tuple[str, tuple[int, int]]]:
     return [(m, tuple(item) if isinstance(item, list) else (item, 1)) for m, item in items]
 
 
-def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling) -> None:
+def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling, capsys) -> None:
     content = few.ranked(sampling, list(THREE), (0, 3), **SETTINGS)
+    assert re.search(r"leads next by +.*answers +$", capsys.readouterr().out, re.M)
     answers = answers_in(few.run())
     assert max(Counter(answers).values()) == 1 and max(r for _, (_, r) in answers) > 1
     assert {body["seed"] for body in sampling.bodies} >= {1234, 1235}
