@@ -382,8 +382,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a new limit of items does not lift a stop",
         "lm_eval_ccat/ranker/ranker",
-        "if budget is not None or max_items is not None or prices",
-        "if budget is not None or prices",
+        "for limit in (budget, max_items, stop, repeats)",
+        "for limit in (budget, stop, repeats)",
         ("tests/ranker/test_living.py",),
     ),
     Bug(
