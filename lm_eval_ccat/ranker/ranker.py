@@ -648,12 +648,12 @@ class Ranker:
             self._accounts.of(name)
         if elapsed is not None:
             self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
+        if repeats is not None:  # may be refused, so before anything changes
+            self._contents.raise_repeats(repeats)
+            self._accounts.grow()
         raised = any(limit is not None for limit in (budget, max_items, stop, repeats))
         if raised or prices or add:
             self._turns.stopped = None
-        if repeats is not None:
-            self._contents.raise_repeats(repeats)
-            self._accounts.grow()
         if budget is not None or stop is not None:
             self._accounts.limit = new_budget
         if max_items is not None or stop is not None:

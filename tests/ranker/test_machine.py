@@ -341,6 +341,11 @@ class AnyRanking(RuleBasedStateMachine):
         self.models.append("e")
         self.run.write([Change(ranker={"add": {"e": PRICES["e"]}})])
 
+    @rule()
+    @precondition(lambda self: self.world.shape == "repeats")
+    def ask_items_more_often(self) -> None:
+        self.run.write([Change(ranker={"repeats": {"x": REPEATS + 1}})])
+
     @rule(change=st.sampled_from([{"budget": 90.0}, {"max_items": 20}, {"prices": {"a": 1.5}}]))
     def change(self, change: dict[str, Any]) -> None:
         self.run.write([Change(ranker=change)])
