@@ -252,7 +252,8 @@ def known_means(
         means: dict[str, KnownMean] = {}
         if source is not None:
             table = read_known(source, outcome.bank, model)
-            means = means_of_known(table, outcome.bank, sampled or spec.question == POPULATION)
+            population = spec.question == POPULATION
+            means = means_of_known(table, outcome.bank, population, sampled=sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in new})
     total = sum(weights.get(task, 1.0) for task in measured)
     share = np.array([weights.get(task, 1.0) / total for task in measured])

@@ -16,6 +16,8 @@ import numpy as np
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import References, spread_of_mean
+from ..methods.sample.repeats import EVENTS
+from ..metrics.scale import Floats
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
 
@@ -59,7 +61,7 @@ def references_of(
     if isinstance(known, ScoreTable):
         if state is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
-        known = means_of_known(known, state.outcome.bank, population or answers is not None)
+        known = means_of_known(known, state.outcome.bank, population, sampled=answers is not None)
     if not isinstance(known, Mapping):
         raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
     if not known:
@@ -105,16 +107,19 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
         )
 
 
-def means_of_known(table: ScoreTable, bank: ItemBank, noisy: bool = False) -> dict[str, KnownMean]:
+def means_of_known(
+    table: ScoreTable, bank: ItemBank, population: bool = False, *, sampled: bool = False
+) -> dict[str, KnownMean]:
     """Return mean scores of models with (almost) full results.
 
     Parameters
     ----------
     table : ScoreTable
     bank : ItemBank
-    noisy : bool, optional
-        Whether even a mean over all items has an error, because the items are a sample of a
-        population or the answers are sampled.
+    population, sampled : bool, optional
+        Whether the items are a sample of a population, and whether answers are sampled: then even a
+        mean over all items has an error. Of sampled answers it is the noise within items where a
+        model has several to each of them, else all that its items differ by.
 
     Raises
     ------
@@ -143,10 +148,40 @@ def means_of_known(table: ScoreTable, bank: ItemBank, noisy: bool = False) -> di
     squares = np.where(present, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
     # Sampling without replacement; neither a larger population nor the noise of sampled answers
     # has a finite-population correction.
-    share = np.zeros(len(n)) if noisy else n / bank.n_items
+    seen_share = n / bank.n_items
+    share = np.zeros(len(n)) if population or sampled else seen_share
     # A model with a single score gets the largest possible spread.
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept_present = present & bank.kept
     kept_mean = np.where(kept_present, scores, 0.0).sum(axis=1) / kept_present.sum(axis=1)
-    error = np.sqrt(spread / n * (1.0 - share))
+    variance = spread / n * (1.0 - share)
+    if sampled and not population:
+        noise = [_noise_of_mean(table.select([name]).scores[:, in_table]) for name in names]
+        variance = np.minimum(variance, spread / n * (1.0 - seen_share) + noise)
+    error = np.sqrt(variance)
     return dict(zip(names, zip(mean.tolist(), error.tolist(), kept_mean.tolist())))
+
+
+def _noise_of_mean(answers: Floats) -> float:
+    """Return the variance that the noise of answers gives the mean of the items' means.
+
+    Half an event of noise counts as seen, as in `methods.sample.repeats`. Infinite where an item
+    has a single answer.
+
+    Parameters
+    ----------
+    answers : ndarray of shape (n_answers, n_items)
+        NaN where there is none.
+
+    Examples
+    --------
+    >>> _noise_of_mean(np.array([[1.0, 0.0], [0.0, 0.0]])), _noise_of_mean(np.ones((1, 2)))
+    (0.125, inf)
+    """
+    count = np.isfinite(answers).sum(axis=0)
+    answers, count = answers[:, count > 0], count[count > 0]
+    if count.min() < 2:
+        return math.inf
+    squares = float(np.nansum((answers - np.nanmean(answers, axis=0)) ** 2))
+    of_answer = (EVENTS + squares) / float((count - 1).sum())
+    return of_answer * float((1.0 / count).sum()) / len(count) ** 2

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.sample.repeats import pass_at
 from lm_eval_ccat.ranker.boundary import WITHIN, clock_of_passes
 from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.references import means_of_known
 
 N_ITEMS, REPEATS = 6, 3
 NAMES = ("a", "b", "c")
@@ -150,6 +151,27 @@ def test_a_known_model_has_the_noise_of_its_own_answers() -> None:
         _, variance, _, _ = ranker.belief().pairs
         alone = max(float(ranker.belief().variance[0, 0]), 0.0)
         assert float(variance[0, 1]) >= alone + error**2 - 1e-12
+
+
+def test_full_results_of_several_answers_have_the_noise_of_their_mean() -> None:
+    """Tables of eight answers an item, drawn again and again, scatter by what is stated."""
+    rng, repeats, tables = np.random.default_rng(5), 8, 400
+    p, bank = rng.random(N_ITEMS), ItemBank.blank(range(N_ITEMS))
+    means, errors = [], []
+    for _ in range(tables):
+        answers = (rng.random((repeats, N_ITEMS)) < p) * 1.0
+        table = ScoreTable.from_arrays(answers, ["old"] * repeats, configs=[*map(str, range(8))])
+        mean, error, _ = means_of_known(table, bank, sampled=True)["old"]
+        means.append(mean)
+        errors.append(error**2)
+    assert np.var(means) == pytest.approx(np.mean(errors), rel=0.2)
+    # Single answers do not tell noise from what the items differ by, nor do they for a population.
+    single = table.select(["old"]).scores[:1]
+    alone = ScoreTable.from_arrays(single, ["old"])
+    wider = single.var(ddof=1) / N_ITEMS
+    assert means_of_known(alone, bank, sampled=True)["old"][1] ** 2 == pytest.approx(wider)
+    of_population = means_of_known(table, bank, True, sampled=True)["old"][1]
+    assert of_population > np.sqrt(np.mean(errors))
 
 
 def test_tasks_may_differ_in_repeats() -> None:
