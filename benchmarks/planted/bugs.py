@@ -597,8 +597,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a full evaluation is counted with the models that are known",
         "lm_eval_ccat/report/page",
-        '"items_of_benchmark"] * len(run.tested)',
-        '"items_of_benchmark"] * len(run.models)',
+        '"in_full"] * len(run.tested)',
+        '"in_full"] * len(run.models)',
         ("tests/report/test_one_truth.py",),
     ),
     Bug(

@@ -53,6 +53,7 @@ def to_decide(content: RankingContent) -> str:
     'To decide x and y: the same command with --resume --max_items 1000'
     """
     pairs, n_items = content.get("open_pairs"), content.get("items_of_benchmark", 0)
+    in_full = content.get("answers_of_benchmark", n_items)  # of one model
     if not pairs or not content.get("finished", True):
         return ""
     first, stopped = pairs[0], content.get("stopped_because") or ""
@@ -60,7 +61,7 @@ def to_decide(content: RankingContent) -> str:
     names = visible_line(f"{first['a']} and {first['b']}")
     if "items per model" in stopped:
         max_items = min(
-            max(models[name]["n_items"] + n for name, n in answers_needed.items()), n_items
+            max(models[name]["n_items"] + n for name, n in answers_needed.items()), in_full
         )
         return f"To decide {names}: {_AGAIN} --max_items {max_items}"
     if "budget" in stopped and "seconds" not in stopped:
@@ -71,7 +72,7 @@ def to_decide(content: RankingContent) -> str:
         if content.get("cost_unit") == "tokens":
             tokens = _rounded_up(spent + first["cost"], 0)
             return f"To decide {names}: {_AGAIN} `budget: {{tokens: {tokens}}}`"
-        answers_of_all = content.get("answers_of_benchmark", n_items) * len(models)
+        answers_of_all = in_full * len(models)
         budget = min(round(spent + sum(answers_needed.values())), answers_of_all)
         return f"To decide {names}: {_AGAIN} --budget_items {budget}"
     return ""

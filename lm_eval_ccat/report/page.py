@@ -213,8 +213,9 @@ def view(run: StoredRun, past: History | None) -> dict[str, Any]:
     line = tables.chain(result)
     known = len(run.models) - len(run.tested)
     asked = {model: result["models"][model] for model in run.tested}
-    n = result["items_of_benchmark"]
+    n = result.get("answers_of_benchmark", result["items_of_benchmark"])
     spending = {
+        "in_full": n,
         "said": spent_in_words(result),
         "asked": sum(row["n_items"] for row in asked.values()),
         "costs": (costs := {model: paid(row) for model, row in asked.items()}),
@@ -279,7 +280,7 @@ def _task(run: StoredRun) -> str:
 def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the figures at the head of the page, each with its meaning."""
     result = run.result
-    asked, full = result["items_administered"], result["items_of_benchmark"] * len(run.tested)
+    asked, full = result["items_administered"], spending["in_full"] * len(run.tested)
     share = tables.percent(asked, full)
     yield (f"{asked:,}", f"answers, of {full:,} in a full evaluation ({share})")
     used = len({answer.doc for answer in run.answers})
@@ -415,10 +416,12 @@ def document_weights(run: StoredRun) -> dict[Any, float]:
     order = [model for model in run.result["order"] if model in tested]
     place = {doc: n for n, doc in enumerate(dict.fromkeys(answer.doc for answer in run.answers))}
     row = {model: n for n, model in enumerate(order)}
-    scores = np.full((len(order), len(place)), np.nan)
+    sums, counts = np.zeros((2, len(order), len(place)))
     for answer in run.answers:
         if answer.model in row:
-            scores[row[answer.model], place[answer.doc]] = answer.score
+            sums[row[answer.model], place[answer.doc]] += answer.score
+            counts[row[answer.model], place[answer.doc]] += 1.0
+    scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0.0)
     total = np.zeros(len(place))
     bank = run.bank if run.has_curves else None
     if bank is not None:

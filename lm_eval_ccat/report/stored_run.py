@@ -23,7 +23,6 @@ from ..metrics.scale import Floats, Scale
 from ..records import (
     Answered,
     Header,
-    Item,
     Record,
     Tell,
 )
@@ -38,7 +37,7 @@ _ESTIMATES = 10_000
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """One document put to one model; ``doc`` is its id, in runs of several tasks (task, id);
+    """An answer of one model to one document; ``doc`` is its id, of several tasks (task, id);
     ``score`` is on [0, 1], ``raw`` on the metric's own scale."""
 
     model: str
@@ -197,12 +196,6 @@ class StoredRun:
         return sources
 
 
-def _without_task(item: Item) -> Any:
-    """Return the doc_id of an item of a single task; (doc_id, repeat) of a later repeat."""
-    _, doc_id, *repeat = item
-    return (doc_id, *repeat) if repeat else doc_id
-
-
 def read_run(path: str | Path) -> StoredRun:
     """Read a run directory.
 
@@ -239,7 +232,7 @@ def read_run(path: str | Path) -> StoredRun:
     }
     answers = [
         StoredAnswer(
-            answer.model, answer.item if len(tasks) > 1 else _without_task(answer.item),
+            answer.model, answer.item[:2] if len(tasks) > 1 else answer.item[1],
             *_score(answer, lead), _output(answer.responses),
         )
         for answer in records

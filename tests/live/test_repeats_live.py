@@ -18,6 +18,7 @@ from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.copies import Copies
+from lm_eval_ccat.report.following import to_decide
 from lm_eval_ccat.report.plain import lines
 
 N_ITEMS, REPEATS = 30, 16
@@ -339,3 +340,18 @@ def test_the_first_answer_after_a_resume_is_no_copy_of_itself() -> None:
         copies.note(("t", item, 4), [[f"a long answer to item {item}, " * 9]])
     with pytest.raises(RunError, match="copies, not repeats"):
         copies.note(("t", 9, 4), [["a long answer to item 9, " * 9]])
+
+
+def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, sampling, ccat) -> None:
+    content = few.ranked(sampling, ["low", "mid"], **{**SETTINGS, "max_items": 75, "seed": 2})
+    ccat("report", few.run())
+    page = re.sub(r"<[^>]+>", " ", (few.run() / "report.html").read_text())
+    asked, full = content["items_administered"], 2 * N_ITEMS * REPEATS
+    assert re.search(rf"answers, of {full} in a full evaluation \(\d+%\)\s+{asked}\s", page)
+    assert re.search(r"of 30 documents used\s+30\s", page)
+    assert f"as often as allowed, for {N_ITEMS * REPEATS} answers" in page
+    close = [{"a": "low", "b": "mid", "items": {"low": 90, "mid": 90}, "cost": 0.0}]
+    stopped = "the limit of 75 items per model is reached"
+    assert to_decide({**content, "open_pairs": close, "stopped_because": stopped}).endswith(
+        f"--max_items {content['models']['low']['n_items'] + 90}"
+    )
