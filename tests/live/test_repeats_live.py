@@ -355,3 +355,19 @@ def test_the_page_of_a_run_counts_documents_once_and_answers_of_all(few, samplin
     assert to_decide({**content, "open_pairs": close, "stopped_because": stopped}).endswith(
         f"--max_items {content['models']['low']['n_items'] + 90}"
     )
+
+
+def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(
+    few, sampling, interrupt_at, capsys
+) -> None:
+    files = [str(few.config(sampling.url, [m], name=m, **SETTINGS)) for m in ("low", "mid")]
+    command = ["compare", *files, "--metric", "share", "--json", "--run_dir"]
+    assert main([*command, str(few.folder / "calm")]) == 0
+    expected = json.loads(capsys.readouterr().out)["outcomes"]
+    assert expected[0]["answers"] > expected[0]["documents"] == N_ITEMS
+    sampling.asked.clear()
+    interrupt_at(80)  # in the second pass
+    assert main([*command, str(few.folder / "again")]) == 1
+    assert main([*command, str(few.folder / "again")]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["outcomes"] == expected
