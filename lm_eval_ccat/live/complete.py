@@ -66,7 +66,7 @@ def complete(
     RunError
         The configuration is of another run, the run is not over, or a document gets no answer.
     UsageError
-        A model is not in this ranking.
+        A model is not in this ranking, or it asks documents repeatedly.
 
     Examples
     --------
@@ -115,6 +115,11 @@ def complete(
 
     resume = begun or of_run
     with Run(spec, place, watcher, resume=resume, asked=names, book=ended_book) as run:
+        if run.plan.most_repeats > 1:
+            raise UsageError(
+                f"{place} asks every document up to {run.plan.most_repeats} times, and `complete` "
+                "once; all answers are asked by `rank CONFIG --resume` with `stop: limits`"
+            )
         runs = ModelRuns(run.plan, run.book)
         return {model.name: _complete(run, runs, model, place / FOLDER) for model in run.models}
 

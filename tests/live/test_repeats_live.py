@@ -371,3 +371,13 @@ def test_compare_reads_repeats_of_its_files_and_goes_on_from_its_answers(
     assert main([*command, str(few.folder / "again")]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["outcomes"] == expected
+
+
+def test_complete_refuses_a_run_of_repeats_and_limits_ask_them_all(few, sampling, ccat) -> None:
+    settings = {**SETTINGS, "repeats": 3}
+    few.ranked(sampling, ["low", "high"], **{**settings, "max_items": 40, "stop": "limits"})
+    asked = sum(sampling.asked.values())
+    assert "asks every document up to 3 times" in ccat("complete", few.run(), code=2).err
+    assert sum(sampling.asked.values()) == asked == 80
+    few.ranked(sampling, ["low", "high"], more=["--resume"], **{**settings, "stop": "limits"})
+    assert sum(sampling.asked.values()) == 2 * 3 * N_ITEMS
