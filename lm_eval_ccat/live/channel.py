@@ -328,6 +328,14 @@ class Channel:
                 self.gate.succeeded(moment, sending.sent)  # the server is there
             self._again(Sending(asks, sending.attempt + 1, sending.away), failure, moment)
 
+    def displaced(self, sending: Sending, error: Exception) -> None:
+        """Put what was asked at a place that is lost back into the line."""
+        failure = Failure(error)
+        self._lose_attempts(sending, failure, ())
+        asks = [*self._asks_without_twins(sending), *self._take_all()]
+        self._refuse_beyond(asks, failure)
+        self.line.back(asks)
+
     @property
     def has_answered(self) -> bool:
         """Whether the model has answered, in this session or an earlier one."""

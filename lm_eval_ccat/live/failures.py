@@ -34,6 +34,10 @@ class ModelGone(ConnectionError):
     """A model that cannot be asked again in this session, however long the run waits."""
 
 
+class PlaceLost(ConnectionError):
+    """The place of a model is lost, with what it was asked there; it may be opened elsewhere."""
+
+
 class Remedy(enum.Enum):
     """What to do after a failed attempt."""
 

@@ -14,6 +14,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ..bank.outcome import Outcome
@@ -174,12 +175,15 @@ class Model(ABC):
         Its part of the run's memory; None if its weights are not on this machine.
     remote : bool
         Whether it is behind a server.
+    bundle : mapping of str to float
+        What it reserves on a node of a cluster.
     scoring : set of item
         Items that were answered and whose scores have not been collected.
     """
 
     memory: float | None = None
     remote = False
+    bundle: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, name: str, price: Price) -> None:
         self.name = name
@@ -191,6 +195,19 @@ class Model(ABC):
     @abstractmethod
     def open(self) -> None:
         """Make the model ready (load weights, connect); may be called again after `close`."""
+
+    def ready(self) -> bool:
+        """Begin what opening takes on other machines; return whether `open` need not wait."""
+        return True
+
+    @property
+    def missing(self) -> str:
+        """What it waits for before it can be opened; "" if for nothing."""
+        return ""
+
+    def fits_beside(self, others: Sequence[Model]) -> bool:
+        """Whether it can be open together with these, if not all models can."""
+        return not others
 
     @abstractmethod
     def ask(self, items: Sequence[Item]) -> list[Answer]:

@@ -6,7 +6,7 @@ lost, a new actor, which Ray starts where it finds room, is asked its open docum
 
 from __future__ import annotations
 
-import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,27 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster import cause_of, connect
 from ..records import Item
-from .failures import ModelGone
-from .models import Answer, HarnessModel
+from .failures import ModelGone, PlaceLost
+from .models import Answer, HarnessModel, Model
 
 if TYPE_CHECKING:
     from ..harness import Administered
     from .run import Run
 
-logger = logging.getLogger(__name__)
-
 #: Seconds that an actor may take to load its model, once it has a node.
 OPEN_SECONDS = 1800.0
-#: Seconds between two reports of what is missing while a model waits for a node.
-SAY_SECONDS = 10.0
-#: Most restarts of one model's actor.
-RESTARTS = 5
+#: Seconds for which the list of nodes, and the state of a place, are taken as they were.
+POLL_SECONDS = 0.5
+#: Most losses of one model's actor.
+LOSSES = 5
 #: Threads of an actor; a run never makes more concurrent calls than the model has slots.
 ACTOR_THREADS = 256
-
-
-class ActorLost(ConnectionError):
-    """The node or process of an actor died; its calls can be repeated."""
 
 
 class ModelActor:
@@ -59,34 +53,110 @@ class ModelActor:
         return answers, [self.model.administered[answer.item] for answer in answers]
 
 
+class Nodes:
+    """The nodes of the cluster, and what they have in all."""
+
+    def __init__(self) -> None:
+        self._listed, self._amounts = -math.inf, list[dict[str, float]]()
+
+    @property
+    def amounts(self) -> list[dict[str, float]]:
+        """Amounts of each resource, by node that is alive."""
+        ray: Any = import_module("ray")
+        if time.monotonic() - self._listed > POLL_SECONDS:
+            self._amounts = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            self._listed = time.monotonic()
+        return self._amounts
+
+    def hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
+        """Whether each bundle finds a node, the largest first."""
+        free = [dict(amounts) for amounts in self.amounts]
+        sizes = [(bundle.get("GPU", 0.0), bundle.get("CPU", 0.0)) for bundle in bundles]
+        for size in sorted(sizes, reverse=True):
+            bundle = dict(zip(("GPU", "CPU"), size))
+            able = (n for n in free if all(n.get(kind, 0.0) >= bundle[kind] for kind in bundle))
+            if (node := next(able, None)) is None:
+                return False
+            node.update({kind: node.get(kind, 0.0) - bundle[kind] for kind in bundle})
+        return True
+
+
 class RayModel(HarnessModel):
     """The driver's side of one actor."""
 
-    def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], object]) -> None:
+    def __init__(
+        self, arguments: Mapping[str, Any], warn: Callable[[str], object], nodes: Nodes
+    ) -> None:
         super().__init__(**arguments, warn=warn)
         self.memory = None  # Ray places models by their resources
+        requested = {"CPU": self.entry.cpus, "GPU": self.entry.num_gpus}
+        self.bundle = {kind: float(amount) for kind, amount in requested.items() if amount}
+        self._nodes = nodes
         self._arguments = dict(arguments)
-        self._actor: Any = None
         self._place: Any = None
-        self._starts = 0
-        self._gone: ModelGone | None = None
+        self._actor: Any = None
+        self._opening: Any = None  # what the actor will return once it has loaded the model
+        self._began = self._looked = 0.0
+        self._losses = 0
         self._lock = threading.Lock()
 
-    def open(self) -> None:
-        """Start the actor and load the model on its node."""
-        with self._lock:
+    # -- where it is -----------------------------------------------------------------------
+
+    def fits_beside(self, others: Sequence[Model]) -> bool:
+        """Whether the nodes hold it together with these models."""
+        return self._nodes.hold([model.bundle for model in (self, *others) if model.bundle])
+
+    @property
+    def missing(self) -> str:
+        """What it waits for; "" once it has a node."""
+        if self._actor is not None or not self.bundle:
+            return ""
+        ray: Any = import_module("ray")
+        amounts = " and ".join(f"{amount:g} {kind}s" for kind, amount in self.bundle.items())
+        free, total = ray.available_resources(), ray.cluster_resources()
+        counts = (f"{free.get(k, 0.0):g} of {total.get(k, 0.0):g} {k}s" for k in self.bundle)
+        return f"it asks for {amounts}; free in the cluster: {', '.join(counts)}"
+
+    def ready(self) -> bool:
+        """Reserve a place, start the actor there and let it load; return whether it has."""
+        import ray
+
+        moment = time.monotonic()
+        if self._losses > LOSSES:
+            return True  # `open` says so
+        if self._actor is None and not self._placed(moment):
+            return False
+        if self._actor is None:
             self._start()
+            self._began = moment
+        if ray.wait([self._opening], timeout=0)[0]:
+            return True
+        # A node that is gone takes its place along, whether or not Ray knows that yet.
+        if self.bundle and moment - self._looked > POLL_SECONDS and not self._placed(moment):
+            self._leave()
+            return False
+        return moment - self._began > OPEN_SECONDS
+
+    def _placed(self, moment: float) -> bool:
+        """Whether its resources are reserved on a node; ask for them if nobody has."""
+        from ray.util.placement_group import placement_group, placement_group_table
+
+        if not self.bundle:
+            return True
+        if self._place is None:
+            self._place, self._looked = placement_group([self.bundle]), 0.0
+        if moment - self._looked <= POLL_SECONDS:
+            return False
+        self._looked = moment
+        return bool(placement_group_table(self._place)["state"] == "CREATED")
 
     def _start(self) -> None:
         import ray
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        if self._gone is not None:  # another thread of this model has given up
-            raise self._gone
-        self._starts += 1
-        if self._starts > RESTARTS + 1:
-            raise ModelGone(f"its actor was lost {RESTARTS + 1} times; giving up")
-        self._leave_place()
-        where = self._find_place()
+        where: dict[str, Any] = {}
+        if self._place is not None:
+            where["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._place)
         remote = ray.remote(ModelActor).options(
             num_cpus=self.entry.cpus,
             num_gpus=self.entry.num_gpus,
@@ -95,92 +165,89 @@ class RayModel(HarnessModel):
             **where,
         )
         actor: Any = remote.remote(self._arguments)
-        try:
-            self.slots, self.batch, warnings = ray.get(actor.open.remote(), timeout=OPEN_SECONDS)
-        except ray.exceptions.GetTimeoutError as error:
+        self._actor, self._opening = actor, actor.open.remote()
+
+    def _leave(self) -> None:
+        """End the actor, and free its resources."""
+        import ray
+        from ray.util.placement_group import remove_placement_group
+
+        actor, place = self._actor, self._place
+        self._actor = self._opening = self._place = None
+        if actor is not None:
             ray.kill(actor)
-            raise ActorLost(f"{self.name} was not loaded within {OPEN_SECONDS:g} s") from error
+        if place is not None:
+            remove_placement_group(place)
+
+    def _lost(self, actor: Any) -> PlaceLost:
+        """Leave the place of an actor that was lost; return the error that says so."""
+        with self._lock:
+            if self._actor is actor:
+                self._losses += 1
+                self._leave()
+        return PlaceLost(f"the node of {self.name} was lost")
+
+    # -- what a run calls ------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Wait until the actor has loaded the model.
+
+        Raises
+        ------
+        PlaceLost
+            Its node was lost while it was loading.
+        ModelGone
+            It was lost too often, or does not load.
+        """
+        import ray
+
+        while not self.ready():
+            time.sleep(POLL_SECONDS)
+        if self._losses > LOSSES:
+            raise ModelGone(f"its actor was lost {self._losses} times; giving up")
+        actor = self._actor
+        try:
+            self.slots, self.batch, warnings = ray.get(self._opening, timeout=POLL_SECONDS)
+        except ray.exceptions.GetTimeoutError as error:
+            self._leave()
+            raise ModelGone(f"it was not loaded within {OPEN_SECONDS:g} s") from error
         except ray.exceptions.RayTaskError as error:
             raise cause_of(error) from None
         except ray.exceptions.RayError as error:
-            raise ActorLost(f"the node of {self.name} was lost while it was loading") from error
-        self._actor = actor
+            raise self._lost(actor) from error
         for warning in warnings:
             self._warn(warning)
 
-    def _find_place(self) -> dict[str, object]:
-        """Reserve the actor's resources, and wait for them as long as a model may be away."""
-        from ray.util.placement_group import placement_group
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        requested = {"CPU": self.entry.cpus, "GPU": self.entry.num_gpus}
-        bundle = {kind: amount for kind, amount in requested.items() if amount}
-        if not bundle:
-            return {}
-        limit = 60.0 * self._spec.failures.outage_minutes
-        began, self._place = time.monotonic(), placement_group([bundle])
-        while not self._place.wait(timeout_seconds=min(SAY_SECONDS, limit)):
-            amounts = " and ".join(f"{amount:g} {kind}s" for kind, amount in bundle.items())
-            missing = f"it asks for {amounts}; {_free(bundle)}"
-            if time.monotonic() - began >= limit:
-                self._leave_place()
-                self._gone = ModelGone(f"no node had room for it within {limit:g} s: {missing}")
-                raise self._gone
-            self._warn(f"{self.name} is waiting for a node: {missing}")
-        return {"scheduling_strategy": PlacementGroupSchedulingStrategy(self._place)}
-
-    def _leave_place(self) -> None:
-        """Free the reserved resources."""
-        from ray.util.placement_group import remove_placement_group
-
-        if self._place is not None:
-            remove_placement_group(self._place)
-            self._place = None
-
     def ask(self, items: Sequence[Item]) -> list[Answer]:
-        """Ask the actor; replace a lost actor, and raise an error after which the run retries."""
+        """Ask the actor.
+
+        Raises
+        ------
+        PlaceLost
+            Its node was lost; the model may be opened again.
+        """
         import ray
 
-        actor = self._actor
+        if (actor := self._actor) is None:
+            raise PlaceLost(f"the node of {self.name} was lost")
         try:
             answers, administered = ray.get(actor.ask.remote(list(items)))
         except ray.exceptions.RayTaskError as error:
             raise cause_of(error) from None
         except ray.exceptions.RayError as error:
-            self._replace(actor)
-            raise ActorLost(f"the node of {self.name} was lost") from error
+            raise self._lost(actor) from error
         self.administered.update({answer.item: a for answer, a in zip(answers, administered)})
         return list(answers)
 
-    def _replace(self, lost: Any) -> None:
-        with self._lock:
-            if self._actor is not lost:
-                return  # another thread of this model has replaced it
-            logger.warning("%s: its node was lost; starting it again", self.name)
-            self._start()
-
     def close(self) -> None:
         """End the actor and free its resources."""
-        import ray
-
         super().close()
         with self._lock:
-            if self._actor is not None:
-                ray.kill(self._actor)
-                self._actor = None
-            self._leave_place()
-
-
-def _free(bundle: Mapping[str, float]) -> str:
-    """Say how much of what is requested is free in the cluster."""
-    ray: Any = import_module("ray")
-    free, total = ray.available_resources(), ray.cluster_resources()
-    counts = (f"{free.get(k, 0.0):g} of {total.get(k, 0.0):g} {k}s" for k in bundle)
-    return f"free in the cluster: {', '.join(counts)}"
+            self._leave()
 
 
 def ray_models(address: str | None, run: Run) -> list[RayModel]:
     """Return one actor per model, on the cluster at `address` or a local one; starts none yet."""
     connect(address)
-    arguments = {"spec": run.plan.spec, "measured": run.plan.measured}
-    return [RayModel({"entry": entry, **arguments}, run.warn_once) for entry in run.asked]
+    arguments, nodes = {"spec": run.plan.spec, "measured": run.plan.measured}, Nodes()
+    return [RayModel({"entry": entry, **arguments}, run.warn_once, nodes) for entry in run.asked]

@@ -207,8 +207,7 @@ class Run:
         self.observer.begin(self.plan, self.book)
         try:
             with settled_heap():
-                for channel in sender.resident():
-                    sender.feed(channel)
+                sender.open_first()
                 sender.start()
                 while line.over is None and not late:
                     interrupts.heed()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import queue
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,7 +22,7 @@ from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import Book
 from .channel import Channel, Sending, clock
-from .failures import Failure, State
+from .failures import Failure, PlaceLost, State
 from .interrupts import Interrupts
 from .line import GROWTH, GROWTH_IN_TURNS, WINDOW, Line
 from .models import SCORING, Answer, Model, NoScoresError, taking_turns
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 POLL, TICK = 0.25, 0.1
 #: Seconds to wait for requests in flight at the deadline, and after Ctrl-C.
 GRACE, FAREWELL = 0.6, 2.0
+#: Seconds between two reports of what is missing while a model waits for a node.
+TOLD = 10.0
 #: Seconds at the start in which every server gets a single request, to show that it works.
 CONTACT = 3.0
 
@@ -72,29 +75,46 @@ class Sender:
         self._came: queue.SimpleQueue[tuple[Channel, Sending, Any] | None] = queue.SimpleQueue()
         self.interrupts = interrupts
         interrupts.wake = lambda: self._came.put(None)
-        self._seat: Channel | None = None
+        self._seats: list[Channel] = []
+        self._wish: Channel | None = None
+        self._waits: dict[str, tuple[float, float]] = {}  # since when, and when that was told
         self._began = self._ticked = clock()
 
     # -- the run ---------------------------------------------------------------------------
 
-    def resident(self) -> Iterator[Channel]:
-        """Yield the models that stay open and the first of those that take turns; none at the end.
+    def open_first(self) -> None:
+        """Open models before anything is asked, so that errors show before they cost money.
 
-        The caller opens them before it asks anything, so that errors show before they cost money.
+        Those for which a cluster has no room yet are opened later.
         """
+        channels, began = list(self._first()), clock()
+        while True:
+            for channel in channels:
+                self.feed(channel)
+            late = clock() - began > TOLD
+            if not any(c.to_open and not (late and c.model.missing) for c in channels):
+                return
+            self.interrupts.heed()
+            time.sleep(TICK)
+
+    def _first(self) -> Iterator[Channel]:
+        """Yield the models that stay open and the first that take turns; none at the end."""
         ranker, aside = self.book.ranker, self.book.tally.set_aside
         spent = self.late() and self.book.n_told  # a new run gets answers, however short its time
         if ranker.done or (self.line.goal and ranker.decided) or spent:
             return
-        resident, self._turns = self._split_by_memory()
-        for channel in (*resident, *self._turns[:1]):
+        resident, self._turns = self._split()
+        for channel in self._turns:
+            others = [seat.model for seat in self._seats]
+            if channel.name not in aside and channel.model.fits_beside(others):
+                self._seats.append(channel)
+        for channel in (*resident, *self._seats):
             channel.to_open = channel.name not in aside
             yield channel
 
     def start(self) -> None:
         """Ask the first items."""
-        if any(channel.opened for channel in self.channels.values()):
-            self._seat = next((channel for channel in self._turns if channel.opened), None)
+        if self._turns or any(c.opened or c.to_open for c in self.channels.values()):
             slots = {model.name: model.slots * model.batch for model in self.models}
             in_turns = [channel.name for channel in self._turns]  # what they take is not known yet
             self.line.windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
@@ -161,9 +181,12 @@ class Sender:
 
     # -- opening ---------------------------------------------------------------------------
 
-    def _split_by_memory(self) -> tuple[list[Channel], list[Channel]]:
+    def _split(self) -> tuple[list[Channel], list[Channel]]:
         """Return the models that stay open, and those that take turns."""
         turns = taking_turns(self.plan.spec, {m.name: m.memory for m in self.models})
+        placed = [model for model in self.models if model.bundle]
+        if placed and not placed[0].fits_beside(placed[1:]):
+            turns |= {model.name for model in placed}
         channels = self.channels.values()
         return (
             [channel for channel in channels if channel.name not in turns],
@@ -171,21 +194,87 @@ class Sender:
         )
 
     def take_turns(self) -> None:
-        """Load the model at the head of the line once the loaded one has nothing to do.
+        """Give the places to the models whose asks come first in the line.
 
-        All others wait for its answer anyway.
+        The model at its head gets the place of one that has nothing to do, because all others wait
+        for its answer anyway; a further one only that of a model of which no answer is open.
         """
-        seat, head = self._seat, self.line.head
-        next_seat = None if head is None else self.channels[head.model]
-        if next_seat is None or next_seat not in self._turns or next_seat is seat:
+        if not self._turns:
             return
-        if seat is not None:
-            busy = seat.free < seat.model.slots  # else its last answers are being scored
-            if busy or (seat.opened and (seat.again or self.line.has_next(seat.name))):
-                return
-            seat.model.close()
-            seat.opened = False
-        self._seat, next_seat.to_open = next_seat, True
+        for seat in [seat for seat in self._seats if seat.to_open]:
+            others = [other.model for other in self._seats if other is not seat]
+            if others and not seat.model.fits_beside(others):  # a node is gone
+                self._stand_up(seat)
+        ahead = list(dict.fromkeys(ask.model for ask in self.book.unanswered))
+        for place, name in enumerate(ahead):
+            channel = self.channels[name]
+            if channel in self._turns and channel not in self._seats:
+                idle = [
+                    seat
+                    for seat in self._seats
+                    if not self._is_busy(seat) and (place == 0 or seat.name not in ahead)
+                ]
+                if not self._sit_down(channel, idle):
+                    self._wish_for_place(channel, clock())
+                    return
+
+    def _sit_down(self, channel: Channel, idle: list[Channel]) -> bool:
+        """Give a model a place, if there is one or idle models leave one."""
+        staying = [seat.model for seat in self._seats if seat not in idle]
+        if not channel.model.fits_beside(staying):
+            return False
+        while idle and not channel.model.fits_beside([seat.model for seat in self._seats]):
+            self._stand_up(idle.pop(0))
+        self._withdraw_wish(channel)
+        self._seats.append(channel)
+        channel.to_open = True
+        return True
+
+    def _stand_up(self, seat: Channel) -> None:
+        """Close a model, so that another gets its place."""
+        seat.model.close()
+        seat.opened = seat.to_open = False
+        self._seats.remove(seat)
+
+    def _is_busy(self, seat: Channel) -> bool:
+        """Whether a model has something to do besides having its last answers scored."""
+        if seat.to_open or seat.free < seat.model.slots:
+            return True
+        return seat.opened and bool(seat.again or self.line.has_next(seat.name))
+
+    def _wish_for_place(self, channel: Channel, moment: float) -> None:
+        """Reserve a further place for a model, which an autoscaler may add a node for."""
+        if not channel.model.bundle:
+            return
+        self._withdraw_wish(channel)
+        self._wish = channel
+        channel.model.ready()
+        if channel.model.fits_beside([]):
+            self._waits.pop(channel.name, None)  # another model will leave it a place
+        else:
+            self._waits_for_node(channel, moment)
+
+    def _withdraw_wish(self, channel: Channel) -> None:
+        """Free what is reserved for another model than this one."""
+        if self._wish is not None and self._wish is not channel:
+            self._wish.model.close()
+        self._wish = None
+
+    def _waits_for_node(self, channel: Channel, moment: float) -> None:
+        """Say what a model waits for, and set it aside once it has waited too long."""
+        if not (missing := channel.model.missing):
+            self._waits.pop(channel.name, None)  # it is loading
+            return
+        since, told = self._waits.setdefault(channel.name, (moment, moment))
+        limit = 60.0 * self.rule.outage_minutes
+        if moment - since >= limit:
+            channel.set_aside(f"no node had room for it within {limit:g} s: {missing}")
+            channel.model.close()
+            channel.to_open = False
+            self._seats = [seat for seat in self._seats if seat is not channel]
+        elif moment - told >= TOLD:
+            self.observer.warn(f"{channel.name} is waiting for a node: {missing}")
+            self._waits[channel.name] = since, moment
 
     # -- sending ---------------------------------------------------------------------------
 
@@ -195,7 +284,10 @@ class Sender:
         `extra` goes out first, in addition to the model's slots. A model that cannot be loaded is
         set aside; a signal interrupts the loading.
         """
+        if channel.to_open and not channel.model.ready():
+            return self._waits_for_node(channel, clock())
         if channel.to_open:
+            self._waits.pop(channel.name, None)
             channel.to_open = self.interrupts.wait = False
             trouble: Exception | None = None
             try:
@@ -203,6 +295,9 @@ class Sender:
             except Exception as error:  # a model type may raise anything
                 trouble = error
             self.interrupts.wait = True
+            if isinstance(trouble, PlaceLost):
+                channel.to_open = True
+                return
             if isinstance(trouble, CcatError):
                 raise trouble
             if trouble is not None:
@@ -377,7 +472,24 @@ class Sender:
             channel.count_unscored(answers)
             channel.note_copies(answers)
         for channel, sending, trouble in failed:
-            channel.failed(sending, trouble, moment)
+            if isinstance(trouble, PlaceLost):
+                self._displaced(channel)
+                channel.displaced(sending, trouble)
+            else:
+                channel.failed(sending, trouble, moment)
+
+    def _displaced(self, channel: Channel) -> None:
+        """Let a model whose node was lost, and all others of its cluster, take turns from now on.
+
+        They do so only if they no longer fit together.
+        """
+        if not channel.opened or channel.model.ready():  # it was placed again since
+            return
+        logger.warning("%s: its node was lost; starting it again", channel.name)
+        if not self._turns:
+            self._turns = [other for other in self.channels.values() if other.model.bundle]
+            self._seats = [seat for seat in self._turns if seat.opened or seat.to_open]
+        channel.opened, channel.to_open = False, True
 
     # -- the end ---------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -9,69 +11,160 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from worlds.bench import facts
 
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.records import Tell
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 TWO = ["m03", "m09"]
+FOUR = ["m01", "m03", "m09", "m11"]
+
+
+#: Whatever happens to places, windows of this many asks make runs alike.
+ALIKE = {"max_items": 50, "stop": "limits", "ahead": 8}
 
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A cluster of two nodes of two CPUs, and a head that takes no work."""
+    """A cluster of a head that takes no work; tests add nodes."""
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    cluster.add_node(num_cpus=2)
-    cluster.add_node(num_cpus=2)
-    cluster.wait_for_nodes()
     yield cluster
     ray.shutdown()
     cluster.shutdown()
 
 
-def ranked_while_a_node_is_lost(bench, server, cluster, code, **settings):
-    """The result of a ranking. After 20 answers a node that has an actor is killed."""
-    journal = bench.run() / "journal.jsonl"
+def with_nodes(cluster, *cpus):
+    for n in cpus:
+        cluster.add_node(num_cpus=n)
+    cluster.wait_for_nodes()
 
-    def lose():
-        while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= 20):
+
+def alive_actors() -> list[dict[str, Any]]:
+    return [a for a in ray._private.state.actors().values() if a["State"] == "ALIVE"]
+
+
+def ranked_on(cluster, bench, server, models, event=None, after=20, code=(0, 3), **settings):
+    """The result of a ranking on a cluster, during which something happens after some answers."""
+    journal = bench.run("cluster") / "journal.jsonl"
+
+    def wait():
+        while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= after):
             time.sleep(0.02)
-        actors = ray._private.state.actors().values()
-        where = next(a["Address"]["NodeID"] for a in actors if a["State"] == "ALIVE")
-        [lost] = [node for node in cluster.worker_nodes if node.node_id == where]
-        cluster.remove_node(lost, allow_graceful=False)
+        event()
 
-    threading.Thread(target=lose).start()
+    if event is not None:
+        threading.Thread(target=wait).start()
     executor = ["--executor", f"ray:{cluster.address}"]
-    return bench.ranked(server, TWO, code, executor, max_items=50, stop="limits", **settings)
+    settings = {"entry": {"num_cpus": 1.0}, **ALIKE, **settings}
+    return bench.ranked(server, models, code, executor, name="cluster", **settings)
+
+
+def lose_a_node(cluster):
+    """Kill a node that has an actor."""
+    where = alive_actors()[0]["Address"]["NodeID"]
+    [lost] = [node for node in cluster.worker_nodes if node.node_id == where]
+    cluster.remove_node(lost, allow_graceful=False)
+
+
+def kill_an_actor(cluster):
+    """Kill the process of an actor."""
+    os.kill(alive_actors()[0]["Pid"], signal.SIGKILL)
+
+
+def local(bench, server, models):
+    return facts(bench.ranked(server, models, (0, 3), name="local", **ALIKE))
+
+
+def log_of(bench) -> str:
+    return (bench.run("cluster") / "run.log").read_text()
+
+
+def told(bench) -> list[Any]:
+    records = JournalFile(bench.run("cluster") / "journal.jsonl").read_new()
+    return [record.pair for record in records if isinstance(record, Tell)]
 
 
 @pytest.mark.slow
-def test_a_lost_node_costs_only_what_was_in_flight(bench, server, cluster):
-    server.latency, one = 0.1, {"num_cpus": 1.0}
-    content = ranked_while_a_node_is_lost(bench, server, cluster, (0, 3), entry=one)
+@pytest.mark.parametrize("event", [lose_a_node, kill_an_actor])
+def test_a_lost_node_or_actor_costs_only_what_was_in_flight(bench, server, cluster, event):
+    server.latency = 0.1
+    with_nodes(cluster, 2, 2)
+    content = ranked_on(cluster, bench, server, TWO, lambda: event(cluster))
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
-    records = JournalFile(bench.run() / "journal.jsonl").read_new()
-    told = [record.pair for record in records if isinstance(record, Tell)]
-    assert len(told) == len(set(told)) == 100
+    assert len(told(bench)) == len(set(told(bench))) == 100
     repeated = Counter(server.asked) - Counter(set(server.asked))
     assert sum(repeated.values()) <= 2  # one of each model
-    assert "its node was lost; starting it again" in (bench.run() / "run.log").read_text()
+    assert "its node was lost; starting it again" in log_of(bench)
+    server.latency = 0.0
+    assert facts(content) == local(bench, server, TWO)
 
 
 @pytest.mark.slow
-def test_a_lost_node_without_another_sets_its_model_aside(bench, server, cluster):
-    server.latency, two = 0.05, {"num_cpus": 2.0}
-    failures = {"outage_minutes": 0.05}
-    content = ranked_while_a_node_is_lost(
-        bench, server, cluster, (4,), entry=two, failures=failures
-    )
-    [aside] = [block for block in content["models"].values() if block["set_aside"]]
-    assert "no node had room for it within 3 s: it asks for 2 CPUs" in aside["set_aside"]
-    assert aside["n_items"]
+def test_four_models_take_turns_on_two_places(bench, server, cluster):
+    with_nodes(cluster, 1, 1)
+    most, done = 0, threading.Event()
+
+    def watch():
+        nonlocal most
+        while not done.wait(0.1):
+            if ray.is_initialized():
+                most = max(most, len(alive_actors()))
+
+    threading.Thread(target=watch).start()
+    try:
+        began = time.monotonic()
+        content = ranked_on(cluster, bench, server, FOUR)
+    finally:
+        done.set()
+    assert most == 2  # both places, and no more
+    assert "waiting for a node" not in log_of(bench)  # nobody waits for what never comes
+    assert time.monotonic() - began < 600.0
+    assert facts(content) == local(bench, server, FOUR)
+
+
+@pytest.mark.slow
+def test_models_take_turns_on_what_a_lost_node_leaves(bench, server, cluster):
+    with_nodes(cluster, 1, 1)
+    content = ranked_on(cluster, bench, server, TWO, lambda: lose_a_node(cluster))
+    assert len(told(bench)) == len(set(told(bench))) == 100
+    assert facts(content) == local(bench, server, TWO)
+
+
+@pytest.mark.slow
+def test_a_node_that_joins_late_is_used(bench, server, cluster):
+    """As an autoscaler adds one for a place that is asked for."""
+    with_nodes(cluster, 1)
+    loads = set()
+
+    def join():
+        cluster.add_node(num_cpus=1)
+        end = time.monotonic() + 60.0
+        while len(loads) < 2 and time.monotonic() < end and ray.is_initialized():
+            loads.clear()
+            loads.update(actor["Address"]["NodeID"] for actor in alive_actors())
+            time.sleep(0.05)
+
+    server.latency = 0.1
+    content = ranked_on(cluster, bench, server, TWO, join, after=9, max_items=100)
+    assert len(loads) == 2  # one model on each node
+    assert {b["n_items"] for b in content["models"].values()} == {100}
+
+
+@pytest.mark.slow
+def test_a_model_that_no_node_holds_is_set_aside_and_the_others_go_on(bench, server, cluster):
+    with_nodes(cluster, 1, 2)
+    content = ranked_on(
+        cluster, bench, server, ["m01", *TWO], code=(4,),
+        of={"m01": {"num_cpus": 3.0}}, failures={"outage_minutes": 0.05},
+    )  # fmt: skip
+    assert [name for name, block in content["models"].items() if block["set_aside"]] == ["m01"]
+    reason = content["models"]["m01"]["set_aside"]
+    assert "no node had room for it within 3 s: it asks for 3 CPUs" in reason
+    assert {content["models"][m]["n_items"] for m in TWO} == {50}
 
 
 def test_a_model_behind_a_server_reserves_no_cpu():
