@@ -36,7 +36,7 @@ POLL, TICK = 0.25, 0.1
 #: Seconds to wait for requests in flight at the deadline, and after Ctrl-C.
 GRACE, FAREWELL = 0.6, 2.0
 #: Seconds between two reports of what is missing while a model waits for a node.
-TOLD = 10.0
+REPORT = 10.0
 #: Seconds at the start in which every server gets a single request, to show that it works.
 CONTACT = 3.0
 
@@ -77,7 +77,7 @@ class Sender:
         interrupts.wake = lambda: self._came.put(None)
         self._seats: list[Channel] = []
         self._wish: Channel | None = None
-        self._waits: dict[str, tuple[float, float]] = {}  # since when, and when that was told
+        self._waits: dict[str, tuple[float, float]] = {}  # beginning, and last report
         self._began = self._ticked = clock()
 
     # -- the run ---------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Sender:
         while True:
             for channel in channels:
                 self.feed(channel)
-            late = clock() - began > TOLD
+            late = clock() - began > REPORT
             if not any(c.to_open and not (late and c.model.missing) for c in channels):
                 return
             self.interrupts.heed()
@@ -265,16 +265,16 @@ class Sender:
         if not (missing := channel.model.missing):
             self._waits.pop(channel.name, None)  # it is loading
             return
-        since, told = self._waits.setdefault(channel.name, (moment, moment))
+        beginning, report = self._waits.setdefault(channel.name, (moment, moment))
         limit = 60.0 * self.rule.outage_minutes
-        if moment - since >= limit:
+        if moment - beginning >= limit:
             channel.set_aside(f"no node had room for it within {limit:g} s: {missing}")
             channel.model.close()
             channel.to_open = False
             self._seats = [seat for seat in self._seats if seat is not channel]
-        elif moment - told >= TOLD:
+        elif moment - report >= REPORT:
             self.observer.warn(f"{channel.name} is waiting for a node: {missing}")
-            self._waits[channel.name] = since, moment
+            self._waits[channel.name] = beginning, moment
 
     # -- sending ---------------------------------------------------------------------------
 
