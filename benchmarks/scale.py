@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,38 @@ def calibrate_generated(
     return lambda: calibrate(ScoreTable.from_arrays(raw, names), method=method)
 
 
+def write_long(path: str, models: int, items: int) -> Callable[[], Any]:
+    """A long Parquet file, a row per score, written model by model."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def work() -> None:
+        doc_ids = np.arange(items)
+        writer = None
+        for number, scores in enumerate(_scores(models, items)):
+            columns = {
+                "model": pa.array([f"m{number}"] * items).dictionary_encode(),
+                "doc_id": doc_ids, "metric": pa.array(["acc"] * items).dictionary_encode(),
+                "score": scores,
+            }  # fmt: skip
+            table = pa.table(columns)
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+
+    return work
+
+
+def calibrate_file(method: str, path: str) -> Callable[[], Any]:
+    """From a long Parquet file to a bank."""
+    from lm_eval_ccat import ScoreTable, calibrate
+
+    _bank(50, method)
+    return lambda: calibrate(ScoreTable.read(path, metric="acc"), method=method)
+
+
 def fit_alone(models: int, items: int) -> Callable:
     """The curves of the method "default" without its self-check."""
     from lm_eval_ccat.methods.default.items import fit_items
@@ -121,7 +154,10 @@ def rank(
     return work
 
 
-WORK = {f.__name__: f for f in (calibrate_real, calibrate_generated, fit_alone, rank)}
+WORK = {
+    f.__name__: f
+    for f in (calibrate_real, calibrate_generated, write_long, calibrate_file, fit_alone, rank)
+}
 
 
 def child(name: str, arguments: list[Any]) -> None:
@@ -176,6 +212,11 @@ def calibrations(method: str, quick: bool) -> None:
         what = f"calibrate {size[0]:,} x {size[1]:,}"
         line(what, measure("calibrate_generated", method, *size))
     line(f"{what}, 0/1, a fifth missing", measure("calibrate_generated", method, *size, 1, 0.2))
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "long.parquet"))
+        measure("write_long", path, *size)
+        what = f"calibrate {size[0]:,} x {size[1]:,}, a long Parquet file"
+        line(what, measure("calibrate_file", method, path))
     if method == "default":
         line(f"  the curves alone of {small[0]:,} x {small[1]:,}", measure("fit_alone", *small))
 
