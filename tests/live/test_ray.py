@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 from worlds.bench import facts
@@ -141,9 +142,9 @@ def test_a_node_that_joins_late_is_used(bench, server, cluster):
     loads = set()
 
     def join():
-        cluster.add_node(num_cpus=1)
-        end = time.monotonic() + 60.0
-        while len(loads) < 2 and time.monotonic() < end and ray.is_initialized():
+        with mock.patch("signal.signal"):  # only the main thread may set one, and none is needed
+            cluster.add_node(num_cpus=1)
+        while len(loads) < 2 and ray.is_initialized():
             loads.clear()
             loads.update(actor["Address"]["NodeID"] for actor in alive_actors())
             time.sleep(0.05)

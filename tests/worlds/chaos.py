@@ -52,7 +52,9 @@ SERVER_FAULTS = (
     "outage", "long outage", "dropped connection", "rate limit", "rate limit with a date", "hang",
     "slow drip", "garbage", "server error", "refused document", "cut after generation", *LASTING,
 )  # fmt: skip
-ENDINGS = ("kill", "torn write", "full disk", "interrupt", "deadline", "none")
+#: Those of a process of its own come first.
+ENDINGS = ("kill", "hangup", "torn write", "full disk", "interrupt", "deadline", "none")
+ENDED_BY = {"kill": signal.SIGKILL, "hangup": signal.SIGHUP}
 EDITS = (
     "concurrency", "timeout", "price", "budget", "added model", "url", "items", "turns", "scorer",
 )  # fmt: skip
@@ -233,7 +235,7 @@ class Night:
         return {f: (self.rng.choice(self.names), self.rng.randint(1, 15)) for f in chosen}
 
     def _ending(self) -> str:
-        return self.rng.choice(ENDINGS if self.kills else ENDINGS[1:])
+        return self.rng.choice(ENDINGS if self.kills else ENDINGS[len(ENDED_BY) :])
 
     def _config(self) -> dict[str, Any]:
         now = self.settings
@@ -269,7 +271,7 @@ class Night:
             gone = rebuild(self.run_dir).tally.elapsed if resume else 0.0
             self.settings["budget"] = {"seconds": gone + 0.3 + self.rng.random()}
         started = time.monotonic()
-        run = {"kill": self._killed}.get(ending, self._here)
+        run = self._killed if ending in ENDED_BY else self._here
         run(resume, retry, ending, after)
         seconds = time.monotonic() - started
         self.settings = held
@@ -302,7 +304,7 @@ class Night:
             self.fired["full disk"] += 1
 
     def _killed(self, resume: bool, retry: bool, ending: str, after: int) -> None:
-        """A session in a process of its own, which is killed at some moment."""
+        """A session in its own process, which at some moment is killed or loses its terminal."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         arguments = (self._config(), str(self.run_dir), resume, retry)
@@ -319,9 +321,13 @@ class Night:
         if time.monotonic() >= end:
             self._trouble("a session to be killed", f"neither ended nor went on, after {after}")
         if child.is_alive():
-            os.kill(child.pid or 0, signal.SIGKILL)
-            self.fired["kill"] += 1
-        child.join()
+            os.kill(child.pid or 0, ENDED_BY[ending])
+            self.fired[ending] += 1
+        child.join(LIMIT / 2)
+        if child.is_alive():
+            self._trouble(f"a session ended by {ending}", "goes on")
+            child.kill()
+            child.join()
 
     def _settle(self) -> None:
         """Wait until the server is at rest: what hangs there may be billed all the same."""
@@ -337,7 +343,7 @@ class Night:
             if edit == "added model" and not self.later:
                 continue
             change: dict[str, Callable[[], Any]] = {
-                "concurrency": lambda: now.update(at_once=rng.randint(1, 6)),
+                "concurrency": lambda: now.update(at_once=rng.choice((1, 2, 4, 64))),
                 "timeout": lambda: now.update(timeout=rng.choice((1.0, 1.2, 1.5))),
                 "price": lambda: now.update(price=rng.choice(PRICES)),
                 "budget": lambda: now.update(budget=rng.choice((None, {"usd": 3.0}))),
