@@ -12,6 +12,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.testing.methods import example_table
+from lm_eval_ccat.upkeep.score_tables import outcomes_meant
 from lm_eval_ccat.upkeep.words import page_of, report, reveals
 
 TABLE = example_table()
@@ -58,6 +59,12 @@ def json_of(capsys, *line, code=0):
     capsys.readouterr()
     assert main([*map(str, line), "--json"]) == code
     return json.loads(capsys.readouterr().out)
+
+
+def test_a_metric_is_meant_by_any_of_the_names_given(place):
+    found = outcomes_meant(place / "logs", ["suite_a", "suite_c"], ["ac*", "flat"], None)
+    named = [(outcome.task, outcome.metric) for outcome in found]
+    assert named == [("suite_a", "acc"), ("suite_c", "acc"), ("suite_c", "flat")]
 
 
 @pytest.mark.parametrize(
