@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import queue
@@ -13,12 +14,14 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
 from itertools import repeat
+from types import SimpleNamespace
 
 import pytest
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
+from lm_eval_ccat.harness.served import Served
 from lm_eval_ccat.harness.transport import ServerError, Transport, begin, pooled
 from lm_eval_ccat.live.failures import Failure, Remedy
 from lm_eval_ccat.money import Tokens
@@ -337,6 +340,31 @@ def test_ctrl_c_while_requests_are_handed_over_leaves_the_loop_to_the_next_calle
             transport_module.begin(first)
     transport_module.begin(request())
     assert arrived.wait(10)
+
+
+def test_after_a_call_that_failed_nobody_waits_for_the_others():
+    """Else a server goes on with requests whose document is lost, and bills them."""
+    answered, ended = Served.of({"id": "r1"}), []
+
+    async def send(call):
+        if call == "answered":
+            return "text", answered
+        if call == "refused":
+            await asyncio.sleep(0)  # the first answer is there
+            raise ServerError("status", "no", status=400)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append(call)
+            raise
+
+    async def together():
+        with pytest.raises(ServerError) as caught:
+            await Transport.send_all(SimpleNamespace(send=send), ["answered", "refused", "slow"])
+        await asyncio.sleep(0)
+        assert ended == ["slow"] and caught.value.served == (answered,)
+
+    asyncio.run(together())
 
 
 def test_fewer_answers_than_prompts_are_refused():
