@@ -14,6 +14,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Gaps, as_of_many
 from lm_eval_ccat.methods.sample.bets import LEAST, betting_interval
 from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.methods.sample.pairs import Sums
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, Verdicts
 
@@ -189,6 +190,25 @@ def test_a_candidate_that_loses_rarely_passes_a_margin_falsely_once_in_20_at_mos
         passed += chance.ravel()[passes].sum()
         chance = np.where(passes.reshape(chance.shape), 0.0, chance)
     assert passed <= 0.05
+
+
+@pytest.mark.parametrize("finite", [True, False])
+def test_the_error_of_a_mean_is_that_of_the_textbook_and_half_an_item(finite):
+    """Differences far from 0 have no more variance than those around it."""
+    rng, n_items = np.random.default_rng(2), 60
+    values = np.array([[-0.4], [0.0], [0.4]]) + rng.uniform(-0.5, 0.5, (3, 40))
+    values[1, 5] = np.nan
+    sums = Sums(3, n_items)
+    for of_item in values.T:
+        sums.learn(np.arange(3), of_item)
+    for series, row in enumerate(values):
+        row = row[np.isfinite(row)]
+        n, largest = len(row), np.abs(row).max()
+        of_one = row.var(ddof=1) + 0.5 * largest**2 / (n - 1)
+        [of_mean], [variance] = sums.variances(np.array([series]), finite=finite)
+        assert variance == pytest.approx(of_one)
+        assert of_mean == pytest.approx(of_one / n * (1 - n / n_items if finite else 1))
+        assert sums.means(np.array([series])) == pytest.approx(row.mean())
 
 
 def test_a_single_look_forecasts_what_its_own_errors_ask_for():
