@@ -100,7 +100,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/live",
         "usd = judged if judge is None else judge",
         "usd = 0.0",
-        ("tests/live/test_rank.py",),
+        ("tests/live/test_charges.py",),
     ),
     Bug(
         "a model pays for its own first items twice in the forecast",
