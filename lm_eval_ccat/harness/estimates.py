@@ -20,7 +20,7 @@ import numpy as np
 from ..bank.outcome import Outcome
 from ..errors import MetricError
 from ..methods.belief import POPULATION
-from ..money import ASSUMED, BILLED, columns_in_words
+from ..money import ASSUMED, BILLED, Tokens, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from ..records import Answered
@@ -79,7 +79,7 @@ class TaskRun:
     def tokens(self) -> float:
         """Tokens read and written, as far as they were counted."""
         first = [answer.tokens for answer in self.administered.values()]
-        counts = (*first, *(answer.tokens for answer in self.repeated))
+        counts: tuple[Tokens | None, ...] = (*first, *(answer.tokens for answer in self.repeated))
         return sum(tokens.total for tokens in counts if tokens)
 
     @property
