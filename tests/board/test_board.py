@@ -370,10 +370,22 @@ def test_a_model_is_placed_once(world, board, tmp_path):
     assert row.model == "m07@hot" and row.confidence == 0.95
 
 
-def test_a_task_may_be_named_by_its_file(world, board):
-    here = {"harness": {}, "of": {"m03": {"name": "by-file"}}}
-    [row] = place(board, world.config(["m03"], task=f"tasks/{TASK}.yaml", **here)).rows
-    assert row.model == "by-file" and list(row.tasks) == [TASK]
+def test_a_task_may_be_named_by_its_file(world, board, ccat):
+    """Alone, beside `include_path`, or as a file that includes another of another folder."""
+    own = world.bench.folder / "own"
+    own.mkdir(exist_ok=True)
+    (own / "mine.yaml").write_text(f"include: ../tasks/{TASK}.yaml\ntask: {TASK}\n")
+    asked = world.server.requests("m03")
+    for name, file, harness in (
+        ("by-file", f"tasks/{TASK}.yaml", {}),
+        ("beside", f"tasks/{TASK}.yaml", {"include_path": "tasks"}),
+        ("including", "own/mine.yaml", {"include_path": "tasks"}),
+    ):
+        here = {"harness": harness, "of": {"m03": {"name": name}}}
+        config = world.config(["m03"], task=file, **here)
+        [row] = json.loads(ccat("board", "place", board.path, config, "--json").out)["rows"]
+        assert row["model"] == name and list(row["tasks"]) == [TASK]
+    assert world.server.requests("m03") > asked and all_sound(board)
     (world.bench.folder / "other.yaml").write_text("task: something_else\n")
     with pytest.raises(UsageError, match=rf"other.yaml defines no task of the board \({TASK}\)"):
         place(board, world.config(["m05"], task="other.yaml"))
