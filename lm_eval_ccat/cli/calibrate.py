@@ -143,7 +143,8 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
             return
         facts.setdefault(task, {})[name] = report
         warn_of_range(args, bank.metric, bank.scale.higher_is_better)
-        warnings[f"{task} {name}"] = report["warnings_of_scores"]
+        texts = [*report["warnings_of_scores"], *report["warnings"]]
+        warnings[f"{task} {name}"] = list(dict.fromkeys(texts))
         if not prints_json(args.json):
             print(f"{task} {name}: {in_one_line(report)}; {report['trust']}", flush=True)
 

@@ -3,8 +3,8 @@
 A bank that was joined to the wrong items (another order of the documents, say) converges as well as
 a right one, and ranks noise. The test needs no hashes: by what the bank expects of models that
 are as able as these, items are easy or hard, and the scores seen must show it. Over the ``n``
-distinct items seen, ``r`` is the rank correlation of an item's expected score with its mean score,
-both beyond each model's level.
+distinct items seen, ``r`` is the correlation of an item's expected score with its score, both as
+ranks among the items of one model, in the mean over the models that have the item.
 Fisher's ``z = atanh(r) sqrt(n - 3)`` has mean 0 for a bank that says nothing, and ``e = atanh(c p)
 sqrt(n - 3)`` for one that says what it claims: ``p`` is the correlation that its expectations and
 their noise promise, ``c`` allows for models unlike those that calibrated it. The bank is set aside
@@ -56,7 +56,7 @@ class Join(NamedTuple):
     n, models : int
         Numbers of items and of models.
     correlation : float
-        Rank correlation of mean scores with expected ones.
+        Correlation of scores with expected ones, as ranks among the items of each model.
     promised : float
         The correlation that the bank promises.
     """
@@ -115,19 +115,25 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     )
     mu = shared_curves.expected(fit_abilities(shared_curves, scores))
     answers = known.sum(axis=0)
-    ease, means = (_by_item(values, known) for values in (mu, scores))
-    if min(np.ptp(ease), np.ptp(means)) < _NARROW:
+    # Ranks among one model's items: ranks of all would tell which model had an item.
+    ease, ranks_of_ease, ranks_of_scores = (
+        _by_item(values, known) for values in (mu, _ranks(mu, known), _ranks(scores, known))
+    )
+    if min(map(np.ptp, (ease, ranks_of_ease, ranks_of_scores))) < _NARROW:
         return Join(n, len(known), 0.0, 0.0)
-    correlation = float(np.corrcoef(_ranks(ease), _ranks(means))[0, 1])
+    correlation = float(np.corrcoef(ranks_of_ease, ranks_of_scores)[0, 1])
     noise = np.where(known, shared_curves.noise * mu * (1.0 - mu), 0.0).sum(axis=0) / answers**2
     spread = float(ease.var())
     return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
 
 
-def _ranks(values: Floats) -> Floats:
-    """Return the rank of each value; equal ones share theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - 0.5 * counts)[place])
+def _ranks(values: Floats, known: Mask) -> Floats:
+    """Return the rank of each value among its model's, from 0 to 1; equal ones share theirs."""
+    ranks = np.zeros_like(values)
+    for row, of_model, mask in zip(ranks, values, known):
+        _, place, counts = np.unique(of_model[mask], return_inverse=True, return_counts=True)
+        row[mask] = ((np.cumsum(counts) - 0.5 * counts) / mask.sum())[place]
+    return ranks
 
 
 def _by_item(values: Floats, known: Mask) -> Floats:

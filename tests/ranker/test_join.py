@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.curves import STRAIGHT, Curves
+from lm_eval_ccat.ranker.join import join_of
 
 SCORES = draw(np.linspace(-1.5, 1.5, 14), 300, seed=4)
 TESTED = {f"m{n}": SCORES[n] for n in (2, 6, 11)}
@@ -55,6 +58,25 @@ def test_a_shuffled_bank_is_set_aside_by_name_and_a_right_one_never():
     assert result.order == ["m11", "m6", "m2"]
     items = {(model, item) for model, items in result.items.items() for item in items}
     assert items == set(asked), "no answer is lost"
+
+
+def test_which_model_had_an_item_is_no_evidence_for_a_bank():
+    """Joined at random, the correlation's z has mean 0 and variance 1, however far models differ.
+
+    Poor models have nearly equal scores, able ones a few high ones, and so have expected scores.
+    """
+    rng, items, z = np.random.default_rng(0), 120, []
+    for _ in range(300):
+        ease = np.column_stack([rng.normal(0.0, 1.5, items), np.ones(items)])
+        curves = Curves(ease, np.ones(items), STRAIGHT, centre=0.0)
+        chances = curves.expected(np.array([-1.5, -3.5, -5.0]))[:, rng.permutation(items)]
+        scores, order = np.full((3, items), np.nan), rng.permutation(items)
+        for model in range(3):
+            asked = np.append(order[:15], order[15 * (model + 1) : 15 * (model + 2)])
+            scores[model, asked] = rng.random(30) < chances[model, asked]
+        join = join_of(curves, scores)
+        z.append(math.atanh(join.correlation) * math.sqrt(join.n - 3))
+    assert abs(np.mean(z)) < 0.25 and 0.85 < np.std(z) < 1.15
 
 
 def test_one_model_alone_may_be_the_odd_one():

@@ -5,6 +5,8 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
@@ -189,3 +191,20 @@ def test_a_suite_has_forms_that_are_scored_together_and_is_drawn_and_replayed(pl
     line = ["simulate", "--scores", logs, "--task", "suite_sub", "--methods", "random"]
     found = json_of(capsys, *line, "--folds", 2, "--items_per_model", 10, "--metric", "acc")
     assert set(found["settings"]["weights"]) == {"suite_a", "suite_b"}
+
+
+def test_a_suite_says_once_what_its_banks_are_warned_of(tmp_path, ccat):
+    rng = np.random.default_rng(0)
+    scores = (rng.random((8, 40)) < np.linspace(0.2, 0.8, 8)[:, None]).astype(float)
+    scores[7] = scores[6]
+    names, tasks = [f"m{n}" for n in range(8)], ("a", "b", "c")
+    rows = [
+        {"model": name, "doc_id": item, "metric": "acc", "score": score, "task": task}
+        for task in tasks
+        for name, row in zip(names, scores)
+        for item, score in enumerate(row.tolist())
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "s.parquet")
+    words = ["calibrate", tmp_path / "s.parquet", "--metric", "acc", "-o", tmp_path / "suite"]
+    lines = [line for line in ccat(*words).err.splitlines() if "equal scores" in line]
+    assert len(lines) == 1 and "3 of 3 (a acc, b acc, c acc), the first: equal scores" in lines[0]
