@@ -23,10 +23,33 @@ _PANELS = (
     ("decided", "Pairs decided", 0.0, 0.8, "{:.0%}"),
 )
 _WIDTH, _HEIGHT, _TOP, _LEFT, _GAP = 300, 200, 34, 46, 70
+#: What takes the place of each colour where the reader's screen is dark, as on the page of a run.
+_DARK = {
+    "#ffffff": "#0f1319", "#1a1f27": "#e4e8ee", "#5a6472": "#9aa5b4", "#e2e6ec": "#2a323d",
+    "#1f5fbf": "#7db3ff", "#6a4fb3": "#b79dff", "#8a6d00": "#e5c84a", "#ad4e0b": "#ff9e57",
+    "#1b7f5c": "#4fd1a1",
+}  # fmt: skip
+
+
+def drawing(parts: list[str], width: int, height: int, size: int, words: str) -> str:
+    """An SVG drawing that needs no style sheet, in dark colours where the screen is dark."""
+    rules = "".join(
+        f'[{where}="{light}"]{{{where}:{dark}}}'
+        for light, dark in _DARK.items()
+        for where in ("fill", "stroke")
+    )
+    first = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
+        f'font-size="{size}" role="img" aria-label="{words}">',
+        f"<style>@media(prefers-color-scheme:dark){{{rules}}}</style>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    return "\n".join([*first, *parts, "</svg>\n"])
 
 
 def chart(measured: dict[str, Any]) -> str:
-    """An SVG drawing that needs no style sheet; light background, so that it reads in dark, too."""
+    """An SVG drawing: order and decided pairs of each method over the items per model."""
     sizes = sorted(
         int(key.removeprefix("random, ").removesuffix(" items"))
         for key in measured["tables"]
@@ -36,12 +59,7 @@ def chart(measured: dict[str, Any]) -> str:
     width = 2 * (_LEFT + _WIDTH) + _GAP - 20
     height = _TOP + _HEIGHT + 40 + 20 * ((len(_METHODS) + 2) // 3)
     title = f"{first['tables']} published score tables, four held-out models at a time, equal items"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
-        f'font-size="11" role="img" aria-label="{title}">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
+    parts: list[str] = []
     for n, panel in enumerate(_PANELS):
         parts += _panel(measured, sizes, _LEFT + n * (_WIDTH + _GAP), *panel)
     for n, (_, name, colour, thick) in enumerate(_METHODS):
@@ -50,7 +68,7 @@ def chart(measured: dict[str, Any]) -> str:
             f'<line x1="{x}" x2="{x + 22}" y1="{y}" y2="{y}" stroke="{colour}" '
             f'stroke-width="{thick}"/><text x="{x + 28}" y="{y + 4}" fill="#1a1f27">{name}</text>'
         )
-    return "\n".join([*parts, "</svg>\n"])
+    return drawing(parts, width, height, 11, title)
 
 
 def _panel(
@@ -122,13 +140,7 @@ def items_over_gap(measured: dict[str, Any]) -> str:
 
     xs = [left + wide * (n + 0.5) / len(gaps) for n in range(len(gaps))]
     title = f"Items per model until {measured['shares'][-1]:.0%} of the pairs are decided rightly"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
-        f'font-size="12" role="img" aria-label="{title}, over the gap between two models">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{left}" y="18" font-weight="bold" fill="#1a1f27">{title}</text>',
-    ]
+    parts = [f'<text x="{left}" y="18" font-weight="bold" fill="#1a1f27">{title}</text>']
     for items in (10, 20, 50, 100, 200, 400, most):
         parts.append(
             f'<line x1="{left}" x2="{left + wide}" y1="{y(items):.1f}" y2="{y(items):.1f}" '
@@ -163,4 +175,4 @@ def items_over_gap(measured: dict[str, Any]) -> str:
         f"models on {measured['tables']} published tables, {most} items each; {most} is a full "
         "run.</text>"
     )
-    return "\n".join([*parts, "</svg>\n"])
+    return drawing(parts, width, height, 12, f"{title}, over the gap between two models")
