@@ -251,6 +251,18 @@ class Answered(Record):
         """Model and item."""
         return self.model, self.item
 
+    @property
+    def text(self) -> str:
+        """The responses to all requests of the item as one text."""
+        texts = []
+        for of_request in self.responses if isinstance(self.responses, list) else [self.responses]:
+            for response in of_request if isinstance(of_request, list) else [of_request]:
+                if isinstance(response, (list, tuple)):  # log-likelihood, whether it is the argmax
+                    texts.append(", ".join(map(str, response)))
+                else:
+                    texts.append(str(response))
+        return "\n---\n".join(texts)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tell(Answered):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from ..errors import UsageError
 from ..live import comparison
+from ..live.losses import with_answers
 from ..live.surfaces import add_flags, given_by_flags
+from ..report.following import after_comparison
 from ..report.plain import format_of, lines
 from .live import Display
 from .parsing import (
@@ -85,7 +88,7 @@ def compare(args: argparse.Namespace) -> int:
             "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
-    (a, b), query = sides, reading_of(args)
+    (a, b), query, settings = sides, reading_of(args), given_by_flags(args, "compare")
     compared = comparison.compare(
         a,
         b,
@@ -94,15 +97,25 @@ def compare(args: argparse.Namespace) -> int:
         models=(names[0] or None, names[1] or None),
         by=args.by,
         cluster=args.cluster,
-        settings=given_by_flags(args, "compare"),
+        settings=settings,
         run_dir=args.run_dir,
         observer=Display(quiet=True),
         range=query.range,
         lower_is_better=query.lower_is_better,
     )
+    pages = [path for path, _ in outputs if path.suffix == ".html"]
+    live = any(isinstance(side, dict) or str(side).endswith((".yaml", ".yml")) for side in (a, b))
+    if pages and not live:
+        models = compared.baseline, compared.candidate
+        outcomes = [
+            replace(o, losses=with_answers(o.losses, o.outcome, models, (a, b)))
+            for o in compared.outcomes
+        ]
+        compared = replace(compared, outcomes=outcomes)
     for path, text in outputs:
         write_file(path, text(compared))
-    emit(args.json, compared.to_dict(), lines(compared))
+    next_step = after_comparison(compared, pages, live, settings.get("max_items"))
+    emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     for outcome in compared.outcomes:
         warn_of_range(args, outcome.metric, outcome.higher_is_better)
     warn(*compared.warnings)

@@ -108,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from ..harness.estimates import in_words
     from ..live.adaptive import Adaptive, adaptively, refuse_early, refuse_subsets
     from ..live.result import PARTIAL
+    from ..report.following import after_estimate
 
     options = Adaptive.read(flags)
     if options.spec.known is not None:
@@ -127,5 +128,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nadaptive {in_words(block, task)}")
         if options.model is not None and block.get("place"):
             print(f"{options.model}: {block['place']['in_words']}")
+    output, cache = (harness_options.get(key) for key in ("output_path", "use_cache"))
+    print(after_estimate(blocks, output, keeps_answers=bool(cache)))
     # Groups have blocks without the key, beside those of their tasks.
     return PARTIAL if any(block.get("set_aside") for block in blocks.values()) else 0

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ..options import ABOVE_0, OptionPlace
+from ..report.following import after_simulation
 from ..scores import ScoreTable
 from ..simulation.simulation import DEFAULT_METHODS
 from ..upkeep import score_tables
@@ -19,6 +20,7 @@ from .parsing import (
     Options,
     emit,
     names_of,
+    prints_json,
     progress,
     read_scores,
     reading_of,
@@ -78,7 +80,9 @@ def simulate(args: argparse.Namespace) -> int:
         scores = _tables(args)
         with progress(f"replaying {args.folds} folds") as show:
             replayed = simulate(scores, methods, levels=None, on_progress=show, **options)
-    emit(args.json, replayed.to_dict(), [replayed.to_text()])
+    file = None if prints_json(args.json) else args.json
+    next_step = after_simulation(args.scores, args.task, args.metric, file)
+    emit(args.json, replayed.to_dict(), [replayed.to_text(), f"\n{next_step}"])
     warn(*replayed.warnings)
     return 0
 

@@ -27,7 +27,7 @@ from ..ranker.difference import Difference, compare_scores
 from ..ranker.looks import ROUNDING
 from ..ranker.standing import Standing
 from ..ranker.verdicts import DECIDED, EQUIVALENT, NOT_KNOWN, NOT_WORSE, OPEN, WORDS, WORSE
-from ..records import Item
+from ..records import Item, Tell
 from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
@@ -38,6 +38,7 @@ from ..scores.reading import Logged
 from ..shown import Shown, ShownTable, plural
 from .earlier import answers_at_hand
 from .fields import METRICS
+from .losses import MOST_LETTERS, Loss, losses_of, size_of
 from .models import HarnessModel, StoredModel
 from .plan import Plan, make_plan
 from .result import Observer
@@ -84,6 +85,10 @@ class Compared:
     higher_is_better : bool
     weighted : bool
         Whether it is a weighted mean of several, whose terms `task` lists.
+    n_items : int or None
+        Documents of the task, if known.
+    losses : tuple of Loss
+        Documents on which the candidate scores lower, the largest loss first.
     """
 
     task: str | None
@@ -98,6 +103,8 @@ class Compared:
     other_question: Difference | None = None
     higher_is_better: bool = True
     weighted: bool = False
+    n_items: int | None = None
+    losses: tuple[Loss, ...] = ()
 
     @property
     def name(self) -> str:
@@ -108,6 +115,11 @@ class Compared:
     def outcome(self) -> Logged:
         """Task, metric and filter."""
         return Logged(self.task, self.metric, self.filter)
+
+    def has_too_few(self, difference: Difference) -> bool:
+        """Whether the task is known to have fewer documents than would decide a difference."""
+        needed = difference.documents + (difference.more_documents or 0)
+        return self.n_items is not None and needed > self.n_items
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -326,6 +338,7 @@ def compare(
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
             documents = SharedDocuments.of(first, second, names, warnings)
             compared = documents.compared(gate, fields, by, cluster)
+            compared = replace(compared, n_items=size_of((a, b), outcome.task))
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
@@ -466,6 +479,7 @@ class SharedDocuments:
             question=gate.question, sampled=self.sampled,
             other_question=self._difference(gate, other_question, all_documents, clusters),
             higher_is_better=self.scale.higher_is_better,
+            losses=losses_of(self.ids, self.baseline, self.candidate, self.scale),
         )  # fmt: skip
 
     def _difference(
@@ -798,7 +812,8 @@ def _live(
         compared = Compared(
             outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
             question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
-            higher_is_better=scale.higher_is_better,
+            higher_is_better=scale.higher_is_better, n_items=len(run.plan.offered),
+            losses=_losses(run, names, scale),
         )  # fmt: skip
         result = run.state()
         warnings = [*run.plan.warnings, *result.warnings]
@@ -807,6 +822,30 @@ def _live(
             baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
             sum_of(tally.paid.values()),
         )  # fmt: skip
+
+
+def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
+    """Return the documents of a live comparison on which the candidate scored lower."""
+    answers: dict[str, dict[Any, list[Tell]]] = {name: {} for name in names}
+    for (name, item), answer in run.book.answers.items():
+        if isinstance(answer, Tell):
+            answers[name].setdefault(item[1], []).append(answer)
+    sides = first, second = tuple(answers.values())
+    ids = [doc_id for doc_id in first if doc_id in second]
+    baseline, candidate = (
+        np.array([np.mean([answer.score for answer in side[doc_id]]) for doc_id in ids])
+        for side in sides
+    )
+    return tuple(
+        replace(
+            loss,
+            answers=(
+                first[loss.doc_id][0].text[:MOST_LETTERS],
+                second[loss.doc_id][0].text[:MOST_LETTERS],
+            ),
+        )
+        for loss in losses_of(ids, baseline, candidate, scale)
+    )
 
 
 @dataclass

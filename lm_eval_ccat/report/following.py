@@ -1,14 +1,20 @@
-"""What to type after a run: the one command that follows from its result."""
+"""What to type next: the one command that follows from a result."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..content import RankingContent
 from ..live.result import PARTIAL
 from ..money import dollars
+from ..ranker.verdicts import NOT_KNOWN
 from ..shown import first_of, visible_line
+
+if TYPE_CHECKING:
+    from ..live.comparison import Comparison
 
 _AGAIN = "the same command with --resume"
 
@@ -76,6 +82,102 @@ def to_decide(content: RankingContent) -> str:
         budget = min(round(spent + sum(answers_needed.values())), answers_of_all)
         return f"To decide {names}: {_AGAIN} --budget_items {budget}"
     return ""
+
+
+def after_comparison(
+    comparison: Comparison, pages: Sequence[Path], live: bool, max_items: int | None
+) -> str:
+    """Return what to type after `compare`.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    pages : sequence of Path
+        Pages of it that were written.
+    live : bool
+        Whether models were asked.
+    max_items : int or None
+        The limit of documents that stopped it, if any.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ScoreTable, compare
+    >>> table = ScoreTable.from_arrays([[0.2, 0.5, 0.1] * 30], ["same"])
+    >>> after_comparison(compare(table, table), [Path("a.html")], False, None)
+    'Next: open a.html'
+    """
+    undecided = [
+        outcome
+        for outcome in comparison.outcomes
+        if outcome.decisive and outcome.overall.verdict == NOT_KNOWN and outcome.n_items is not None
+    ]
+    if comparison.verdict == NOT_KNOWN and undecided:
+        # Without an estimate of what would decide, all documents do where models are asked.
+        needed = {
+            outcome.overall.documents + (outcome.overall.more_documents or outcome.n_items or 0)
+            for outcome in undecided
+        }
+        n_items = max(outcome.n_items or 0 for outcome in undecided)
+        answered = max(outcome.overall.documents for outcome in undecided)
+        if live and max_items is not None and answered < n_items:
+            return f"To decide it: the same command with --max_items {min(max(needed), n_items)}"
+        if not live and answered < max(needed) <= n_items:
+            return (
+                f"To decide it: run both models on about {max(needed) - answered:,} more of the "
+                f"task's {n_items:,} documents, then the same command"
+            )
+    name = visible_line(comparison.candidate)
+    lists = any(outcome.losses for outcome in comparison.outcomes)
+    which = f", which lists the documents on which {name} scores lower" if lists else ""
+    if pages:
+        return f"Next: open {shlex.quote(str(pages[0]))}{which}"
+    return f"Next: the same command with -o page.html{which}"
+
+
+def after_estimate(
+    blocks: Mapping[str, Mapping[str, Any]], output: str | None, keeps_answers: bool
+) -> str:
+    """Return what to type after an adaptive run of one model.
+
+    Parameters
+    ----------
+    blocks : mapping of task to mapping
+        As the results file has them under ``adaptive``.
+    output : str or None
+        Where the results file was written.
+    keeps_answers : bool
+        Whether a cache of responses has the answers.
+
+    Examples
+    --------
+    >>> after_estimate({"t": {"set_aside": None}}, "out", False)
+    'Next: lm-eval-ccat compare LOGS out, where LOGS are those of another model'
+    """
+    if any(block.get("set_aside") for block in blocks.values()):
+        cache = "" if keeps_answers else " and --use_cache FILE, which keeps its answers"
+        return f"Next: correct what set the model aside; then the same command{cache}"
+    if output:
+        place = shlex.quote(output)
+        return f"Next: lm-eval-ccat compare LOGS {place}, where LOGS are those of another model"
+    return "Next: the same command with --output_path DIR, which keeps the result for `compare`"
+
+
+def after_simulation(scores: str, task: str | None, metric: str | None, file: str | None) -> str:
+    """Return what to type after `simulate`, which wrote JSON to `file` if that is not None.
+
+    Examples
+    --------
+    >>> after_simulation("logs", "t", None, None)
+    'Next: lm-eval-ccat calibrate logs --task t -o bank.json'
+    >>> after_simulation("logs", "t", None, "sim.json")
+    'Next: lm-eval-ccat report sim.json --plots figures'
+    """
+    if file is not None:
+        return f"Next: lm-eval-ccat report {shlex.quote(file)} --plots figures"
+    given = {"--task": task, "--metric": metric}
+    flags = [f"{flag} {shlex.quote(value)}" for flag, value in given.items() if value]
+    words = ["Next: lm-eval-ccat calibrate", shlex.quote(scores), *flags, "-o bank.json"]
+    return " ".join(words)
 
 
 def _rounded_up(amount: float, digits: int) -> str:

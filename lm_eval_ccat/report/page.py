@@ -21,6 +21,7 @@ from scipy.special import expit
 from .. import __version__
 from ..errors import CcatError, RunError
 from ..files import replace_text, writing
+from ..harness.internals.lms import DEMO_TYPE
 from ..harness.scorers import in_words, scorer_of_run
 from ..masking import mask_text
 from ..methods.method import method_of
@@ -287,7 +288,9 @@ def _facts(run: StoredRun, spending: Mapping[str, Any]) -> Iterator[tuple[str, s
     yield (f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
         in_full = dollars(sum(spending["full_costs"].values()))
-        yield (dollars(spending["cost"]), f"spent; a full evaluation about {in_full}")
+        of_demo = all(entry.get("model") == DEMO_TYPE for entry in run.config.get("models") or ())
+        spent = "at prices that the demo made up" if of_demo else "spent"
+        yield (dollars(spending["cost"]), f"{spent}; a full evaluation about {in_full}")
     elif run.currency == "tokens":
         yield (f"{result['cost']:,.0f}", "tokens spent, read and written")
     elif usd := result.get("usd"):

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..errors import UsageError
+from ..live.losses import MOST_LOSSES
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..ranker.verdicts import BETTER, EQUIVALENT, NOT_KNOWN, NOT_WORSE, WORDS, WORSE
@@ -45,7 +46,7 @@ def lines(comparison: Comparison) -> list[str]:
         beside = "" if outcome.decisive else " (reported)"
         texts.append(
             f"{outcome.name}{beside}, {about(outcome)}: "
-            + in_words(comparison, outcome.overall, outcome.question)
+            + in_words(comparison, outcome, outcome.overall)
         )
         width = max(map(len, outcome.groups), default=0)
         texts += [
@@ -62,7 +63,7 @@ def markdown(comparison: Comparison) -> str:
     def md(text: str) -> Markup:
         return Markup(in_markdown(text))
 
-    content = {"md": md, "other_answer": other_answer, "about": about}
+    content = {"md": md, "other_answer": other_answer, "about": about, "forecast": forecast}
     return _rendered("comparison.md.j2", comparison, **content)
 
 
@@ -74,7 +75,7 @@ def junit(comparison: Comparison) -> str:
             outcome.name,
             name,
             difference.verdict if outcome.decisive and difference is outcome.overall else "",
-            f"{about(outcome)}: {in_words(comparison, difference, outcome.question)}",
+            f"{about(outcome)}: {in_words(comparison, outcome, difference)}",
         )
         for outcome in comparison.outcomes
         for name, difference in ((outcome.name, outcome.overall), *outcome.groups.items())
@@ -96,12 +97,16 @@ def comparison_page(comparison: Comparison) -> str:
             ],
             6,
         )
-        first = f"{about(outcome)}: {in_words(comparison, outcome.overall, outcome.question)}"
+        first = f"{about(outcome)}: {in_words(comparison, outcome, outcome.overall)}"
         answers = map(str.strip, (first, *other_answer(comparison, outcome)))
         text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
         tables.append(
-            {"title": outcome.name, "text": text, "places": places, "margin": margin, "rows": rows}
-        )
+            {
+                "title": outcome.name, "text": text, "places": places, "margin": margin,
+                "rows": rows, "losses": outcome.losses,
+                "answers_at_hand": any(any(loss.answers) for loss in outcome.losses),
+            }
+        )  # fmt: skip
     headline = sentence(comparison, comparison.verdict)
     deciding = [outcome for outcome in comparison.outcomes if outcome.decisive]
     if len(deciding) > 1 and comparison.verdict in (WORSE, NOT_KNOWN):
@@ -114,11 +119,17 @@ def comparison_page(comparison: Comparison) -> str:
     notes = [
         f"Candidate minus baseline on the documents that both have; {margin_words}confidence "
         f"{100 * comparison.confidence:g}%, two-sided.",
+        *(
+            ["Within the shaded band the candidate differs by no more than the margin."]
+            if margin
+            else []
+        ),
         *(note for note in comparison.notes if note not in comparison.warnings),
     ]
     return _rendered(
         "comparison.html.j2", comparison, headline=f"{headline}.", notes=notes, tables=tables,
-        warnings=comparison.warnings, **own_files(style=asset("style.css")), version=__version__,
+        warnings=comparison.warnings, most_losses=MOST_LOSSES, version=__version__,
+        **own_files(style=asset("style.css")),
     )  # fmt: skip
 
 
@@ -128,16 +139,28 @@ def _rendered(template: str, comparison: Comparison, **content: Any) -> str:
     return mask_text(str(html.render(title=title, comparison=comparison, **content)))
 
 
-def in_words(comparison: Comparison, difference: Difference, question: str) -> str:
+def in_words(comparison: Comparison, outcome: Compared, difference: Difference) -> str:
     """State the answer as a sentence.
 
     Examples
     --------
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
-    further = difference.more_documents or difference.more_answers
-    forecast = f"; about {further:,} more would decide" if further else ""
-    return f"{sentence(comparison, difference.verdict)}: {figures(difference)}{forecast}"
+    words = forecast(outcome, difference)
+    return (
+        f"{sentence(comparison, difference.verdict)}: {figures(difference)}{words and '; '}{words}"
+    )
+
+
+def forecast(outcome: Compared, difference: Difference) -> str:
+    """Say how many more documents or answers would decide; never more documents than there are."""
+    if difference.more_answers:
+        return f"about {difference.more_answers:,} more would decide"
+    if not difference.more_documents:
+        return ""
+    if outcome.has_too_few(difference):
+        return f"all {outcome.n_items:,} documents of the task would not decide"
+    return f"about {difference.more_documents:,} more would decide"
 
 
 def figures(contrast: Difference) -> str:
@@ -163,10 +186,10 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     if contrast is None:
         return []
     if outcome.question != POPULATION:
-        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, contrast, POPULATION)}"]
+        return [f"  {QUESTIONS[POPULATION]}: {in_words(comparison, outcome, contrast)}"]
     if outcome.sampled:  # all documents, answered once, leave the noise of answers
         known = replace(outcome, question=BENCHMARK)
-        return [f"  {about(known)}: {in_words(comparison, contrast, BENCHMARK)}"]
+        return [f"  {about(known)}: {in_words(comparison, outcome, contrast)}"]
     gap = difference(contrast.difference, contrast.difference, contrast.difference)[1]
     clause = sentence(comparison, contrast.verdict)
     these = (

@@ -233,7 +233,7 @@ def read_run(path: str | Path) -> StoredRun:
     answers = [
         StoredAnswer(
             answer.model, answer.item[:2] if len(tasks) > 1 else answer.item[1],
-            *_score(answer, lead), _output(answer.responses),
+            *_score(answer, lead), answer.text,
         )
         for answer in records
         # Answers that came after the deciding one are in the journal but not in the ranking.
@@ -267,18 +267,6 @@ def _score(answer: Tell, lead: str) -> tuple[float, float | None]:
         name = lead if lead in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
     return float(score), None if raw is None else float(raw)
-
-
-def _output(responses: Any) -> str:
-    """The answers of all requests of one document as one text."""
-    texts = []
-    for group in responses if isinstance(responses, list) else [responses]:
-        for answer in group if isinstance(group, list) else [group]:
-            if isinstance(answer, (list, tuple)):  # log-likelihood and whether it was the argmax
-                texts.append(", ".join(str(part) for part in answer))
-            else:
-                texts.append(str(answer))
-    return "\n---\n".join(texts)
 
 
 def _banks(folder: Path, header: Header) -> ItemBank | Mapping[str, Mapping[str, ItemBank]] | None:

@@ -32,9 +32,15 @@ def test_table_advice_and_json(scores, tmp_path, capsys):
     assert "for a mean tau of 0.9" in printed and "of the pairs decided at 95% with" in printed
     written = json.loads(out.read_text())
     assert list(written)[:2] == ["runs", "summary"] and len(written["runs"]) == 3 * 2
+    assert printed.endswith(f"Next: lm-eval-ccat report {out} --plots figures\n")
 
 
 def test_natural_stopping_and_models_left_out(scores, ccat):
     line = f"simulate --scores {scores} --methods paper --items_per_model none --folds 2"
     out = ccat(*line.split(), "--exclude", "m0,m1").out
     assert "10 models x 120 items" in out and "no budget" in out
+    following = out.splitlines()[-1].removeprefix("Next: lm-eval-ccat ").split()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(scores.parent)
+        ccat(*following)
+    assert (scores.parent / following[-1]).exists()

@@ -147,9 +147,9 @@ def test_of_several_outcomes_the_worst_that_counts_is_the_verdict():
 def test_two_logs_one_line_and_an_exit_code(logs, ccat, share, margin, code, said):
     a, b = logs("base", 0.6, 1, model=""), logs("cand", share, 2, model="")
     shown = ccat("compare", a, b, "--metric", "acc", "--margin", margin, code=code).out
-    line, other = shown.splitlines()
+    line, other, _ = shown.splitlines()
     assert said in line and "300 documents" in line
-    assert ("more would decide" in line) == (code == 3)
+    assert ("would not decide" in line) == (code == 3)
     better = "better" if share > 0.6 else "worse"
     assert f"full runs of these 300 documents: cand is {better} than base" in other
     narrow = compare(a, b, "acc", margin, question="benchmark")
@@ -191,7 +191,7 @@ def test_a_metric_decides_with_all_of_its_filters_or_with_the_one_that_is_named(
     ):  # fmt: skip
         named = ("--metric", *metrics) if metrics else ()
         said = ccat("compare", *sides, *named, code=code).out.splitlines()
-        assert [line.partition("/")[2].partition(" documents")[0] for line in said[::2]] == lines
+        assert [line.partition("/")[2].partition(" documents")[0] for line in said[:-1:2]] == lines
     err = ccat("compare", *sides, "--metric", "exact_match,strickt", code=2).err
     assert "share no metric 'exact_match,strickt'; they hold demo/exact_match,flexible, demo" in err
 
@@ -229,9 +229,10 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     files = [tmp_path / name for name in ("c.md", "c.xml", "c.html")]
     outputs = [text for file in files for text in ("-o", file)]
     asked = ["--metric", "exact_match", "--margin", 0.01, "--question", question]
-    first, second = ccat("compare", a, b, *asked, *outputs, code=5).out.splitlines()
+    first, second, step = ccat("compare", a, b, *asked, *outputs, code=5).out.splitlines()
     assert first.startswith(f"demo/exact_match, {about}: candidate is worse")
     assert second.startswith(f"  {other}: candidate is worse")
+    assert step.startswith(f"Next: open {files[2]}")
     comment, report, page = (file.read_text() for file in files)
     assert f"\nVerdicts {about}, margin 0.01" in comment
     title, _, head, _, row, *_ = comment.splitlines()
@@ -245,6 +246,27 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     assert failure is not None and failure.attrib["message"].startswith(f"{about}: candidate is")
     assert f"candidate is worse than baseline by more than 0.01, {about}." in page
     assert f"{about[0].upper()}{about[1:]}: candidate is worse" in page
+
+
+@pytest.mark.parametrize("documents", [300, 20_000])
+def test_no_more_documents_than_the_task_has_are_said_to_decide(tmp_path, ccat, documents):
+    rng, sides = np.random.default_rng(3), []
+    for name, share in (("base", 0.61), ("cand", 0.6)):
+        rows = [sample_row(k, {"acc": float(rng.random() < share)}) for k in range(300)]
+        samples = {"original": documents, "effective": 300}
+        limit = None if documents == 300 else 300
+        write_run(tmp_path / "logs", name, rows, samples=samples, limit=limit)
+        sides.append(tmp_path / "logs" / name)
+    comment = tmp_path / "c.md"
+    line, _, step = ccat("compare", *sides, "-o", comment, code=3).out.splitlines()
+    if documents == 300:
+        assert "; all 300 documents of the task would not decide" in line
+        assert step.startswith("Next: the same command with -o page.html")
+    else:
+        more = int(re.search(r"; about ([\d,]+) more would decide", line)[1].replace(",", ""))
+        assert 0 < more <= documents - 300
+        assert f"on about {more:,} more of the task's 20,000 documents" in step
+    assert line.rpartition("; ")[2] in comment.read_text()
 
 
 @pytest.mark.parametrize(

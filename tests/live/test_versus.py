@@ -74,6 +74,38 @@ def test_a_stored_run_and_a_live_model(bench, server, tmp_path, ccat):
     assert result["models"]["m09"]["from_prior"] > 0
 
 
+def test_what_a_comparison_says_to_type_next_decides_it(bench, server, tmp_path, ccat):
+    sides = [bench.config(server.url, [name], name=name, bank=None) for name in ("m05", "m07")]
+    page, max_items, steps = tmp_path / "page.html", 10, []
+    for _ in range(6):
+        command = ["compare", *sides, "--max_items", max_items, "--run_dir", tmp_path / "versus"]
+        said = ccat(*command, "-o", page, code=(0, 3)).out.splitlines()[-1]
+        if said.startswith("Next: open"):
+            break
+        larger = int(re.search(r"^To decide it: the same command with --max_items (\d+)$", said)[1])
+        assert max_items < larger <= bench.n_docs
+        steps.append(max_items := larger)
+    assert steps and "m07 is better than m05" in page.read_text()
+    scores = dict(zip(bench.table.models, bench.table.raw))
+    lost = re.findall(
+        r'<tr><th scope="row"><bdi>(\d+)</bdi></th><td class="num">', page.read_text()
+    )
+    losses = [scores["m05"][int(k)] - scores["m07"][int(k)] for k in lost]
+    assert losses and min(losses) > 0 and losses == sorted(losses, reverse=True)
+
+
+def test_what_an_adaptive_run_says_to_type_next_works(bench, server, tmp_path, ccat):
+    estimate = bench.adaptive(server, "m03", "--max_items", 12)
+    assert "Next: the same command with --output_path DIR" in ccat(*estimate).out
+    said = ccat(*estimate, "--output_path", tmp_path / "out").out.splitlines()[-1]
+    words = said.removeprefix("Next: lm-eval-ccat ").partition(",")[0].split()
+    assert words == ["compare", "LOGS", str(tmp_path / "out")]
+    full = bench.adaptive(server, "m09", "--output_path", tmp_path / "logs", "--log_samples")
+    full.remove("--adaptive")
+    ccat(*full)
+    assert "m03 is worse than m09" in ccat("compare", tmp_path / "logs", words[2], code=5).out
+
+
 def test_an_interrupted_comparison_goes_on_and_ends_as_one_that_was_not(
     bench, server, tmp_path, capsys, interrupt_at, ccat
 ):

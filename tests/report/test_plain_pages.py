@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+from scores.test_harness_logs import sample_row, write_run
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
@@ -41,3 +42,31 @@ def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> Non
 def test_an_interval_has_its_lower_end_first():
     found = Difference(300, None, 0.5, 0.52, 0.02, -0.01, 0.05, 0.9, "not known", None)
     assert figures(found) == "+0.020 [-0.010, +0.050], P(better) 90%, 300 documents"
+
+
+def test_the_page_lists_the_documents_that_the_candidate_lost_by_their_loss(tmp_path, capsys):
+    before, after = np.random.default_rng(4).permutation(200).reshape(2, 100) / 2
+    rows = {"base": before, "cand": after}
+    for model, scores in rows.items():
+        samples = [
+            {**sample_row(k, {"bleurt": float(score)}), "filtered_resps": [f"{model} on {k} <i>"]}
+            for k, score in enumerate(scores)
+        ]
+        write_run(tmp_path, model, samples)
+    page = tmp_path / "page.html"
+    sides = [str(tmp_path / model) for model in rows]
+    assert main(["compare", *sides, "--range", "0,100", "-o", str(page)]) in (0, 3, 5)
+    assert f"Next: open {page}" in capsys.readouterr().out
+    listed = re.findall(
+        r'<tr><th scope="row"><bdi>(\d+)</bdi></th><td class="num">([^<]*)</td>'
+        r'<td class="num">([^<]*)</td><td><bdi>([^<]*)</bdi></td><td><bdi>([^<]*)</bdi></td>',
+        page.read_text("utf-8"),
+    )
+    lost = sorted(
+        (k for k in range(100) if after[k] < before[k]), key=lambda k: after[k] - before[k]
+    )
+    losses = [before[k] - after[k] for k in lost]
+    assert len(lost) >= 30 and [before[int(k)] - after[int(k)] for k, *_ in listed] == losses[:50]
+    for k, *scores, first, second in listed:
+        assert list(map(float, scores)) == [before[int(k)], after[int(k)]]
+        assert (first, second) == (f"base on {k} &lt;i&gt;", f"cand on {k} &lt;i&gt;")

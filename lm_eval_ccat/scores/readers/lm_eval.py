@@ -188,7 +188,7 @@ class LoggedRun:
         return [(m, f) for m, comma, f in keys if comma and not m.endswith("_stderr")]
 
     @functools.cached_property
-    def _counts(self) -> tuple[Any, Any] | None:
+    def counts(self) -> tuple[Any, Any] | None:
         """Numbers of documents that were run, and in all; None where the results do not say."""
         counts = self.of_task("n-samples")
         if not (isinstance(counts, dict) and counts.keys() >= {"effective", "original"}):
@@ -202,7 +202,7 @@ class LoggedRun:
         if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
             marked = marked.get(self.task)
         marked = marked or (isinstance(values, dict) and values.get("adaptive"))
-        return bool(marked) and (self._counts is None or self._counts[0] != self._counts[1])
+        return bool(marked) and (self.counts is None or self.counts[0] != self.counts[1])
 
     def why_not_full(self) -> tuple[str, bool]:
         """Say why the run is not of all documents, and whether its rows may still be used.
@@ -218,11 +218,11 @@ class LoggedRun:
         usable : bool
             Whether the rows are plain scores of documents.
         """
-        part = " ({} of {} documents)".format(*self._counts) if self._counts else ""
+        part = " ({} of {} documents)".format(*self.counts) if self.counts else ""
         limited = (self.results.get("config") or {}).get("limit") is not None
         if self.adaptive:
             return f"an adaptive run{part}", False
-        if self._counts[0] == self._counts[1] if self._counts else not limited:
+        if self.counts[0] == self.counts[1] if self.counts else not limited:
             return "", True
         if limited:
             return f"run with --limit{part}", True
