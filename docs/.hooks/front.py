@@ -1,4 +1,4 @@
-"""Writes what the front door prints: the tutorial's outputs, the README's figures, the recording.
+"""Writes what the front door shows: the tutorial's outputs, the README's figures and pictures.
 
     python docs/.hooks/front.py make     runs the tutorial, keeps what it printed, writes the pages
     python docs/.hooks/front.py          writes the pages from what is kept
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 README = ROOT / "README.md"
 RECORDING = ROOT / "docs" / "demo.svg"
 PICTURE = ROOT / "docs" / "gap.svg"
+BADGES = ROOT / "docs" / "badges.svg"
 _PRINTED = re.compile(r"<!-- printed: (.+?) \.\. (.+?) -->\n.*?<!-- end of printed -->", re.S)
 _GAP = re.compile(r"<!-- gap -->\n.*?<!-- end of gap -->", re.S)
 _CLAIM = re.compile(r"<!-- claim -->\n.*?<!-- end of claim -->", re.S)
@@ -46,6 +48,7 @@ def pages(found: dict[str, Any]) -> dict[Path, str]:
         README: filled(README.read_text(encoding="utf-8"), found),
         RECORDING: drawn(found["demo"]),
         PICTURE: items_over_gap(),
+        BADGES: badges(),
     }
 
 
@@ -118,11 +121,40 @@ def claim(lines: list[str], without_bank: int) -> str:
         re.M,
     )
     models = int(full) // int(documents)
+    which = "all" if right == decided else right
     return (
-        f"In the demo it ranks {models} models with {answers} answers instead of {int(full):,}: "
-        f"{decided} of {pairs} pairs are\ndecided, {right} of them as full runs decide them. Its "
-        f"item bank is made of {known} known models\n({int(known) * int(documents):,} answers, "
+        f"In the demo it ranks {models} models with {answers} answers instead of {int(full):,}: it "
+        f"decides {decided} of {pairs} pairs,\n{which} of them as full runs do. Its item bank is "
+        f"made of full runs of {known} known models ({int(known) * int(documents):,} answers,\n"
         f"paid once). Without the bank the same ranking takes {without_bank:,} answers."
+    )
+
+
+def badges() -> str:
+    """The facts of pyproject.toml that a reader looks for first, as one row of badges."""
+    facts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = [text.rpartition(" ")[2] for text in facts["classifiers"] if ":: 3." in text]
+    [harness] = [text for text in facts["dependencies"] if text.startswith("lm-eval>")]
+    labels = (
+        ("python", f"{pythons[0]} to {pythons[-1]}"),
+        ("lm-eval", harness.removeprefix("lm-eval").replace(">=", "").replace(",<", " to below ")),
+        ("licence", facts["license"]),
+    )
+    parts, left = [], 0.0
+    for name, value in labels:
+        for text, colour in ((name, "#4a5361"), (value, "#1f5fbf")):
+            width = round(6.6 * len(text) + 14)
+            parts.append(
+                f'<rect x="{left:g}" width="{width}" height="20" fill="{colour}"/>'
+                f'<text x="{left + width / 2:g}" y="14" text-anchor="middle">{escape(text)}</text>'
+            )
+            left += width
+        left += 8
+    words = escape("; ".join(f"{name} {value}" for name, value in labels))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left - 8:g}" height="20" role="img" '
+        f'aria-label="{words}" font-family="Verdana, DejaVu Sans, sans-serif" font-size="11" '
+        'fill="#ffffff">\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 

@@ -410,7 +410,7 @@ class TaskSession:
             for instance in self._instances[doc_id]:
                 changed: dict[str, Any] = {"resps": [], "filtered_resps": {}}
                 if self.each_alone:
-                    changed["metadata"] = (*instance.metadata[:2], 1)
+                    changed["metadata"] = (instance.task_name, instance.doc_id, 1)
                 if seed is not None and repeat > 1:
                     prompt, settings, *rest = instance.args
                     changed["arguments"] = (

@@ -174,8 +174,8 @@ def after_simulation(scores: str, task: str | None, metric: str | None, file: st
     """
     if file is not None:
         return f"Next: lm-eval-ccat report {shlex.quote(file)} --plots figures"
-    given = {"--task": task, "--metric": metric}
-    flags = [f"{flag} {shlex.quote(value)}" for flag, value in given.items() if value]
+    values = {"--task": task, "--metric": metric}
+    flags = [f"{flag} {shlex.quote(value)}" for flag, value in values.items() if value]
     words = ["Next: lm-eval-ccat calibrate", shlex.quote(scores), *flags, "-o bank.json"]
     return " ".join(words)
 
