@@ -5,6 +5,7 @@ every model and item from a beta distribution that the share updates; its prior 
 model and item, its prior weight the likeliest one. Answers are then drawn in passes, for all
 rankings at once, and the sums and looks of the package decide after each.
 
+    python benchmarks/repeats.py --items 442 --repeats 32       # what a look takes
     python benchmarks/repeats.py TABLE.csv.gz [--items 30] [--repeats 8] [--rankings 1000]
         [--models 4] [--marks 5] [--question population]
 
@@ -20,6 +21,7 @@ of the same mean), `few` (all items alike but four of one model, which are noisy
 from __future__ import annotations
 
 import argparse
+import time
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -27,6 +29,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import betaln
 
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import BENCHMARK, POPULATION, zeros_to_come
 from lm_eval_ccat.methods.sample.repeats import RepeatSums
 from lm_eval_ccat.ranker.boundary import FIRST_LOOK
@@ -164,10 +167,25 @@ def of_neighbours(p: Floats, sign: Floats, share: Floats) -> tuple[Floats, Float
     return decided, wrong, asked.mean(axis=0)
 
 
+def milliseconds(n_items: int, repeats: int, answers: int = 1200) -> tuple[float, float]:
+    """Return median and mean of what an ask of three models takes, with its answer and a look."""
+    rng = np.random.default_rng(0)
+    right = rng.random(n_items)
+    ranker = Ranker(ItemBank.blank(range(n_items)), ["a", "b", "c"], sampled=True, repeats=repeats)
+    times = []
+    while len(times) < answers and not ranker.done:
+        start = time.perf_counter()
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(rng.random() < right[item]))
+        _ = ranker.decided
+        times.append(1e3 * (time.perf_counter() - start))
+    return float(np.median(times)), float(np.mean(times[1:]))  # the first look finds the boundary
+
+
 def main() -> None:
     """Print one line for each kind of pair."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("table")
+    parser.add_argument("table", nargs="?", help="default: only time looks")
     parser.add_argument("--answers", type=int, default=10, help="answers behind a share")
     parser.add_argument("--items", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=8)
@@ -177,6 +195,11 @@ def main() -> None:
     parser.add_argument("--question", default=BENCHMARK, choices=(BENCHMARK, POPULATION))
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
+    if args.table is None:
+        for repeats in (1, args.repeats, 1, args.repeats):
+            median, mean = milliseconds(args.items, repeats)
+            print(f"{args.items} items x {repeats}: {median:.2f} ms (mean {mean:.2f})", flush=True)
+        return
     a, b = posterior(args.table, args.answers)
     for kind in args.kinds.split(","):
         rng = np.random.default_rng([args.items, args.repeats])
