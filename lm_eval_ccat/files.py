@@ -17,7 +17,13 @@ _LONGEST_NAME = 120
 #: Streams; a file to which the shell redirects one is written to and not replaced.
 _STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 #: Windows treats these names as devices, with any extension.
-_DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
+_DEVICES = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)),
+}
 
 
 @contextlib.contextmanager
@@ -64,10 +70,10 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
     try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(data)
-            f.flush()
-            sync_file(f.fileno())
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            sync_file(stream.fileno())
         set_rights(Path(name), 0o600 if private else 0o644)
         _take_place(name, path)
     except BaseException:
@@ -128,7 +134,7 @@ def safe_name(name: str) -> str:
     >>> safe_name("gpt-4.1"), safe_name("org/model")
     ('gpt-4.1', 'org_model-c87c0c64')
     """
-    plain = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in name)
+    plain = "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name)
     if plain.startswith("."):
         plain = "_" + plain[1:]
     if plain.partition(".")[0].lower() in _DEVICES:

@@ -85,7 +85,9 @@ def _plain_name(name: Any) -> str:
 
 def remember(values: Any) -> None:
     """Search a configuration, however nested, for credentials and mask them from now on."""
-    credentials = {v for v in _secrets(values) if len(v) >= SHORTEST and v != MASK}
+    credentials = {
+        secret for secret in _secrets(values) if len(secret) >= SHORTEST and secret != MASK
+    }
     with _lock:
         if credentials <= _known:
             return
@@ -96,7 +98,11 @@ def remember(values: Any) -> None:
 
 def remember_credentials(*values: Any) -> None:
     """Mask the credentials in values, and environment variables named like credentials."""
-    named = {n: v for n, v in os.environ.items() if is_secret_name(n) and not os.path.exists(v)}
+    named = {
+        name: value
+        for name, value in os.environ.items()
+        if is_secret_name(name) and not os.path.exists(value)
+    }
     remember([named, *values])
 
 
@@ -154,10 +160,11 @@ def mask(value: Any) -> Any:
         return mask_text(value)
     if isinstance(value, Mapping):
         return {
-            mask(k): MASK if _is_secret(k, v) and _filled(v) else mask(v) for k, v in value.items()
+            mask(key): MASK if _is_secret(key, entry) and _filled(entry) else mask(entry)
+            for key, entry in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [mask(v) for v in value]
+        return [mask(entry) for entry in value]
     return value
 
 
@@ -168,7 +175,7 @@ def mask_values(value: Any) -> Any:
     if isinstance(value, str):
         return _pattern.sub(MASK, value)
     if isinstance(value, dict):
-        return {mask_values(k): mask_values(v) for k, v in value.items()}
+        return {mask_values(key): mask_values(entry) for key, entry in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(mask_values, value))
     return value

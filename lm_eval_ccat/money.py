@@ -224,7 +224,7 @@ def spent_in_words(content: RankingContent) -> list[str]:
     if content.get("cost_unit") == "usd":
         spent = f"Spent {{}} in {content['seconds']:.0f} s."
         sentences += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, spent)
-        if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
+        if any(block.get("tokens", {}).get("estimated") for block in content["models"].values()):
             sentences.append("~ marks costs estimated from the lengths of the texts.")
     elif columns:
         sentences += columns_in_words(columns, "Spent {}, where the price is known.")

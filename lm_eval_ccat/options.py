@@ -154,7 +154,10 @@ def option(
     flag : str or mapping, optional
         Name of the flag if it differs from the option's; by command if the commands differ.
     """
-    named = {c: flag if isinstance(flag, str) else flag.get(c, "") for c in flags.split()}
+    named = {
+        command: flag if isinstance(flag, str) else flag.get(command, "")
+        for command in flags.split()
+    }
     metadata = {"option": Option(kind, help, named, live, ranker)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -163,7 +166,9 @@ def option(
 
 def options_of(cls: Any) -> dict[str, Option]:
     """Return the options of a dataclass by name."""
-    return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
+    return {
+        field.name: field.metadata["option"] for field in fields(cls) if "option" in field.metadata
+    }
 
 
 def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
@@ -180,7 +185,11 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
         raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
     for key in values:
         if key not in known:
-            parts = (f"{n}.{key}" for n, o in known.items() for key, *_ in o.kind.parts.values())
+            parts = (
+                f"{n}.{key}"
+                for n, outcome in known.items()
+                for key, *_ in outcome.kind.parts.values()
+            )
             suggestion = did_you_mean(str(key), [*known, *parts])
             raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
     return {
@@ -192,7 +201,9 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
 
 def schema_of(cls: Any) -> Schema:
     """Return the JSON schema of a dataclass's options."""
-    known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if "option" in f.metadata}
+    known: dict[str, Field[Any]] = {
+        field.name: field for field in fields(cls) if "option" in field.metadata
+    }
     properties = {}
     for name, member in known.items():
         described: Option = member.metadata["option"]
@@ -279,7 +290,7 @@ def number(
         return int(value) if integral else float(value)
 
     ends = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
-    limits = {k: v for k, v in zip(ends, (low, high)) if math.isfinite(v)}
+    limits = {name: limit for name, limit in zip(ends, (low, high)) if math.isfinite(limit)}
     schema = {"type": "integer" if integral else "number", **limits}
     return Kind(read, schema, "N" if integral else "X", number_of)
 
@@ -320,7 +331,9 @@ def choices(*words: str) -> Kind:
 
     def read(value: Any, place: OptionPlace) -> tuple[str, ...]:
         texts = value.split(",") if isinstance(value, str) else listed(value)
-        chosen_words = (kind.read(t.strip() if isinstance(t, str) else t, place) for t in texts)
+        chosen_words = (
+            kind.read(text.strip() if isinstance(text, str) else text, place) for text in texts
+        )
         return tuple(dict.fromkeys(chosen_words))
 
     array = {"type": "array", "items": kind.schema}
@@ -342,7 +355,10 @@ def mapping(values: Kind | None = None) -> Kind:
     def read(value: Any, place: OptionPlace) -> Values:
         if not isinstance(value, Mapping):
             raise place.refuse("a mapping", value)
-        return {str(k): values.read(v, place.at(k)) if values else v for k, v in value.items()}
+        return {
+            str(key): values.read(entry, place.at(key)) if values else entry
+            for key, entry in value.items()
+        }
 
     return Kind(
         read, {"type": "object", **({"additionalProperties": values.schema} if values else {})}

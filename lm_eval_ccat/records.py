@@ -454,7 +454,9 @@ def record_of(
             f"{where} holds a record {kind!r} with {min(unknown)!r}, which this version does not "
             "know; update lm-eval-ccat"
         )
-    if missing := [e.name for e in entries if _required(e) and e.name not in values]:
+    if missing := [
+        entry.name for entry in entries if _required(entry) and entry.name not in values
+    ]:
         raise RunError(f"{where} holds a record {kind!r} without {missing[0]!r}")
     if "item" in values:
         values["item"] = item(values["item"])

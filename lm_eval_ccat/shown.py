@@ -212,7 +212,9 @@ def visible_values(value: Any, names: Collection[str] = ()) -> Any:
     if isinstance(value, str):
         return visible_name(value) if value in names else visible_line(value)
     if isinstance(value, Mapping):
-        return {visible_values(k, names): visible_values(v, names) for k, v in value.items()}
+        return {
+            visible_values(key, names): visible_values(entry, names) for key, entry in value.items()
+        }
     if isinstance(value, list | tuple):
         return [visible_values(item, names) for item in value]
     return value
@@ -254,7 +256,9 @@ def in_markdown(text: str) -> str:
     >>> print(in_markdown("1. item"), in_markdown("- item"), in_markdown("-0.5"))
     1\. item \- item -0.5
     """
-    escaped = "".join(f"\\{c}" if c in "\\|*_`<>[]~&#" else c for c in visible_line(text))
+    escaped = "".join(
+        f"\\{letter}" if letter in "\\|*_`<>[]~&#" else letter for letter in visible_line(text)
+    )
     escaped = re.sub(r"^(\s*\d*)([-+=.)])(?=[-+=\s]|$)", r"\1\\\2", escaped)  # lists, rules
     escaped = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", escaped)  # bare addresses become links
     return escaped.replace("@", "@&#8203;")  # a backslash does not stop a mention
@@ -355,8 +359,11 @@ class ShownTable:
     @property
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers, which are aligned at the right."""
-        columns = ([v for v in column if v is not None] for column in zip(*self.rows))
-        kinds = [bool(c) and all(isinstance(v, int | float) for v in c) for c in columns]
+        columns = ([cell for cell in column if cell is not None] for column in zip(*self.rows))
+        kinds = [
+            bool(column) and all(isinstance(cell, int | float) for cell in column)
+            for column in columns
+        ]
         return kinds or [False] * len(self.columns)
 
 
@@ -400,7 +407,7 @@ class Shown:
         lines = [
             f"**{in_markdown(grid.title)}**",
             "",
-            "| " + " | ".join(c.replace("_", " ") for c in grid.columns) + " |",
+            "| " + " | ".join(column.replace("_", " ") for column in grid.columns) + " |",
             "|" + "|".join(" ---: " if right else " --- " for right in grid.numeric) + "|",
             *("| " + " | ".join(map(in_markdown, row)) + " |" for row in grid.cells),
         ]
@@ -442,7 +449,7 @@ class Shown:
             )
             return f"<tr>{''.join(cells)}</tr>"
 
-        head = row("th", [c.replace("_", " ") for c in grid.columns])
+        head = row("th", [column.replace("_", " ") for column in grid.columns])
         notes = "".join(f"<li>{escape(visible_line(note))}</li>" for note in grid.notes)
         return (
             f"<p><strong>{escape(visible_line(grid.title))}</strong></p>"

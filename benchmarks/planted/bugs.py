@@ -77,8 +77,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a saved bank has its items sorted and its scores in the order asked",
         "lm_eval_ccat/live/keep",
-        "items, scores, p = items[order], scores[order],",
-        "items, scores, p = items[order], scores,",
+        "                items[order],\n                scores[order],",
+        "                items[order],\n                scores,",
         ("tests/live/test_save_bank.py",),
     ),
     Bug(
@@ -126,8 +126,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a file is replaced before it is on the disk",
         "lm_eval_ccat/files",
-        "            f.flush()\n            sync_file(f.fileno())\n",
-        "            f.flush()\n",
+        "            stream.flush()\n            sync_file(stream.fileno())\n",
+        "            stream.flush()\n",
         ("tests/test_files.py",),
     ),
     Bug(
@@ -147,7 +147,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a short credential is searched for everywhere",
         "lm_eval_ccat/masking",
-        "if len(v) >= SHORTEST and",
+        "if len(secret) >= SHORTEST and",
         "if",
         ("tests/test_masking.py",),
     ),

@@ -797,8 +797,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/channel": (
         (
             "answers that are being scored take a slot",
-            "busy = (not (s.second or (scoring and s.asks[0].item in scoring))",
-            "busy = (not s.second",
+            "not (sending.second or (scoring and sending.asks[0].item in scoring))",
+            "not sending.second",
         ),
         (
             "an attempt goes out before its pause is over",
@@ -872,7 +872,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "return 0.0 if prior else 1.0, usd",
             "return 1.0, usd",
         ),
-        ("units are in dollars", "max(s / mean, 1e-3)", "max(s, 1e-3)"),
+        ("units are in dollars", "max(size / mean, 1e-3)", "max(size, 1e-3)"),
     ),
     "live/earlier": (
         (
@@ -942,7 +942,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "        if not book.done:\n            raise RunError",
             "        if book.done and False:\n            raise RunError",
         ),
-        ("answers that were not told are asked again", "if a.responses}", "if not a.responses}"),
+        (
+            "answers that were not told are asked again",
+            "if answer.responses}",
+            "if not answer.responses}",
+        ),
     ),
     "live/verify": (
         (
@@ -1102,7 +1106,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "every document of a call gets the whole bill",
-            "t.input / total.input if total.input else 1 / len(texts),",
+            "text.input / total.input if total.input else 1 / len(texts),",
             "1.0,",
         ),
         (
@@ -1235,8 +1239,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a bank's documents need not be the task's",
-            "if d not in known]",
-            "if d in () and d not in known]",
+            "if doc_id not in known]",
+            "if doc_id in () and doc_id not in known]",
         ),
     ),
 }

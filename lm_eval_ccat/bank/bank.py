@@ -72,7 +72,7 @@ class Observation:
     date: str | None = None
 
     def __post_init__(self) -> None:
-        n, p = len(self.items), self.probabilities
+        n, probabilities = len(self.items), self.probabilities
         fault = ""
         if self.chosen not in CHOSEN:
             fault = f"chosen {self.chosen!r:.40} is none of {', '.join(CHOSEN)}"
@@ -80,7 +80,10 @@ class Observation:
             fault = "items and scores do not fit one another"
         elif not ((self.scores >= 0.0) & (self.scores <= 1.0)).all():
             fault = "a score is not in [0, 1]"
-        elif p is not None and not (p.shape == (n,) and (np.isnan(p) | (p > 0) & (p <= 1)).all()):
+        elif probabilities is not None and not (
+            probabilities.shape == (n,)
+            and (np.isnan(probabilities) | (probabilities > 0) & (probabilities <= 1)).all()
+        ):
             fault = "a probability is not in (0, 1]"
         if fault:
             raise ValueError(f"observation of model {self.model!r}: {fault}")
@@ -96,11 +99,14 @@ class Observation:
             "scores": np.round(self.scores, _DIGITS).tolist(),
             "probabilities": None
             if self.probabilities is None
-            else [None if np.isnan(v) else v for v in self.probabilities.tolist()],
+            else [
+                None if np.isnan(probability) else probability
+                for probability in self.probabilities.tolist()
+            ],
         }
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, Any], n_items: int) -> Observation:
+    def from_dict(cls, content: Mapping[str, Any], n_items: int) -> Observation:
         """Rebuild from `to_dict` for a bank of `n_items`.
 
         Raises
@@ -108,19 +114,19 @@ class Observation:
         KeyError, TypeError, ValueError
             A part is missing or makes no sense.
         """
-        items = np.arange(n_items) if d["items"] is None else np.array(d["items"])
+        items = np.arange(n_items) if content["items"] is None else np.array(content["items"])
         if items.ndim != 1 or (items.size and items.dtype.kind != "i"):
             raise ValueError("an observation's items are not a list of numbers")
         if items.size and not (0 <= items.min() and items.max() < n_items):
             raise ValueError("an observation is of an item that the bank does not have")
-        p, date = d.get("probabilities"), d.get("date")
+        probabilities, date = content.get("probabilities"), content.get("date")
         return cls(
-            _text(d["model"], "model"),
-            d["chosen"],
+            _text(content["model"], "model"),
+            content["chosen"],
             items.astype(np.intp),
-            np.array(d["scores"], dtype=np.float64),
-            None if p is None else np.array(p, dtype=np.float64),
-            _text(d["config"], "config"),
+            np.array(content["scores"], dtype=np.float64),
+            None if probabilities is None else np.array(probabilities, dtype=np.float64),
+            _text(content["config"], "config"),
             None if date is None else _text(date, "date"),
         )
 
@@ -214,7 +220,7 @@ class ItemBank:
     @cached_property
     def index(self) -> dict[Any, int]:
         """Position of each doc_id in bank order."""
-        return {d: i for i, d in enumerate(self.doc_ids)}
+        return {doc_id: i for i, doc_id in enumerate(self.doc_ids)}
 
     @cached_property
     def sha256(self) -> str:
@@ -248,13 +254,15 @@ class ItemBank:
         hash_of = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
         stored = zip(self.doc_ids, self.doc_hashes or [None] * self.n_items)
         comparable = [
-            (d, h == hash_of[d]) for d, h in stored if h is not None and hash_of.get(d) is not None
+            (doc_id, hash_ == hash_of[doc_id])
+            for doc_id, hash_ in stored
+            if hash_ is not None and hash_of.get(doc_id) is not None
         ]
         return Documents(
-            tuple(d for d in self.doc_ids if d not in hash_of),
-            tuple(d for d, alike in comparable if not alike),
-            tuple(d for d in doc_ids if d not in self.index),
-            tuple(d for d, alike in comparable if alike),
+            tuple(doc_id for doc_id in self.doc_ids if doc_id not in hash_of),
+            tuple(doc_id for doc_id, alike in comparable if not alike),
+            tuple(doc_id for doc_id in doc_ids if doc_id not in self.index),
+            tuple(doc_id for doc_id, alike in comparable if alike),
         )
 
     def __repr__(self) -> str:
@@ -429,7 +437,7 @@ class ItemBank:
         content = {name: bank_file.plain(getattr(self, name)) for name in _PARTS}
         content["scale"] = self.scale.to_dict()
         if self.observations:
-            content["observations"] = [o.to_dict() for o in self.observations]
+            content["observations"] = [observation.to_dict() for observation in self.observations]
         content["items"] = {
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
@@ -440,7 +448,7 @@ class ItemBank:
         return content
 
 
-def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
+def _fields_of(content: dict[str, Any]) -> dict[str, Any]:
     """Read the arguments of `ItemBank` from the parsed file.
 
     Raises
@@ -448,13 +456,13 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
     KeyError, TypeError, ValueError, AttributeError, OverflowError, ScaleError, ScoreTableError
         A part is missing, of the wrong type or size, or makes no sense.
     """
-    items = d["items"]
+    items = content["items"]
     doc_ids, order = sorted_ids(_list(items["doc_id"], "doc_id"))
     n = len(doc_ids)
     if order != list(range(n)):
         raise ValueError("items.doc_id is not ascending")
     kept_flags = _list(items["kept"], "kept", n)
-    if not all(isinstance(v, bool) for v in kept_flags) or not any(kept_flags):
+    if not all(isinstance(flag, bool) for flag in kept_flags) or not any(kept_flags):
         raise ValueError("kept holds something else than true and false, or no item is kept")
     parameters: dict[str, Floats] = {}
     for name, column in items["parameters"].items():
@@ -474,19 +482,28 @@ def _fields_of(d: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"items.{column} does not fit the items")
         identity[name] = None if texts is None else tuple(_list(texts, column, n))
     objects = ("constants", "settings", "provenance", "self_check")
-    if wrong := [part for part in objects if not isinstance(d[part], dict)]:
+    if wrong := [part for part in objects if not isinstance(content[part], dict)]:
         raise ValueError(f"{wrong[0]} is not an object")
     return dict(
         doc_ids=doc_ids,
         kept=np.array(kept_flags),
         parameters=parameters,
-        scale=Scale.from_dict(d["scale"]),
+        scale=Scale.from_dict(content["scale"]),
         **identity,
-        observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
-        **{p: _text(d[p], p) for p in ("method", "metric")},
-        **{p: None if d.get(p) is None else _text(d[p], p) for p in ("task", "filter", "made")},
-        **{p: d[p] for p in objects},
-        **{p: tuple(_text(x, p) for x in _list(d[p], p)) for p in ("models", "warnings")},
+        observations=tuple(
+            Observation.from_dict(observation, n)
+            for observation in content.get("observations") or ()
+        ),
+        **{name: _text(content[name], name) for name in ("method", "metric")},
+        **{
+            name: None if content.get(name) is None else _text(content[name], name)
+            for name in ("task", "filter", "made")
+        },
+        **{name: content[name] for name in objects},
+        **{
+            name: tuple(_text(value, name) for value in _list(content[name], name))
+            for name in ("models", "warnings")
+        },
     )
 
 

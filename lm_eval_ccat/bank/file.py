@@ -133,14 +133,16 @@ def as_text(value: Any) -> str:
 
 def checksum(document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a bank's content, which is everything but `HEAD`."""
-    content = {k: v for k, v in document.items() if k not in HEAD}
+    content = {key: value for key, value in document.items() if key not in HEAD}
     return hashlib.sha256(as_text(content).encode()).hexdigest()
 
 
 def file_text(document: Mapping[str, Any]) -> str:
     """Return the file's text: the parts in order, then the items, with one array per line."""
-    lines = [f"{json.dumps(k)}: {as_text(v)}" for k, v in document.items() if k != "items"]
-    arrays = [f"  {json.dumps(k)}: {as_text(v)}" for k, v in document["items"].items()]
+    lines = [
+        f"{json.dumps(key)}: {as_text(value)}" for key, value in document.items() if key != "items"
+    ]
+    arrays = [f"  {json.dumps(key)}: {as_text(value)}" for key, value in document["items"].items()]
     return "{\n" + ",\n".join(lines) + ',\n"items": {\n' + ",\n".join(arrays) + "\n}}\n"
 
 
@@ -154,9 +156,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [plain(entry) for entry in value]
     return value
 
 

@@ -239,7 +239,9 @@ def compare_settings(
             "agree"
         ]
     # A setting in which the calibration runs differed from one another decides nothing.
-    differing = {k for k, v in recorded.items() if k in run and not _same(v, run[k])}
+    differing = {
+        key for key, value in recorded.items() if key in run and not _same(value, run[key])
+    }
     in_both = {k for k in differing if None not in (recorded[k], run[k])}
     words = {k: f"{k} is {_show(run[k])}, the bank has {_show(recorded[k])}" for k in differing}
     refusals = [words[k] for k in ("task_version", "num_fewshot") if k in in_both]
@@ -271,7 +273,9 @@ def _compare_generation(
     recorded: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
     of_bank, of_run = recorded.get("generation_kwargs"), run.get("generation_kwargs")
-    varied = {str(d).removeprefix("generation_kwargs.") for d in recorded.get("differing") or ()}
+    varied = {
+        str(name).removeprefix("generation_kwargs.") for name in recorded.get("differing") or ()
+    }
     refusals: list[str] = []
     warnings: list[str] = []
     if (
@@ -349,7 +353,10 @@ def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[st
     """
     refusals: list[str] = []
     warnings: list[str] = []
-    of_bank, of_run = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
+    of_bank, of_run = (
+        settings.get(metric) if isinstance(settings, Mapping) else None
+        for settings in (recorded, run)
+    )
     if of_bank is None or of_run is None:
         # Older logs do not record sacrebleu's settings, which rarely change.
         if not set(of_bank or of_run or {}) <= {"sacrebleu"}:
@@ -372,4 +379,7 @@ def _essence(value: Any) -> list[Any]:
     """Return judges without settings that may differ, or sacrebleu's signature without version."""
     if isinstance(value, str):
         return [part for part in value.split("|") if not part.startswith("version:")]
-    return [{k: v for k, v in judge.items() if k not in _OF_A_JUDGE} for judge in value or ()]
+    return [
+        {key: value for key, value in judge.items() if key not in _OF_A_JUDGE}
+        for judge in value or ()
+    ]

@@ -44,10 +44,10 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
 
     def __init__(self, tasks: Mapping[str, ItemBank | Mapping[str, ItemBank]]) -> None:
         super().__init__(
-            (task, {b.metric: b} if isinstance(b, ItemBank) else dict(b))
-            for task, b in tasks.items()
+            (task, {bank.metric: bank} if isinstance(bank, ItemBank) else dict(bank))
+            for task, bank in tasks.items()
         )
-        methods = sorted({b.method for _, _, b in self.banks()})
+        methods = sorted({bank.method for _, _, bank in self.banks()})
         if len(methods) != 1 or not all(self.values()):
             held = f"banks of the methods {', '.join(methods)}" if methods else "no bank"
             raise BankError(f"a suite needs banks of one method for every task, found {held}")

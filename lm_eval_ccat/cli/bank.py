@@ -127,8 +127,8 @@ def _checked(bank: ItemBank, args: argparse.Namespace, task: str) -> Facts:
         "sha256": bank.sha256,
         "items": bank.n_items,
         "models": len(bank.models),
-        "ok": all(f.level == "note" for f in findings),
-        "findings": [asdict(f) for f in findings],
+        "ok": all(finding.level == "note" for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
         "warnings": warnings,
     }
 
@@ -143,8 +143,8 @@ def _compare(args: argparse.Namespace) -> int:
     difference: Any
     if several:
         difference = words.diff_suites(old, new)
-        lines = [f"{t} {o}: added" for t, o in difference["banks_added"]]
-        lines += [f"{t} {o}: removed" for t, o in difference["banks_removed"]]
+        lines = [f"{task} {outcome}: added" for task, outcome in difference["banks_added"]]
+        lines += [f"{task} {outcome}: removed" for task, outcome in difference["banks_removed"]]
         for task, outcomes in difference["tasks"].items():
             for name, diff in outcomes.items():
                 lines += [f"{task} {name}: {line}" for line in words.diff_in_words(diff)]
@@ -187,7 +187,7 @@ def update(args: argparse.Namespace) -> int:
             updating.update(bank, table, before, retired=retired[task])
         )
         name = f"{task} {outcome}" if several else args.output
-        added = [m for m in new.models if m not in set(bank.models)]
+        added = [model for model in new.models if model not in set(bank.models)]
         n_kept = int(new.kept.sum())
         facts = {"added": added, "kept": n_kept, "items": new.n_items, "sha256": new.sha256}
         content.append({"task": task, "outcome": outcome, **facts})
@@ -256,23 +256,25 @@ def _score_form(args: argparse.Namespace) -> int:
     content: list[Facts] = []
     lines: list[str] = []
     why = None
-    for f in load_forms(args.bank):
+    for form in load_forms(args.bank):
         try:
-            models = score_form(f, args.logs)
+            models = score_form(form, args.logs)
         except UsageError as error:  # the logs may hold only some of a suite's forms
             why = error
             continue
         content.append({
-            "estimand": f.estimand,
-            "metric": f.metric,
-            "filter": f.filter,
-            "scale": f.scale.describe(),
+            "estimand": form.estimand,
+            "metric": form.metric,
+            "filter": form.filter,
+            "scale": form.scale.describe(),
             "confidence": CONFIDENCE,
             "models": models,
         })  # fmt: skip
-        lines.append(f"{f.estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
+        lines.append(f"{form.estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
         width = max(map(len, models))
-        for model, estimate in ((m, e) for m, estimates in models.items() for e in estimates):
+        for model, estimate in (
+            (model, estimate) for model, estimates in models.items() for estimate in estimates
+        ):
             value, deviation = estimate["estimate"], estimate["standard_error"]
             low, high = estimate["interval"]
             lines.append(
@@ -308,7 +310,10 @@ def list_banks(args: argparse.Namespace) -> int:
     for kind, places in (("local", local), ("public", public_banks())):
         suites = {name: SuiteBank.load(place) for name, place in places.items()}
         facts = listed[kind] = {n: words.facts_of_suite(suite) for n, suite in suites.items()}
-        lines += [f"{kind}:", *(f"  {n}: {words.suite_in_one_line(f)}" for n, f in facts.items())]
+        lines += [
+            f"{kind}:",
+            *(f"  {n}: {words.suite_in_one_line(fact)}" for n, fact in facts.items()),
+        ]
     try:
         listed["hub"] = hub.names()
         lines += ["hub:", *(f"  {name}" for name in listed["hub"])]
@@ -330,7 +335,8 @@ def show(args: argparse.Namespace) -> int:
     suite, several = opened(args.bank)
     if several:
         tasks = {
-            t: {o: words.facts_of(b) for o, b in outcomes.items()} for t, outcomes in suite.items()
+            task: {outcome: words.facts_of(bank) for outcome, bank in outcomes.items()}
+            for task, outcomes in suite.items()
         }
         lines = [
             f"{task} {outcome}: {words.in_one_line(facts)}"

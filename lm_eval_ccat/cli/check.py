@@ -74,14 +74,19 @@ def _in_words(checks: list[TaskCheck]) -> str:
         lines = [_title(members)]
         if first.reason:
             lines += _wrapped(f"cannot be run adaptively: {first.reason}", "  ")
-        usable = [m for m in first.metrics if m.usable]
+        usable = [metric for metric in first.metrics if metric.usable]
         if usable and not first.reason:
             rows = [("metric", "scale", "key of the estimate")]
-            rows += [(m.metric, m.words, str(m.key)) for m in usable]
+            rows += [(metric.metric, metric.words, str(metric.key)) for metric in usable]
             widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
-            lines += [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+            lines += [
+                f"  {metric:<{widths[0]}}  {scale:<{widths[1]}}  {remark}".rstrip()
+                for metric, scale, remark in rows
+            ]
         if not first.reason:
-            for reason in dict.fromkeys(m.reason for m in first.metrics if not m.usable):
+            for reason in dict.fromkeys(
+                metric.reason for metric in first.metrics if not metric.usable
+            ):
                 lines += _wrapped(f"refused: {reason}", "  ")
         for note in dict.fromkeys(note for check in members for note in check.notes):
             lines += _wrapped(f"note: {note}", "  ")
@@ -90,7 +95,10 @@ def _in_words(checks: list[TaskCheck]) -> str:
 
 
 def _but_for_names(metrics: Any, task: str) -> tuple[Any, ...]:
-    return tuple((m.metric, m.key, m.words, m.reason.replace(task, "")) for m in metrics)
+    return tuple(
+        (metric.metric, metric.key, metric.words, metric.reason.replace(task, ""))
+        for metric in metrics
+    )
 
 
 def _title(members: list[TaskCheck]) -> str:

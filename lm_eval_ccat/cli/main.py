@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = bool(os.environ.get(DEBUG_VARIABLE)) or "--debug" in arguments
-    arguments = [a for a in arguments if a != "--debug"]
+    arguments = [argument for argument in arguments if argument != "--debug"]
     remember_credentials(arguments)
     harness = bool(arguments) and (arguments[0] in RAW or arguments[0].startswith("-"))
     with safe_streams(drawn=harness):

@@ -65,7 +65,7 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         parsed, left = super().parse_known_args(args, namespace)
         # Only flags are refused here; argparse itself refuses surplus arguments.
-        unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
+        unknown = [argument.split("=", 1)[0] for argument in left if argument.startswith("-")]
         if unknown:
             known = self._option_string_actions
             hint = did_you_mean(unknown[0], known, listing=False)
@@ -76,7 +76,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            choices = [str(c) for c in action.choices]
+            choices = [str(choice) for choice in action.choices]
             what = "/".join(action.option_strings) or action.metavar or action.dest
             hint = did_you_mean(str(value), choices)
             raise argparse.ArgumentError(None, f"{what}: no {value!r}{hint}")

@@ -30,12 +30,14 @@ def report(args: argparse.Namespace) -> int:
       lm-eval-ccat report sim_10.json sim_20.json sim_40.json --plots figures/
       lm-eval-ccat report my_task.bank.json --plots figures/
     """
-    formats = [f.strip().lower() for f in args.formats.split(",") if f.strip()] or ["svg"]
+    formats = [
+        format_.strip().lower() for format_ in args.formats.split(",") if format_.strip()
+    ] or ["svg"]
     for name in formats:
         if name not in FORMATS:
             raise UsageError(f"--formats takes svg, png and pdf, not {name!r}")
-    paths = [Path(p) for p in args.paths]
-    runs = [p for p in paths if p.is_dir() and not is_suite(p)]
+    paths = [Path(path) for path in args.paths]
+    runs = [path for path in paths if path.is_dir() and not is_suite(path)]
     if runs:
         if len(paths) > 1:
             raise UsageError("give one run directory at a time")

@@ -79,7 +79,10 @@ def run(args: argparse.Namespace) -> int:
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
     # Where a flag is absent, the value in the harness's own --config counts.
     file = internals.config_file(args.config) if args.config else {}
-    harness_options = {**file, **{k: v for k, v in vars(args).items() if v not in (None, "", [])}}
+    harness_options = {
+        **file,
+        **{key: value for key, value in vars(args).items() if value not in (None, "", [])},
+    }
     folders = harness_options.get("include_path") or []
     args.include_path = with_shipped_tasks(folders if isinstance(folders, list) else [folders])
 

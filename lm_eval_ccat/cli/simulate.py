@@ -98,6 +98,6 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
         for table in of_task.values():
             warn_of_range(args, table.metric, table.scale.higher_is_better)
     out = set(names_of(args.exclude))
-    if unknown := out - {m for table in of_task.values() for m in table.models}:
+    if unknown := out - {model for table in of_task.values() for model in table.models}:
         next(iter(of_task.values())).select(sorted(unknown))  # its error lists the models
     return {task: table.without(out & set(table.models)) for task, table in of_task.items()}

@@ -97,7 +97,12 @@ def demo(
 
     say(f"Full runs of {len(CALIBRATING)} known systems, for calibration:")
     known = in_full(logs, tuple(CALIBRATING))
-    say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
+    say(
+        "  "
+        + ", ".join(
+            f"{name} {score:.3f}" for name, score in sorted(known.items(), key=lambda x: -x[1])
+        )
+    )
     bank = dated(calibrate(ScoreTable.read(logs, metric="rougeL", task=TASK_NAME)))
     bank.save(bank_file)
     n_kept = int(bank.kept.sum())
@@ -174,8 +179,10 @@ def _compare(
         say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
             f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
     # Each pair is listed in both orders.
-    sure = [p for p in content["pairwise"] if p["decision"] == "decided" and p["p"] > 0.5]
-    wrong = [p for p in sure if truth[p["a"]] < truth[p["b"]]]
+    sure = [
+        pair for pair in content["pairwise"] if pair["decision"] == "decided" and pair["p"] > 0.5
+    ]
+    wrong = [pair for pair in sure if truth[pair["a"]] < truth[pair["b"]]]
     pairs, used = len(order) * (len(order) - 1) // 2, content["items_administered"]
     say(
         f"\n{len(sure)} of {pairs} pairs were decided, {len(sure) - len(wrong)} of them correctly, "
@@ -183,4 +190,4 @@ def _compare(
     )
     for pair in wrong:
         say(f"  wrong: {pair['a']} over {pair['b']} at {100 * pair['p']:.1f}%")
-    return [f"{p['a']}>{p['b']}" for p in wrong]
+    return [f"{pair['a']}>{pair['b']}" for pair in wrong]

@@ -139,7 +139,7 @@ def write_task(folder: Path, documents: list[Document]) -> None:
     """
     data = folder / "ccat_demo.jsonl"
     lines = (json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents)
-    data_path, cache = (json.dumps(str(p.resolve())) for p in (data, folder / "cache"))
+    data_path, cache = (json.dumps(str(path.resolve())) for path in (data, folder / "cache"))
     with writing(data, RunError):
         replace_text(data, "".join(lines))
         replace_text(folder / "ccat_demo.yaml", TASK.format(data=data_path, cache=cache))
@@ -158,14 +158,14 @@ STOP_WORDS = frozenset(
 
 def sentences(text: str) -> list[str]:
     """Split running text into sentences; never empty for text that is not."""
-    parts = [p.strip() for p in re.split(r"(?<=[.!?:])\s+", text)]
-    return [p for p in parts if p] or [text]
+    parts = [part.strip() for part in re.split(r"(?<=[.!?:])\s+", text)]
+    return [part for part in parts if part] or [text]
 
 
 def content_words(text: str) -> list[str]:
     """Lower-case words and numbers that carry meaning."""
     words = re.findall(r"[a-z0-9_]+", text.lower())
-    return [w for w in words if w not in STOP_WORDS and len(w) > 2]
+    return [word for word in words if word not in STOP_WORDS and len(word) > 2]
 
 
 def cut(text: str, count: int) -> str:
@@ -200,7 +200,7 @@ def frequent(body: str) -> str:
 
     def score(text: str) -> float:
         bag = content_words(text)
-        return sum(weights[w] for w in bag) / len(bag) if bag else 0.0
+        return sum(weights[word] for word in bag) / len(bag) if bag else 0.0
 
     return cut(max(sentences(body), key=score), 14)
 
@@ -208,10 +208,10 @@ def frequent(body: str) -> str:
 def central(body: str) -> str:
     """A small TextRank: the sentence most like the others, early ones first."""
     choices = sentences(body)
-    bags = [set(content_words(s)) for s in choices]
+    bags = [set(content_words(sentence)) for sentence in choices]
     scores = [
-        sum(_overlap(a, b) for j, b in enumerate(bags) if j != i) / (1 + 0.25 * i)
-        for i, a in enumerate(bags)
+        sum(_overlap(bag, other_bag) for j, other_bag in enumerate(bags) if j != i) / (1 + 0.25 * i)
+        for i, bag in enumerate(bags)
     ]
     return cut(choices[scores.index(max(scores))], 14)
 
@@ -231,12 +231,16 @@ def verb_first(body: str) -> str:
 
 def keywords(count: int) -> Callable[[str], str]:
     """The most frequent content words, without grammar."""
-    return lambda body: " ".join(w for w, _ in Counter(content_words(body)).most_common(count))
+    return lambda body: " ".join(
+        word for word, _ in Counter(content_words(body)).most_common(count)
+    )
 
 
 def compressed(body: str) -> str:
     """The first sentence without its small words."""
-    words = [w for w in first_sentence(body).split() if w.lower().strip(".,") not in STOP_WORDS]
+    words = [
+        word for word in first_sentence(body).split() if word.lower().strip(".,") not in STOP_WORDS
+    ]
     return " ".join(words[:10])
 
 
@@ -253,7 +257,7 @@ def tail(count: int) -> Callable[[str], str]:
 def readable(name: str) -> str:
     """The last part of a dotted name as words: ``get_sourceLines`` is "get source lines"."""
     last = name.rsplit(".", 1)[-1]
-    return " ".join(w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", last))
+    return " ".join(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", last))
 
 
 def _of_body(summarise: Callable[[str], str]) -> Summariser:

@@ -191,7 +191,7 @@ def _estimated(run: TaskRun) -> dict[str, object]:
         "sampled": run.ranking.sampled,
         "estimate": estimate,
         "standard_error": se,
-        "interval": sorted(float(scale.restore(v)) for v in (low, high)),
+        "interval": sorted(float(scale.restore(end)) for end in (low, high)),
         "looks": None if run.complete else run.ranking.looks,
     }
 

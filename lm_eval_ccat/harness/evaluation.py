@@ -91,7 +91,7 @@ def assemble(
 def _answers_of(run: TaskRun) -> dict[str, object]:
     """Return what the harness accumulates for one task; without values if only a part was run."""
     session = run.session
-    answers = [run.administered[d] for d in sorted(run.administered)]
+    answers = [run.administered[doc_id] for doc_id in sorted(run.administered)]
     raw: dict[tuple[str, str], list[object]] = {}
     for pipeline in internals.pipelines(session.task):
         filter = pipeline.name
@@ -205,7 +205,9 @@ def save_results(
         except Exception as error:
             trouble = error
         texts = {file: file.read_bytes() for file in Path(part).glob("*/*")}
-        rows_written = sorted(t.count(b"\n") for f, t in texts.items() if f.suffix == ".jsonl")
+        rows_written = sorted(
+            text.count(b"\n") for path, text in texts.items() if path.suffix == ".jsonl"
+        )
         ends = [text[-1:] for file, text in texts.items() if file.suffix == ".json"]
         if ends != [b"}"] or rows_written != sorted(map(len, samples.values())):
             raise OSError(f"{folder} does not take them whole; see whether the disk is full")

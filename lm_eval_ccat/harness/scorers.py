@@ -67,7 +67,9 @@ def add_scorers(results: Any) -> None:
     for name, config in results.get("configs", {}).items():
         keys = results.get("results", {}).get(name, {})
         metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
-        named = scorers(m.removeprefix(SENTENCE) for m in metrics if "_stderr" not in m)
+        named = scorers(
+            metric.removeprefix(SENTENCE) for metric in metrics if "_stderr" not in metric
+        )
         if named and isinstance(config, dict):
             metadata = config.get("metadata")
             config["metadata"] = {

@@ -86,8 +86,10 @@ class Served:
         content = answer if isinstance(answer, dict) else {}
         heard = {name.lower(): value for name, value in (headers or {}).items()}
         usage, outside, refused = _usage(content.get("usage"))
-        choices = [c for c in content.get("choices") or () if isinstance(c, dict)]
-        reasons = [c.get("finish_reason") for c in choices] or [content.get("stop_reason")]
+        choices = [choice for choice in content.get("choices") or () if isinstance(choice, dict)]
+        reasons = [choice.get("finish_reason") for choice in choices] or [
+            content.get("stop_reason")
+        ]
         identity = heard.get("x-request-id") or heard.get("request-id") or content.get("id")
         return cls(
             request_id=_text(identity),
@@ -99,15 +101,19 @@ class Served:
             instead_of=_instead_of((body or {}).get("model"), content.get("model")),
             outside=outside,
             refused_usage=refused,
-            sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
+            sent={key: value for key, value in (body or {}).items() if key not in _ASKED},
         )
 
     def to_dict(self) -> ServedContent:
         """Return the fields worth keeping as JSON values, without those the server left out."""
         # vars, not asdict, which would copy the request's settings item by item for each answer.
-        values = {k: v for k, v in vars(self).items() if k != "usage" and v}
+        values = {key: value for key, value in vars(self).items() if key != "usage" and value}
         return cast(
-            ServedContent, {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+            ServedContent,
+            {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in values.items()
+            },
         )
 
 

@@ -247,13 +247,15 @@ class TaskSession:
         """Mark of each document's prompt: of its text, or of its messages before any template."""
         requests = self._instances
         if not self.options.get("apply_chat_template"):
-            hashes = {d: internals.hash_text(requests[d][0].arguments[0]) for d in requests}
-            return {d: hash[:DIGITS] for d, hash in hashes.items()}
+            hashes = {
+                doc_id: internals.hash_text(requests[doc_id][0].arguments[0]) for doc_id in requests
+            }
+            return {doc_id: hash[:DIGITS] for doc_id, hash in hashes.items()}
         if not isinstance(self.lm, internals.PlaceholderLM):
             options = {**self.options, "cache_requests": False, "write_out": False}
             lm = internals.PlaceholderLM()
             requests = internals.Requests(self.task, lm, options, self.fewshot_seed)
-        return {d: mark_of(requests[d][0].arguments[0]) for d in requests}
+        return {doc_id: mark_of(requests[doc_id][0].arguments[0]) for doc_id in requests}
 
     def marks_like(self, marks: Mapping[Any, str | None]) -> dict[Any, str]:
         """Return the marks that can be compared with `marks`: of what this model's template wrote
@@ -262,12 +264,15 @@ class TaskSession:
         template = self.settings["chat_template_sha"]
         if not template or not any(str(mark).startswith(WRITTEN) for mark in marks.values()):
             return self.marks
-        return {d: written_mark(self.prompt_hash(d), str(template)) for d in self._instances}
+        return {
+            doc_id: written_mark(self.prompt_hash(doc_id), str(template))
+            for doc_id in self._instances
+        }
 
     def n_requests(self, doc_id: int) -> int:
         """Return the number of model answers that one document takes (choices, repeats)."""
         requests = self._instances[doc_id]
-        return len(requests) if self.each_alone else sum(r.repeats for r in requests)
+        return len(requests) if self.each_alone else sum(request.repeats for request in requests)
 
     @property
     def token_limit(self) -> int:
@@ -433,7 +438,10 @@ class TaskSession:
         requests = [instance for group in groups for instance in group]
         asked = [group for group, known in zip(groups, cached) if not known]
         share = seconds / max(1, sum(instance.repeats for group in asked for instance in group))
-        withheld = any(s.null and "content_filter" in s.finish for s in served)
+        withheld = any(
+            server_report.null and "content_filter" in server_report.finish
+            for server_report in served
+        )
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not thread-safe
             for pipeline in internals.pipelines(self.task):
@@ -445,7 +453,9 @@ class TaskSession:
                     for pipeline in internals.pipelines(self.task):
                         row, metrics = self._scored(doc_id, group, pipeline)
                         samples[pipeline.name] = row
-                        values.update({(name, pipeline.name): v for name, v in metrics.items()})
+                        values.update(
+                            {(name, pipeline.name): value for name, value in metrics.items()}
+                        )
                 answers = tuple(text for instance in group for text in internals.answers(instance))
                 if withheld and not all(answers):
                     values = {}
@@ -480,7 +490,9 @@ class TaskSession:
             scored = task._try_process_results(documents, filter)
             scored = scored or pipeline.score_instances(documents)
             metrics = dict(pipeline.reduce(scored)[doc_id])
-            of_each = {name: v for name, v in scored[doc_id].scores.items() if len(v) > 1}
+            of_each = {
+                name: value for name, value in scored[doc_id].scores.items() if len(value) > 1
+            }
             repeated = {"scores_per_repeat": of_each} if of_each else {}
         else:
             metrics = dict(task.process_results(document, filtered))
@@ -541,10 +553,10 @@ class TaskSession:
         total = sum(texts[1:], texts[0])
         return [
             bill.part(
-                t.input / total.input if total.input else 1 / len(texts),
-                t.output / total.output if total.output else 1 / len(texts),
+                text.input / total.input if total.input else 1 / len(texts),
+                text.output / total.output if total.output else 1 / len(texts),
             )
-            for t in texts
+            for text in texts
         ]
 
 

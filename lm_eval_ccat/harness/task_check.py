@@ -185,7 +185,9 @@ def check_config(
     if not config.get("metric_list"):
         registry = internals.resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY")
         config["metric_list"] = [{"metric": stock} for stock in registry.get(output_type, [])]
-    names = _reported_names(config, [metric_name(e.get("metric")) for e in config["metric_list"]])
+    names = _reported_names(
+        config, [metric_name(entry.get("metric")) for entry in config["metric_list"]]
+    )
     filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
     graded = not set(names) <= {"exact_match", "acc"}
     if graded and output_type == "generate_until" and not config.get("process_results"):
@@ -211,7 +213,7 @@ def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
         return check
     return replace(
         check,
-        notes=tuple(note for m in check.metrics if (note := script_note(task, m.metric))),
+        notes=tuple(note for metric in check.metrics if (note := script_note(task, metric.metric))),
     )
 
 
@@ -267,15 +269,15 @@ def _checked(
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
     """Return the names under which a task's metrics report (a few report under several)."""
-    entries = {metric_name(e.get("metric")): e for e in config.get("metric_list") or []}
+    entries = {metric_name(entry.get("metric")): entry for entry in config.get("metric_list") or []}
     names: list[str] = []
     for metric in declared:
         entry = entries.get(metric, {})
-        k, by_name = entry.get("k"), EXPANSIONS
+        numbers, by_name = entry.get("k"), EXPANSIONS
         if entry.get("hf_evaluate") is True:
             by_name = {**EXPANSIONS, **HF_EXPANSIONS}
-        if metric == "pass_at_k" and isinstance(k, (list, tuple)):
-            names += [f"pass@{n}" for n in k]
+        if metric == "pass_at_k" and isinstance(numbers, (list, tuple)):
+            names += [f"pass@{n}" for n in numbers]
         else:
             names += by_name.get(metric, (metric,))
     return list(dict.fromkeys(names))
@@ -369,7 +371,9 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
         return [n for member in entry.members for n in _written(variants, manager, member)]
     if entry.kind == "group":
         settings = {
-            k: v for k, v in entry.config.items() if k not in ("group", "task", "include", "tag")
+            key: value
+            for key, value in entry.config.items()
+            if key not in ("group", "task", "include", "tag")
         }
         members = [n for member in entry.members for n in _member(variants, manager, name, member)]
         content = {"group": name + SUFFIX, **settings, "task": members}

@@ -41,7 +41,7 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
             f"{', '.join(session.filters)}"
         )
     known = set(session.doc_ids)
-    lacking = [d for d in bank.doc_ids if d not in known]
+    lacking = [doc_id for doc_id in bank.doc_ids if doc_id not in known]
     if lacking:
         raise BankMismatchError(
             f"{whose}task {session.name} lacks {len(lacking)} of the bank's {bank.n_items} "

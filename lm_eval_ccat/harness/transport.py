@@ -262,7 +262,11 @@ class Transport:
         try:
             return list(await asyncio.gather(*parts))
         except ServerError as error:
-            done = [t for t in parts if t.done() and not t.cancelled() and t.exception() is None]
+            done = [
+                part
+                for part in parts
+                if part.done() and not part.cancelled() and part.exception() is None
+            ]
             error.served = tuple(part.result()[1] for part in done)
             raise
         finally:
@@ -486,7 +490,7 @@ def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
     for positions in by_settings.values():
         for start in range(0, len(positions), size):
             chunk = tuple(positions[start : start + size])
-            prompts = [requests[p].args[0] for p in chunk]
+            prompts = [requests[position].args[0] for position in chunk]
             calls.append(_generation(lm, chunk, prompts, dict(requests[chunk[0]].args[1])))
     return calls
 

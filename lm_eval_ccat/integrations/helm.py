@@ -196,7 +196,9 @@ class _Documents:
                 continue
             doc_ids = self._by_text.get(_plain(instance["input"]["text"]), [])
             if len(doc_ids) > 1:
-                choices = {_plain(r["output"]["text"]) for r in instance["references"]}
+                choices = {
+                    _plain(reference["output"]["text"]) for reference in instance["references"]
+                }
                 doc_ids = [doc_id for doc_id in doc_ids if choices <= self._texts[doc_id]]
             if len(doc_ids) == 1:
                 ids.setdefault(doc_ids[0], []).append(str(instance["id"]))

@@ -104,7 +104,7 @@ def log_result(
         return
     module.set_experiment(project)
     with module.start_run(run_name=name, **options), tempfile.TemporaryDirectory() as folder:
-        module.log_params({k: v[:_LONGEST_PARAMETER] for k, v in described.items()})
+        module.log_params({key: value[:_LONGEST_PARAMETER] for key, value in described.items()})
         # MLflow allows fewer characters in a metric's name than models have in theirs.
         flat = numbers(result).items()
         module.log_metrics({re.sub(r"[^\w\-./ ]", "_", key): value for key, value in flat})

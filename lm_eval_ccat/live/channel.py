@@ -128,7 +128,10 @@ class Channel:
     def free(self) -> int:
         """Calls that may go out: second requests and answers that are being scored take no slot."""
         scoring = self.model.scoring
-        busy = (not (s.second or (scoring and s.asks[0].item in scoring)) for s in self.wire)
+        busy = (
+            not (sending.second or (scoring and sending.asks[0].item in scoring))
+            for sending in self.wire
+        )
         return self.model.slots - sum(busy)
 
     def wait(self, moment: float) -> float:

@@ -68,7 +68,7 @@ class Charges:
         currency = currency_of(spec)
         expected: dict[Item, tuple[Tokens, Tokens]] = {}
         # This needs the prompt of every document.
-        if currency == "tokens" or any(m.price.known for m in spec.models):
+        if currency == "tokens" or any(model.price.known for model in spec.models):
             for task, outcomes in measured.items():
                 for doc, lengths in expected_tokens(
                     sessions[task], leading(outcomes).bank.doc_ids
@@ -87,7 +87,7 @@ class Charges:
         prices, units = dict.fromkeys(forecasts, 1.0), None
         if currency == "usd":
             prices = {name: forecast.mean for name, forecast in forecasts.items()}
-            if all(m.price.by_tokens for m in spec.models):
+            if all(model.price.by_tokens for model in spec.models):
                 units = _sizes(spec, expected)
         elif currency == "tokens":
             tokens = {item: usual.total for item, (usual, _) in expected.items()}
@@ -205,14 +205,14 @@ def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, tupl
 
 def _sizes(spec: Spec, expected: Mapping[Item, tuple[Tokens, Tokens]]) -> dict[Item, float] | None:
     """Return the relative cost of each document if every model is paid by the token; mean 1."""
-    read = sum(m.price.input or 0.0 for m in spec.models)
-    written = sum(m.price.output or 0.0 for m in spec.models)
+    read = sum(model.price.input or 0.0 for model in spec.models)
+    written = sum(model.price.output or 0.0 for model in spec.models)
     return _relative(
-        {item: read * t.input + written * t.output for item, (t, _) in expected.items()}
+        {item: read * size.input + written * size.output for item, (size, _) in expected.items()}
     )
 
 
 def _relative(sizes: Mapping[Item, float]) -> dict[Item, float] | None:
     """Return sizes with a mean of 1; None if all are 0."""
     mean = sum(sizes.values()) / len(sizes)
-    return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None
+    return {item: max(size / mean, 1e-3) for item, size in sizes.items()} if mean > 0.0 else None

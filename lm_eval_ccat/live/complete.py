@@ -95,7 +95,9 @@ def complete(
                 "the configuration: --config FILE"
             )
     # Logs may be gone by now; the journal holds the answers that the ranking took from them.
-    existing = {name: [p for p in paths if Path(p).exists()] for name, paths in spec.prior.items()}
+    existing = {
+        name: [path for path in paths if Path(path).exists()] for name, paths in spec.prior.items()
+    }
     spec = replace(spec, prior={name: paths for name, paths in existing.items() if paths})
     names = list(models or [entry.name for entry in spec.models])
     for name in names:
@@ -110,7 +112,7 @@ def complete(
         if not book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.
-        book.answers |= {pair: a for pair, a in book.waiting.items() if a.responses}
+        book.answers |= {pair: answer for pair, answer in book.waiting.items() if answer.responses}
         return book
 
     resume = begun or of_run

@@ -154,7 +154,7 @@ def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
             named[name] = file
         value = named
     if isinstance(value, Mapping):
-        return {str(n): _one_or_named(v, place.at(n), kinds) for n, v in value.items()}
+        return {str(n): _one_or_named(entry, place.at(n), kinds) for n, entry in value.items()}
     return value if isinstance(value, kinds) else place.beside(TEXT.read(value, place))
 
 
@@ -173,7 +173,7 @@ def _bank(value: Any, place: OptionPlace) -> Any:
             raise UsageError(
                 f"`{place.path}:` with `borrow:` takes `scores:`, not {unknown.pop()!r}"
             )
-        donors = tuple(place.beside(TEXT.read(v, place)) for v in listed(value["borrow"]))
+        donors = tuple(place.beside(TEXT.read(donor, place)) for donor in listed(value["borrow"]))
         scores = value.get("scores")
         return Donors(donors, None if scores is None else place.beside(TEXT.read(scores, place)))
     return _one_or_named(value, place, ItemBank | Path | Donors) or ""

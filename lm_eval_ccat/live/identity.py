@@ -21,11 +21,11 @@ SCORING = "scoring_code_sha256"
 def facts_of_plan(plan: Plan) -> Header:
     """Return what a reader of the run needs to know about it."""
     of_each = {
-        t: {k: facts_of_outcome(o) for k, o in outcomes.items()}
-        for t, outcomes in plan.measured.items()
+        task: {key: facts_of_outcome(outcome) for key, outcome in outcomes.items()}
+        for task, outcomes in plan.measured.items()
     }
     return Header(
-        bank_sha256="+".join(o.bank.sha256 for o in plan.every),
+        bank_sha256="+".join(outcome.bank.sha256 for outcome in plan.every),
         task={
             "name": "+".join(plan.outcomes),
             "metric": plan.outcome.metric.name,
@@ -55,9 +55,11 @@ def identity_of(plan: Plan) -> Header:
         **facts.task,
         "documents": len(plan.documents()),
         "documents_sha256": _sha("".join(map(str, hashes))),
-        "prompts": {task: list(s.marks.values()) for task, s in sessions.items()},
-        SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
-        **{k: v for k, v in facts.report.items() if k == "outcomes"},
+        "prompts": {task: list(session.marks.values()) for task, session in sessions.items()},
+        SCORING: _sha(
+            "".join(internals.scoring_code(session.task) for session in sessions.values())
+        ),
+        **{key: value for key, value in facts.report.items() if key == "outcomes"},
         "settings": json.loads(json.dumps(settings, default=str)),
     }
     config, arguments = plan.spec.public(), plan.ranker_arguments()
@@ -66,12 +68,12 @@ def identity_of(plan: Plan) -> Header:
 
 def estimand_of(plan: Plan) -> str:
     """Say in words what the estimates estimate."""
-    n = sum(o.bank.n_items for o in plan.outcomes.values())
-    what = " and the ".join(dict.fromkeys(o.metric.in_words for o in plan.steering))
+    number = sum(outcome.bank.n_items for outcome in plan.outcomes.values())
+    what = " and the ".join(dict.fromkeys(outcome.metric.in_words for outcome in plan.steering))
     if " and the " in what:
         what = f"weighted mean of the {what}, each on [0, 1],"
     population = plan.spec.question == POPULATION
-    which = f"documents like these {n}" if population else f"all {n} documents"
+    which = f"documents like these {number}" if population else f"all {number} documents"
     tasks = ", ".join(plan.outcomes)
     if plan.sampled and plan.spec.question != RUN:
         return f"Estimates are of the expected {what} as configured, over {which} of {tasks}"

@@ -135,7 +135,9 @@ def keep(
             grown: dict[str, dict[str, ItemBank]] = {}
             for task, outcomes in banks.items():
                 settings = {
-                    k: v for k, v in opened[task].settings.items() if k != "chat_template_sha"
+                    key: value
+                    for key, value in opened[task].settings.items()
+                    if key != "chat_template_sha"
                 }
                 for name, bank in outcomes.items():
                     base = replace(bank, settings=bank.settings or settings)
@@ -147,12 +149,13 @@ def keep(
                         grow(base, observed, today, join) if observed or base.observations else base
                     )
             all_banks = [
-                b for of_task in (*grown.values(), *old.values()) for b in of_task.values()
+                bank for of_task in (*grown.values(), *old.values()) for bank in of_task.values()
             ]
             if len({bank.method for bank in all_banks}) == 1:
                 break
         smallest = min(
-            (b for of_task in grown.values() for b in of_task.values()), key=lambda b: len(b.models)
+            (bank for of_task in grown.values() for bank in of_task.values()),
+            key=lambda bank: len(bank.models),
         )
         if isinstance(plan.banks, ItemBank) and not place.is_dir():
             smallest.save(path)
@@ -189,13 +192,17 @@ def _observed(
             row = (bank.index[doc], float(score), np.nan if draw is None else draw)
             by_model[model].append(row)
     observations, today = [], date.today().isoformat()
-    for model, rows in ((m, r) for m, r in by_model.items() if r):
-        items, scores, p = np.array(rows).T
-        selection = "drawn" if np.isfinite(p).all() else "adaptive"
+    for model, rows in ((name, rows) for name, rows in by_model.items() if rows):
+        items, scores, probabilities = np.array(rows).T
+        selection = "drawn" if np.isfinite(probabilities).all() else "adaptive"
         if len(rows) == bank.n_items:  # in the bank's order
             selection, order = "all", np.argsort(items)
-            items, scores, p = items[order], scores[order], np.full_like(p, np.nan)
-        known = p if np.isfinite(p).any() else None
+            items, scores, probabilities = (
+                items[order],
+                scores[order],
+                np.full_like(probabilities, np.nan),
+            )
+        known = probabilities if np.isfinite(probabilities).any() else None
         name, positions = names.get(model, model), items.astype(np.intp)
         observations.append(Observation(name, selection, positions, scores, known, "", today))
     return observations
@@ -273,13 +280,18 @@ class ModelRuns:
         """Return one model's documents by task, for the run's outcomes, and which were drawn."""
         book, answers, several = self.book, self.answers(model.name), len(self._rankings) > 1
         model.restore(answers)
-        draws = [(book.journal.item(i), p) for i, p in self._ranking.draws.get(model.name, ())]
-        drawn = [(*item, p) for item, p in draws if len(item) == 2]
+        draws = [
+            (book.journal.item(ask), probability)
+            for ask, probability in self._ranking.draws.get(model.name, ())
+        ]
+        drawn = [(*item, probability) for item, probability in draws if len(item) == 2]
         runs = {}
         for task, outcomes in self.plan.measured.items():
             # As the harness scores them: the first answer of each document.
             of_task = {item[1]: item for item in answers if item[0] == task and len(item) == 2}
-            repeated = [a for item, a in answers.items() if item[0] == task and len(item) > 2]
+            repeated = [
+                answer for item, answer in answers.items() if item[0] == task and len(item) > 2
+            ]
             all_answers = [*(answers[item] for item in of_task.values()), *repeated]
             administered = {doc: model.administered[item] for doc, item in of_task.items()}
             for answer in sorted(repeated, key=lambda a: a.item[2]):
@@ -304,7 +316,14 @@ class ModelRuns:
             lead = next(name for name, outcome in outcomes.items() if outcome is leading(outcomes))
             run = of_outcomes.pop(lead)
             run = replace(run, further=tuple(of_outcomes.values()), covariances=shared)
-            runs[task] = run, {doc: p for task_of_item, doc, p in drawn if task_of_item == task}
+            runs[task] = (
+                run,
+                {
+                    doc: probability
+                    for task_of_item, doc, probability in drawn
+                    if task_of_item == task
+                },
+            )
         return runs
 
 
@@ -364,7 +383,8 @@ def _further(runs: Sequence[tuple[TaskRun, Draws]]) -> Further:
 def _unasked(run: TaskRun) -> dict[str, Outcome]:
     """Return the outcomes of the answers, by key, that are not among those of the run."""
     reported_by_run = {
-        (o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.further))
+        (outcome.metric.source, outcome.filter)
+        for outcome in (run.outcome, *(further.outcome for further in run.further))
     }
     reported = dict.fromkeys(pair for answer in run.administered.values() for pair in answer.values)
     outcomes = {}

@@ -157,7 +157,7 @@ class Line:
         Those that were sent stay: the last of those that were not are given back.
         """
         self.book.event(attempt)
-        ranker, unsent = self.book.ranker, (a for asks in self._waiting.values() for a in asks)
+        ranker, unsent = self.book.ranker, (ask for asks in self._waiting.values() for ask in asks)
         for ask in (
             sorted(unsent, key=lambda unsent_ask: -unsent_ask.number) if self.over is None else ()
         ):
@@ -204,11 +204,11 @@ class Line:
     def _fill(self) -> None:
         """Make asks until the windows are full or no further ask is worth its price."""
         ranker = self.book.ranker
-        active = [m for m in self.windows if m not in self.book.tally.set_aside]
+        active = [model for model in self.windows if model not in self.book.tally.set_aside]
         untold = dict.fromkeys(self.windows, 0)
         for ask in self.book.pending:
             untold[ask.model] += 1
-        warming = any(untold[m] and self.book.told_of[m] < self.warmup for m in active)
+        warming = any(untold[model] and self.book.told_of[model] < self.warmup for model in active)
         decided = self.goal and not warming and ranker.decided
         if decided or len(active) < (2 if self.needs_two else 1):
             if not self.away:

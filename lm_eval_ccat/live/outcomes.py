@@ -219,7 +219,7 @@ def weights_in(
     """
     for config in group.aggregate_metric_list or ():
         if config.metric in metrics:
-            return {t: size if config.weight_by_size else 1.0 for t, size in sizes.items()}
+            return {task: size if config.weight_by_size else 1.0 for task, size in sizes.items()}
     return None
 
 
@@ -228,4 +228,4 @@ def own_weights(group: Any, measured: Measured) -> dict[str, float]:
     names = dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks())
     leaders = {name: leading(measured[name]) for name in names if name in measured}
     sizes = {name: float(outcome.bank.n_items) for name, outcome in leaders.items()}
-    return weights_in(group, {o.metric.name for o in leaders.values()}, sizes) or sizes
+    return weights_in(group, {outcome.metric.name for outcome in leaders.values()}, sizes) or sizes

@@ -129,7 +129,8 @@ class Plan:
         if only := self.alone:
             return only.bank
         return {
-            t: {k: o.bank for k, o in outcomes.items()} for t, outcomes in self.measured.items()
+            task: {k: outcome.bank for k, outcome in outcomes.items()}
+            for task, outcomes in self.measured.items()
         }
 
     @property
@@ -140,13 +141,13 @@ class Plan:
     @property
     def label(self) -> str:
         """The metric of the ranking, in a few words."""
-        labels = list(dict.fromkeys(o.metric.label for o in self.steering))
+        labels = list(dict.fromkeys(outcome.metric.label for outcome in self.steering))
         return labels[0] if len(labels) == 1 else f"{WEIGHTED_MEAN} of {', '.join(labels)}"
 
     @property
     def key(self) -> str:
         """The key of the ranked score in results: of one outcome, or of a weighted mean."""
-        keys = list(dict.fromkeys(o.results_key for o in self.steering))
+        keys = list(dict.fromkeys(outcome.results_key for outcome in self.steering))
         return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
     @property
@@ -162,7 +163,7 @@ class Plan:
     @property
     def first(self) -> int:
         """Items of all tasks that each model gets first, whatever its limits."""
-        return sum(min(self.warmup, o.bank.n_items) for o in self.outcomes.values())
+        return sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
 
     @property
     def seconds(self) -> float | None:
@@ -174,8 +175,8 @@ class Plan:
         spec, several, units = self.spec, not self.alone, None
         if self.charges.units is not None:  # in bank order
             by_task = {
-                task: [self.charges.units[task, d] for d in o.bank.doc_ids]
-                for task, o in self.outcomes.items()
+                task: [self.charges.units[task, doc_id] for doc_id in outcome.bank.doc_ids]
+                for task, outcome in self.outcomes.items()
             }
             units = by_task if several else by_task[self.outcome.task]
         return {
@@ -195,26 +196,36 @@ class Plan:
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return the weight of each outcome: the task's weight, divided by the outcomes' own."""
-        sizes = {task: float(o.bank.n_items) for task, o in self.outcomes.items()}
+        sizes = {task: float(outcome.bank.n_items) for task, outcome in self.outcomes.items()}
         weights = {}
         for task, outcomes in self.measured.items():
-            share = (self.weights or sizes)[task] / sum(o.weight for o in outcomes.values())
-            weights[task] = {name: share * o.weight for name, o in outcomes.items()}
+            share = (self.weights or sizes)[task] / sum(
+                outcome.weight for outcome in outcomes.values()
+            )
+            weights[task] = {name: share * outcome.weight for name, outcome in outcomes.items()}
         return weights
 
     def items(self) -> list[Item]:
         """Return all items, in bank order."""
-        return [(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
+        return [
+            (task, doc_id)
+            for task, outcome in self.outcomes.items()
+            for doc_id in outcome.bank.doc_ids
+        ]
 
     def documents(self) -> list[Item]:
         """Return all documents of the tasks, including those that no bank has."""
-        return [(task, d) for task, s in self.sessions.items() for d in s.doc_ids]
+        return [
+            (task, doc_id) for task, session in self.sessions.items() for doc_id in session.doc_ids
+        ]
 
     @property
     def offered(self) -> list[Item]:
         """Items that the Ranker may ask: those that the bank of a weighted outcome keeps."""
         offered = [
-            np.logical_or.reduce([o.bank.kept for o in outcomes.values() if o.weight > 0.0])
+            np.logical_or.reduce(
+                [outcome.bank.kept for outcome in outcomes.values() if outcome.weight > 0.0]
+            )
             for outcomes in self.measured.values()
         ]
         return [item for item, k in zip(self.items(), np.concatenate(offered)) if k]
@@ -246,7 +257,7 @@ def make_plan(spec: Spec) -> Plan:
         bank = _borrowed(bank, spec, list(sessions))
     if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is for several tasks; put weights of metrics into `metrics:`")
-    names = [m.name for m in spec.models]
+    names = [model.name for model in spec.models]
     measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
     accepted: list[str] = []
@@ -260,7 +271,7 @@ def make_plan(spec: Spec) -> Plan:
         warnings += warned
         noise |= dict.fromkeys(doubts)
         scored = measured[task].values()
-        noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in scored)
+        noise |= dict.fromkeys(script_note(session.task, outcome.metric.name) for outcome in scored)
     if len(warnings) > 1:  # one per task of a group would hide all other warnings
         warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
     warnings += [*filter(None, noise), *accepted]

@@ -53,7 +53,7 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
     finally:
         with _LOCK:
             _RUNNING.remove(ours)
-            root.handlers[:] = [h for h in root.handlers if h not in ours]
+            root.handlers[:] = [handler for handler in root.handlers if handler not in ours]
             if not _RUNNING:
                 _BEFORE.close()
         for handler in ours[1:]:

@@ -233,7 +233,7 @@ def _effort(tally: Tally, name: str) -> ModelContent:
         "from_prior": tally.prior.get(name),
         "empty_outputs": tally.empty_outputs.get(name, 0),
     }
-    return cast(ModelContent, {key: v for key, v in values.items() if v is not None})
+    return cast(ModelContent, {key: value for key, value in values.items() if value is not None})
 
 
 def result_of(
@@ -389,8 +389,8 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
     """Return the JSON of one outcome, with its description, from its ranking's JSON."""
     keys = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     models = {
-        m: {k: v for k in keys if (v := row.get(k, keys)) is not keys}
-        for m, row in block["models"].items()
+        model: {key: value for key in keys if (value := row.get(key, keys)) is not keys}
+        for model, row in block["models"].items()
     }
     content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
     shared_keys = (

@@ -100,7 +100,7 @@ class Run:
         self.directory = None if run_dir is None else RunDirectory(run_dir)
         self.observer = observer or Observer()
         self.resume, self.retry = resume, retry
-        self.asked = [m for m in spec.models if asked is None or m.name in asked]
+        self.asked = [model for model in spec.models if asked is None or model.name in asked]
         self.ended = False
         self.interrupts = Interrupts()
         self._plan, self._models, self._book = plan, models or harness_models, book or open_book
@@ -400,7 +400,7 @@ class Run:
         assert self.directory is not None
         records = JournalFile(self.directory.journal.path).read_new()
         answers = [record for record in records if isinstance(record, Answered)]
-        return {a.model for a in answers if isinstance(a, Tell) or a.responses}
+        return {answer.model for answer in answers if isinstance(answer, Tell) or answer.responses}
 
 
 def harness_models(run: Run) -> list[HarnessModel]:
@@ -452,7 +452,7 @@ def holds_answers(directory: RunDirectory) -> bool:
         records = JournalFile(directory.journal.path).read_new()
     except RunError:
         return True
-    return not records or any(isinstance(r, Answered | Restore | Change) for r in records)
+    return not records or any(isinstance(record, Answered | Restore | Change) for record in records)
 
 
 def _refuse_data_parallel() -> None:

@@ -175,7 +175,7 @@ def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
         short.append(model.name or last or kind)
     names = []
     for name, model in zip(short, models):
-        arguments = ",".join(f"{k}={v}" for k, v in model.model_args.items())
+        arguments = ",".join(f"{key}={value}" for key, value in model.model_args.items())
         long = model.name or f"{model.model}:{arguments}"
         names.append(name if short.count(name) == 1 else long)
     for name in names:
@@ -372,7 +372,7 @@ class Spec:
         """
         extra = read_values(cls, without_aliases(over or {}), OptionPlace())
         if isinstance(source, Spec):
-            values = {f.name: getattr(source, f.name) for f in fields(cls)}
+            values = {field.name: getattr(source, field.name) for field in fields(cls)}
         elif isinstance(source, str | Path):
             file = Path(source)
             content = content_of(file)  # its errors name the file
@@ -406,14 +406,16 @@ class Spec:
             entry["num_cpus"] = model.cpus
         # The bank is identified by its content; `fail_on_empty` is about one invocation.
         del values["bank"], values["fail_on_empty"]
-        return dict(json.loads(json.dumps(mask(values), default=lambda v: type(v).__name__)))
+        return dict(json.loads(json.dumps(mask(values), default=lambda odd: type(odd).__name__)))
 
     def comparable(self) -> Values:
         """As `public`, with paths cut to their last parts, whatever the working directory is."""
         values = self.public()
-        values["tasks"] = [Path(t).name if t.endswith((".yaml", ".yml")) else t for t in self.tasks]
+        values["tasks"] = [
+            Path(task).name if task.endswith((".yaml", ".yml")) else task for task in self.tasks
+        ]
         for entry in values["models"]:
-            entry["model_args"] = {k: _bare(v) for k, v in entry["model_args"].items()}
+            entry["model_args"] = {key: _bare(value) for key, value in entry["model_args"].items()}
         values["known"] = _bare(values["known"], anyway=True)
         return values
 
@@ -471,7 +473,7 @@ class Spec:
         for entry in self.models:
             if entry.name == name:
                 return entry
-        known = ", ".join(m.name for m in self.models)
+        known = ", ".join(model.name for model in self.models)
         raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
 
 
@@ -534,6 +536,6 @@ def without_unset(value: Any) -> Any:
     {'task': 't'}
     """
     if isinstance(value, Mapping):
-        values = {k: without_unset(v) for k, v in value.items()}
-        return {k: v for k, v in values.items() if v is not None and v != {}}
-    return [without_unset(v) for v in value] if isinstance(value, list) else value
+        values = {key: without_unset(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in values.items() if entry is not None and entry != {}}
+    return [without_unset(entry) for entry in value] if isinstance(value, list) else value

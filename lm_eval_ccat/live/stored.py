@@ -108,7 +108,9 @@ class StoredRanking:
 
     def pair(self, a: str, b: str) -> PairContent | None:
         """Return the row of two models, `a` less `b`; None if the file has none."""
-        return next((p for p in self.content["pairwise"] if (p["a"], p["b"]) == (a, b)), None)
+        return next(
+            (pair for pair in self.content["pairwise"] if (pair["a"], pair["b"]) == (a, b)), None
+        )
 
 
 def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRanking]:
@@ -132,7 +134,7 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
     """
     file = Path(path)
     if file.is_dir():
-        files = [f for f in [file / RESULT] if f.is_file()] or results_files(file)
+        files = [path for path in [file / RESULT] if path.is_file()] or results_files(file)
         if len(files) > 1:
             raise RunError(f"{file}: {len(files)} results files; name one of them")
         if not files:
@@ -189,7 +191,9 @@ def stored_ranking(
     ]
     if len(fitting) == 1:
         return fitting[0]
-    present = ", ".join(f"{r.outcome.task}/{r.outcome.metric}" for r in fitting or single)
+    present = ", ".join(
+        f"{ranking.outcome.task}/{ranking.outcome.metric}" for ranking in fitting or single
+    )
     if fitting:
         raise UsageError(f"{path}: holds {present}; name one with --task and --metric")
     asked = "/".join(part for part in (task, metric) if part)

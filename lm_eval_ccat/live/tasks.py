@@ -169,7 +169,9 @@ def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
         sampling(session.config.get("generation_kwargs") or {})[0] == SAMPLED
         for session in generating
     )
-    always = any(internals.always_samples(m.model or "", m.model_args) for m in spec.models)
+    always = any(
+        internals.always_samples(model.model or "", model.model_args) for model in spec.models
+    )
     return bool(generating) and (drawn or always)
 
 

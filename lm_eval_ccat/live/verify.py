@@ -150,7 +150,7 @@ def verify(run: str | Path) -> Verification:
 
 def _contradictions(old: RankingContent, new: RankingContent) -> tuple[list[str], list[str]]:
     """Return the differences between two results: in counts, and in verdicts and estimates."""
-    pairs = {(p["a"], p["b"]): p for p in new.get("pairwise", ())}
+    pairs = {(pair["a"], pair["b"]): pair for pair in new.get("pairwise", ())}
     compared: list[Any] = [("", old, new, ("usd", "money"), ("order", "ties"))]
     for name, block in old.get("models", {}).items():
         compared.append((f"{name}: ", block, new["models"].get(name, {}), COUNTED, JUDGED))

@@ -174,7 +174,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
     error = _error_of_means(table, means)
-    extent = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
+    extent = " to ".join(f"{end:.4g}" for end in sorted(table.scale.restore([low, high]).tolist()))
     if high - low < DISTINCT_ERRORS * error:
         warnings.append(
             f"the models hardly differ: their mean scores ({extent}) lie within what chance over "

@@ -183,7 +183,7 @@ class Curves:
 
     def slope(self, theta: Floats) -> Floats:
         """Return the derivative of `predictor` in the ability; shape (n_models, n_items)."""
-        rows = [self.basis.value_and_slope(float(t))[1] for t in theta]
+        rows = [self.basis.value_and_slope(float(ability))[1] for ability in theta]
         return np.asarray(np.array(rows).reshape(len(theta), -1) @ self.coefficients.T)
 
     def expected(self, theta: Floats) -> Floats:

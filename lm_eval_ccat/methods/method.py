@@ -258,11 +258,15 @@ class Method:
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a function's optional parameters."""
     parameters = inspect.signature(function).parameters.values()
-    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty)
+    return tuple(
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty
+    )
 
 
 def _builtin() -> dict[str, str]:
-    folders = sorted(p.parent.name for p in Path(__file__).parent.glob("*/method.py"))
+    folders = sorted(file.parent.name for file in Path(__file__).parent.glob("*/method.py"))
     return {name: f"{__package__}.{name}.method:METHOD" for name in folders}
 
 

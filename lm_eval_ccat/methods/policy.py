@@ -428,7 +428,9 @@ class BesidePolicy(Policy):
             common = np.flatnonzero(present[i] & present[j])
             values = means[[i, j]][:, common]
             if self._sampled:  # what a draw estimates contains the answers before, with their noise
-                scores = np.array([[self._scores[m][item] for item in common] for m in (i, j)])
+                scores = np.array(
+                    [[self._scores[model][item] for item in common] for model in (i, j)]
+                )
                 if scores.var() > values.var():
                     values = scores
             spread = values[0] if i == j else values[0] - values[1]

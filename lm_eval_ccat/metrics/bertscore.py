@@ -158,7 +158,9 @@ def bertscore_f1(
     scores = [0.0] * len(predictions)
     # bert-score encodes an empty text by a method that transformers 5 no longer has.
     filled = [
-        i for i, pair in enumerate(zip(predictions, references)) if all(t.strip() for t in pair)
+        i
+        for i, pair in enumerate(zip(predictions, references))
+        if all(text.strip() for text in pair)
     ]
     if filled:
         settings = settings or BertScoreSettings.from_environment()

@@ -108,7 +108,9 @@ def _declared(config: Mapping[str, Any] | None, metric: str) -> _Declared:
 
 
 def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    return [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
+    return [
+        entry for entry in (config or {}).get("metric_list") or () if isinstance(entry, Mapping)
+    ]
 
 
 def _scale_of(declaration: Any, higher: bool | None, metric: str) -> Scale | None:
@@ -430,7 +432,11 @@ def _stated_scale(
     higher = None if lower_is_better is None else not lower_is_better
     if range is not None:
         of_table = None if known is None else known.higher_is_better
-        directions = [h for h in (higher, declared.higher_is_better, of_table) if h is not None]
+        directions = [
+            direction
+            for direction in (higher, declared.higher_is_better, of_table)
+            if direction is not None
+        ]
         return Scale(*range, *directions[:1])
     if declared.scale is not None or (known is not None and higher is not None):
         return _directed(declared.scale or known, higher)
@@ -449,7 +455,7 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     if name in names:
         return ""
     if not names:
-        known = [m for entry in ENTRIES for m in entry.metrics if "*" not in m]
+        known = [metric for entry in ENTRIES for metric in entry.metrics if "*" not in metric]
         return did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
     suggestion = did_you_mean(name, names, listing=False)
     return f"the task lists no metric {name}, only {', '.join(names)}{suggestion}".removesuffix("?")

@@ -168,7 +168,7 @@ def word_f1(prediction: str, references: Sequence[str]) -> float:
 
 
 def _words(text: str) -> list[str]:
-    return [w for w in text.lower().translate(_PUNCTUATION).split() if w not in _ARTICLES]
+    return [word for word in text.lower().translate(_PUNCTUATION).split() if word not in _ARTICLES]
 
 
 def in_task(metric: str, task: str) -> str:
@@ -209,8 +209,14 @@ def order_pair(
             "document with several targets lm-eval turns it into 0 or 1. Give the task one target "
             f"per document, or {remedy}"
         )
-    halves = [[h] if isinstance(h, str) else h for h in ([] if isinstance(value, str) else value)]
-    texts = (isinstance(h, (list, tuple)) and all(isinstance(t, str) for t in h) for h in halves)
+    halves = [
+        [half] if isinstance(half, str) else half
+        for half in ([] if isinstance(value, str) else value)
+    ]
+    texts = (
+        isinstance(half, (list, tuple)) and all(isinstance(text, str) for text in half)
+        for half in halves
+    )
     if len(halves) != 2 or not all(texts):
         raise MetricError(
             f"{where} came as {value_text}, not as a (reference, prediction) pair of texts; "

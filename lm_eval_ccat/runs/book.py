@@ -287,7 +287,10 @@ class Tally:
         pooled = (k[:, None] + k) / (n[:, None] + n)
         error = np.sqrt(pooled * (1.0 - pooled) * (1.0 / n[:, None] + 1.0 / n))
         apart = np.abs((k / n)[:, None] - k / n) >= np.maximum(UNLIKE, SURE * error)
-        return {(names[a], names[b]) for a, b in np.argwhere(np.triu(apart, 1)).tolist()}
+        return {
+            (names[first], names[second])
+            for first, second in np.argwhere(np.triu(apart, 1)).tolist()
+        }
 
     def elapsed_at(self, moment: float) -> float:
         """Return the seconds that the run has taken up to now."""
@@ -295,7 +298,11 @@ class Tally:
 
     def money(self, model: str, task: str | None = None) -> dict[str, float] | None:
         """Return what a model cost, for all tasks or one, by column; None without a known price."""
-        rows = [c for (m, t), c in self.paid.items() if m == model and task in (None, t)]
+        rows = [
+            costs
+            for (name, task_of_costs), costs in self.paid.items()
+            if name == model and task in (None, task_of_costs)
+        ]
         return sum_of(rows)
 
     def _pay(self, record: Answered | Lost, column: str) -> None:
@@ -323,7 +330,9 @@ class Tally:
         ):
             if any(identity):
                 self.served[model][identity] = self.served[model].get(identity, 0) + 1
-        for reason in {r for request in answer.served for r in request.get("finish", ())}:
+        for reason in {
+            reason_given for request in answer.served for reason_given in request.get("finish", ())
+        }:
             self.finished[model][reason] += 1
         for request in answer.served:
             self.outside[model] += request.get("outside", 0)
@@ -575,7 +584,12 @@ class Book:
         pairs: set[tuple[str, str]] = set()
         if SERVER not in self.accepted:
             tested = self.tally.answered
-            pairs = {(a, b) for a in self.tally.changed for b in tested if a != b}
+            pairs = {
+                (model, other_model)
+                for model in self.tally.changed
+                for other_model in tested
+                if model != other_model
+            }
         if CUT_SHORT not in self.accepted:
             pairs = pairs.union(*map(self.tally.unlike, CUT))
         if pairs != self._barred:
@@ -769,9 +783,11 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     if old.get("repeats") != new.get("repeats"):
         arguments["repeats"] = new.get("repeats") or 1
     before, after = old["models"], new["models"]
-    if prices := {m: p for m, p in after.items() if m in before and before[m] != p}:
+    if prices := {
+        model: price for model, price in after.items() if model in before and before[model] != price
+    }:
         arguments["prices"] = prices
-    if joining := {m: p for m, p in after.items() if m not in before}:
+    if joining := {model: price for model, price in after.items() if model not in before}:
         arguments["add"] = joining
     return arguments
 
@@ -780,7 +796,7 @@ def _by_name(part: Any) -> Any:
     """Return a configuration with its models by name, because their order does not matter."""
     if not isinstance(part, Mapping) or not isinstance(part.get("models"), Sequence):
         return part
-    models = {f"[{m['name']}]": m for m in part["models"] if isinstance(m, Mapping)}
+    models = {f"[{model['name']}]": model for model in part["models"] if isinstance(model, Mapping)}
     return {**part, "models": models}
 
 

@@ -250,7 +250,7 @@ def make_ranker(bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], header: H
         bank order, or None) and the keyword arguments of `Ranker`; ``task`` names a single task.
     """
     arguments = header.ranker
-    settings = {k: v for k, v in arguments.items() if k not in ("models", "options")}
+    settings = {key: value for key, value in arguments.items() if key not in ("models", "options")}
     task = header.task.get("name", "")
     banks: Banks = [Outcome.of(bank, task)] if isinstance(bank, ItemBank) else bank
     return Ranker(banks, arguments["models"], **settings, **arguments["options"])

@@ -91,10 +91,10 @@ class Answers:
         """
         grid = ScoreGrid()
         grid.lay(
-            [(a.model, a.config) for a in self.answers],
-            [a.doc_id for a in self.answers],
+            [(answer.model, answer.config) for answer in self.answers],
+            [answer.doc_id for answer in self.answers],
             scores,
-            [a.doc_hash for a in self.answers],
+            [answer.doc_hash for answer in self.answers],
         )
         return grid.finish(
             Path(self.task),
@@ -271,7 +271,7 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
             case str():
                 damaged += 1
             case {"resps": [_, *_] as responses, "prompt_hash": str(prompt), "doc_id": int(doc_id)}:
-                groups = [[_unwritten(r) for r in group] for group in responses]
+                groups = [[_unwritten(response) for response in group] for group in responses]
                 yield EarlierAnswer(
                     run.model, doc_id, prompt, groups, str(run.samples), row.get("doc_hash"),
                     mark=mark_of_row(row, run.template),

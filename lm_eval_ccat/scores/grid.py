@@ -193,7 +193,7 @@ class ScoreGrid:
         ScaleError
             The scale is not known, or a score lies outside it.
         """
-        if len({type(d) for d in self._items}) > 1:
+        if len({type(doc_id) for doc_id in self._items}) > 1:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
         labels, ids = list(self.rows), sorted(self._items)
         if unique and self._repeated is not None:
@@ -203,7 +203,7 @@ class ScoreGrid:
                 f"{list(self._items)[self._repeated[1]]!r}; keep one, or name the runs apart in a "
                 "column 'config', or the answers in a column 'repeat'"
             )
-        order = np.array([self._items[d] for d in ids], dtype=np.intp)
+        order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
         raw = self._scores.finish(len(labels), order)
         hashes, notes = self._settled(raw, order)
         prompts = None
@@ -270,12 +270,14 @@ class ScoreGrid:
             present = np.where(row_versions[scored, i] == 0, settled[i], row_versions[scored, i])
             counts = Counter(present.tolist())
             # Of equally common hashes, the newest.
-            settled[i] = best = max(counts, key=lambda v: (counts[v], v), default=int(settled[i]))
+            settled[i] = best = max(
+                counts, key=lambda value: (counts[value], value), default=int(settled[i])
+            )
             out = scored[present != best]
             raw[out, i] = np.nan
-            dropped.update(labels[r][0] for r in out.tolist())
+            dropped.update(labels[row][0] for row in out.tolist())
             changed += [ids[i]] if len(out) else []
-        hashes = [texts[v] for v in settled.tolist()]
+        hashes = [texts[value] for value in settled.tolist()]
         if not changed:
             return hashes, []
         who = ", ".join(f"{model} ({count})" for model, count in dropped.most_common(5))
@@ -308,5 +310,5 @@ def _unequal(models: Sequence[str], raw: Floats) -> list[str]:
 def _numbers(known: dict[Any, int], column: Sequence[Any] | Coded) -> Codes:
     """Return the number of each entry in `known`, adding new entries to it."""
     values, codes = column if isinstance(column, Coded) else (column, None)
-    numbers = np.array([known.setdefault(v, len(known)) for v in values], dtype=np.int32)
+    numbers = np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int32)
     return numbers if codes is None else numbers[codes]

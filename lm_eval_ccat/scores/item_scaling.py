@@ -134,8 +134,8 @@ class ItemScaling:
             "scale": self.scale.to_dict(),
             "rows": self.rows,
             "doc_ids": list(self.doc_ids),
-            "low": [None if np.isnan(v) else v for v in self.low.tolist()],
-            "high": [None if np.isnan(v) else v for v in self.high.tolist()],
+            "low": [None if np.isnan(value) else value for value in self.low.tolist()],
+            "high": [None if np.isnan(value) else value for value in self.high.tolist()],
         }
 
     @classmethod

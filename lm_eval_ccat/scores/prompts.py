@@ -115,7 +115,8 @@ def canonical(prompt: Any) -> str:
     if messages is None:
         return str(prompt)
     plain = [
-        {k: v for k, v in message.items() if (k, v) != ("type", "text")} for message in messages
+        {key: value for key, value in message.items() if (key, value) != ("type", "text")}
+        for message in messages
     ]
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -191,10 +192,12 @@ def differing(theirs: Marks, ours: Marks) -> tuple[list[Any], int]:
     >>> differing({1: "aa", 2: "bb", 3: None}, {1: "aa", 2: "cc", 3: "dd"})
     ([2], 2)
     """
-    pairs = {d: (mark, ours[d]) for d, mark in theirs.items() if mark and ours.get(d)}
+    pairs = {
+        doc_id: (mark, ours[doc_id]) for doc_id, mark in theirs.items() if mark and ours.get(doc_id)
+    }
     # Marks of texts that different templates wrote differ without saying anything.
-    alike = {d: (a, b) for d, (a, b) in pairs.items() if b and a[:-DIGITS] == b[:-DIGITS]}
-    return [d for d, (a, b) in alike.items() if a != b], len(alike)
+    alike = {doc_id: (a, b) for doc_id, (a, b) in pairs.items() if b and a[:-DIGITS] == b[:-DIGITS]}
+    return [doc_id for doc_id, (a, b) in alike.items() if a != b], len(alike)
 
 
 def compare_prompts(
@@ -249,7 +252,8 @@ def compare_prompts(
 def _first_place(theirs: str, ours: str) -> str:
     """Say from which character on two prompts differ."""
     place = next(
-        (n for n, (a, b) in enumerate(zip(theirs, ours)) if a != b), min(len(theirs), len(ours))
+        (n for n, (their, our) in enumerate(zip(theirs, ours)) if their != our),
+        min(len(theirs), len(ours)),
     )
     continuations = [visible_line(short(repr(text[place:]), _SHOWN)) for text in (theirs, ours)]
     return f", from character {place + 1} on {' and '.join(continuations)}"

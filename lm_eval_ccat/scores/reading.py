@@ -207,9 +207,15 @@ def is_number(doc_id: object) -> bool:
 
 def places_at(path: Path) -> list[Path]:
     """Return the folders elsewhere that links in a folder lead to, or the path itself."""
-    links = [p for p in path.iterdir() if p.is_symlink() and p.is_dir()] if path.is_dir() else []
+    links = (
+        [link for link in path.iterdir() if link.is_symlink() and link.is_dir()]
+        if path.is_dir()
+        else []
+    )
     root = path.resolve() if links else path
-    away = [path / p.readlink() for p in sorted(links) if not p.resolve().is_relative_to(root)]
+    away = [
+        path / link.readlink() for link in sorted(links) if not link.resolve().is_relative_to(root)
+    ]
     return away or [path]
 
 
@@ -221,7 +227,7 @@ def files_at(path: Path, pattern: str) -> list[Path]:
     if path.is_file():
         return [path]
     folders = dict.fromkeys([path, *places_at(path)])
-    return [f for folder in folders for f in sorted(folder.rglob(pattern)) if f.is_file()]
+    return [file for folder in folders for file in sorted(folder.rglob(pattern)) if file.is_file()]
 
 
 # -- logs that strangers wrote, read in bounded memory ------------------------------------------

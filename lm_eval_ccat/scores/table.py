@@ -395,7 +395,7 @@ class ScoreTable:
         )
         rows = list(zip(table.row_model, table.row_config))
         if len(set(rows)) < len(rows):
-            twice = next(r for r in rows if rows.count(r) > 1)
+            twice = next(row for row in rows if rows.count(row) > 1)
             raise ScoreTableError(
                 f"two rows for model {twice[0]!r} config {twice[1]!r}: name their configs apart"
             )
@@ -428,9 +428,9 @@ class ScoreTable:
     def rows_of(self) -> dict[str, NDArray[np.intp]]:
         """Row positions of each model."""
         positions: dict[str, list[int]] = {}
-        for r, model in enumerate(self.row_model):
-            positions.setdefault(model, []).append(r)
-        return {m: np.array(rows, dtype=np.intp) for m, rows in positions.items()}
+        for row, model in enumerate(self.row_model):
+            positions.setdefault(model, []).append(row)
+        return {model: np.array(rows, dtype=np.intp) for model, rows in positions.items()}
 
     def model_scores(
         self, unit: bool = True, models: Part = slice(None), items: Part = slice(None)
@@ -470,7 +470,7 @@ class ScoreTable:
             np.divide(np.where(present, rows, 0.0).sum(axis=0), count, out=out, where=count > 0)
             return out
 
-        return np.stack([mean(m) for m in np.array(self.models, dtype=object)[models]])
+        return np.stack([mean(model) for model in np.array(self.models, dtype=object)[models]])
 
     def parts(self) -> Iterator[tuple[slice, Floats]]:
         """Iterate over scores on [0, 1], a few models at a time.
@@ -513,19 +513,19 @@ class ScoreTable:
         ('b',)
         """
         names = [models] if isinstance(models, str) else list(models)
-        unknown = [m for m in names if m not in self.rows_of]
+        unknown = [model for model in names if model not in self.rows_of]
         if unknown:
             raise ScoreTableError(
                 f"no scores of model {unknown[0]!r}; the table has {some(self.models, 8)}"
             )
-        rows = [int(r) for m in names for r in self.rows_of[m]]
+        rows = [int(row) for model in names for row in self.rows_of[model]]
         return replace(
             self,
             raw=self.raw[rows],
-            row_model=tuple(self.row_model[r] for r in rows),
-            row_config=tuple(self.row_config[r] for r in rows),
+            row_model=tuple(self.row_model[row] for row in rows),
+            row_config=tuple(self.row_config[row] for row in rows),
             prompts=self.prompts and self.prompts.take(rows),
-            chosen=tuple(self.chosen[r] for r in rows) if self.chosen else (),
+            chosen=tuple(self.chosen[row] for row in rows) if self.chosen else (),
         )
 
     def without(self, models: Iterable[str]) -> ScoreTable:
@@ -538,7 +538,7 @@ class ScoreTable:
         ('a',)
         """
         out = {models} if isinstance(models, str) else set(models)
-        return self.select(m for m in self.models if m not in out)
+        return self.select(model for model in self.models if model not in out)
 
     def prompts_of(self, model: str) -> dict[Any, str | None]:
         """Return the mark of each item's prompt that a model was asked, by doc_id; {} if unknown.
@@ -667,9 +667,11 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
             + " and ".join(sorted(k.__name__ for k in kinds))
         )
     order = sorted(range(len(plain)), key=plain.__getitem__)
-    for a, b in pairwise(order):
-        if plain[a] == plain[b]:
-            raise ScoreTableError(f"doc_id {plain[a]!r} appears twice: items need distinct ids")
+    for earlier, later in pairwise(order):
+        if plain[earlier] == plain[later]:
+            raise ScoreTableError(
+                f"doc_id {plain[earlier]!r} appears twice: items need distinct ids"
+            )
     return tuple(plain[i] for i in order), order
 
 
@@ -722,7 +724,9 @@ _BUILTIN = {
 }
 
 READERS: Plugins[Reader] = Plugins(
-    "reader", Reader, lambda: {k: f"{__package__}.readers.{v}" for k, v in _BUILTIN.items()}
+    "reader",
+    Reader,
+    lambda: {key: f"{__package__}.readers.{value}" for key, value in _BUILTIN.items()},
 )
 
 #: Registers a reader in this process, for programs and tests.

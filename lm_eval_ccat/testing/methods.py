@@ -122,7 +122,7 @@ class MethodSuite:
         bank = self.bank()
         for part in ("parameters", "constants"):
             for name in getattr(bank, part):
-                less = {k: v for k, v in getattr(bank, part).items() if k != name}
+                less = {key: value for key, value in getattr(bank, part).items() if key != name}
                 changed: dict[str, Any] = {part: less}
                 broken = replace(bank, **changed)
                 try:
@@ -154,13 +154,18 @@ class MethodSuite:
                 choices = policy.next(0, available, [], np.ones(n), k)
                 items = [choice.item for choice in choices]
                 assert 1 <= len(set(items)) == len(choices) <= k and available[items].all()
-                assert all(c.probability is None or 0.0 < c.probability <= 1.0 for c in choices)
+                assert all(
+                    choice.probability is None or 0.0 < choice.probability <= 1.0
+                    for choice in choices
+                )
 
     def test_the_state_is_what_was_placed_and_told(self) -> None:
         scores = self.new_scores()
         live, rebuilt = self.policy(), self.policy()
         steps = follow(live, scores, 8)
-        rebuilt.__dict__["_asked_by_suite"] = [[i for m, i, _ in steps if m == j] for j in range(3)]
+        rebuilt.__dict__["_asked_by_suite"] = [
+            [i for model, i, _ in steps if model == j] for j in range(3)
+        ]
         for model, item, probability in steps:
             rebuilt.placed(model, item, probability)
             rebuilt.told(model, item, float(scores[model, item]))
@@ -171,19 +176,19 @@ class MethodSuite:
         policy, scores = self.policy(), self.new_scores()
         for _ in range(6):
             for question in (BENCHMARK, POPULATION):
-                b = policy.belief(question)
-                assert b.question == question and np.isfinite(b.location).all()
-                for matrix in (b.variance, b.df, b.n):
+                belief = policy.belief(question)
+                assert belief.question == question and np.isfinite(belief.location).all()
+                for matrix in (belief.variance, belief.df, belief.n):
                     assert matrix.shape == (3, 3) and np.allclose(matrix, matrix.T)
                     assert (matrix >= 0.0).all()
-                assert ((b.estimate >= 0.0) & (b.estimate <= 1.0)).all()
+                assert ((belief.estimate >= 0.0) & (belief.estimate <= 1.0)).all()
             for j in range(3):
                 expected = policy.expected(j)
                 assert expected.shape == (scores.shape[1],)
                 assert (expected >= 0.0).all() and (expected <= 1.0).all()
                 description = policy.describe(j)
                 assert np.isfinite((description.ability, description.ability_error)).all()
-                dear, cheap = (policy.priorities([j], [[]], [x]) for x in (2.0, 1.0))
+                dear, cheap = (policy.priorities([j], [[]], [price]) for price in (2.0, 1.0))
                 assert dear is None or cheap is None or dear[0] <= cheap[0]
             follow(policy, scores, 1)
 
@@ -210,7 +215,7 @@ class MethodSuite:
         table, bank = self.table(), self.bank()
         names = ["m02", "m06", "m09"]
         ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)
-        unit = {m: table.select([m]).scores[0] for m in names}
+        unit = {model: table.select([model]).scores[0] for model in names}
         while not ranker.done:
             pairs = ranker.ask(4)
             assert pairs and len(pairs) <= 4
@@ -252,7 +257,7 @@ class MethodSuite:
 def _same(first: Belief, second: Belief) -> bool:
     """Whether two beliefs are equal to the last bit."""
     parts = ("location", "variance", "df", "n")
-    return all(np.array_equal(getattr(first, p), getattr(second, p)) for p in parts)
+    return all(np.array_equal(getattr(first, part), getattr(second, part)) for part in parts)
 
 
 def _error_of(call: Any, kind: type[Exception]) -> Exception:

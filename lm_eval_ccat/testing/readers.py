@@ -80,14 +80,18 @@ class ReaderSuite:
         with self.log() as path:
             outcomes = self.reader.outcomes(path)
             table = ScoreTable.read(path, **self.query)
-            assert (table.task, table.metric) in {(o.task, o.metric) for o in outcomes}
+            assert (table.task, table.metric) in {
+                (outcome.task, outcome.metric) for outcome in outcomes
+            }
             for name in ("metric", "task"):
                 query = {**self.query, name: "no_such_thing"}
                 assert "no_such_thing" in _error(path, query)
 
     def test_a_log_cut_off_is_read_in_part_or_refused(self) -> None:
         with self.log() as path:
-            files = [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
+            files = (
+                [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+            )
             for file in files:
                 content = file.read_bytes()
                 for share in (0.0, 0.3, 0.9):

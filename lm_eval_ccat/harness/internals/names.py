@@ -98,7 +98,7 @@ def require_supported_version() -> None:
         If no harness is installed, or its version is outside `SUPPORTED`.
     """
     installed = harness_version()
-    numbers = tuple(int(p) for p in installed.split("+")[0].split(".")[:3] if p.isdigit())
+    numbers = tuple(int(part) for part in installed.split("+")[0].split(".")[:3] if part.isdigit())
     low, high = SUPPORTED
     if low <= numbers < high:
         return

@@ -128,7 +128,7 @@ def metric_functions(task: Any) -> dict[str, object]:
     functions = getattr(task, "_metric_fn_list", None)
     if functions is not None:
         return dict(functions)
-    return {m.name: m.fn for scorer in pipelines(task) for m in scorer.metrics or []}
+    return {metric.name: metric.fn for scorer in pipelines(task) for metric in scorer.metrics or []}
 
 
 def reported_metrics(task: Any) -> list[str] | None:
@@ -141,8 +141,8 @@ def reported_metrics(task: Any) -> list[str] | None:
     if not functions or scores_by_itself(task):
         return None
     fixed = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
-    modules = [str(getattr(f, "__module__", None)) for f in functions.values()]
-    if not fixed and not all(m.startswith("lm_eval.api.metrics") for m in modules):
+    modules = [str(getattr(function, "__module__", None)) for function in functions.values()]
+    if not fixed and not all(module.startswith("lm_eval.api.metrics") for module in modules):
         return None
     return list(functions)
 

@@ -83,7 +83,9 @@ def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, A
         texts = texts or _texts()
         mentions = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
         for file, text in texts.items():  # finding a part of the name first is ten times as fast
-            if file not in configs and any(part in text and m.search(text) for part, m in mentions):
+            if file not in configs and any(
+                part in text and model.search(text) for part, model in mentions
+            ):
                 with suppress(Exception):  # what it cannot read, the harness skips
                     configs[file] = _plain_yaml(Path(file))
         searched, stock = searched | new, {}
@@ -224,7 +226,10 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
         child = str(changes.get("task") or changes.get("group") or member)
         if child in attribute(manager, _INDEX):
             for task, base in static_configs(manager, child).items():
-                configs[task] = {**base, **{k: v for k, v in changes.items() if k != "task"}}
+                configs[task] = {
+                    **base,
+                    **{key: value for key, value in changes.items() if key != "task"},
+                }
         elif isinstance(changes.get("task"), str):
             configs[f"{name}::{child}"] = dict(changes)
         else:  # a group defined inside its parent

@@ -262,7 +262,10 @@ class Rater:
         if settings.base_url is not None or settings.apply_chat_template:
             prompts = [self._lm.apply_chat_template(messages) for messages in conversations]
         else:
-            prompts = ["\n\n".join(m["content"] for m in messages) for messages in conversations]
+            prompts = [
+                "\n\n".join(message["content"] for message in messages)
+                for messages in conversations
+            ]
         sampling = {
             "until": [],
             "max_gen_toks": settings.max_tokens or _LONGEST_REPLY,
@@ -375,6 +378,8 @@ def _content(answer: Any) -> str | None:
         return None
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
-        texts = [p.get("text") for p in parts if p.get("type") in ("text", "output_text", None)]
+        texts = [
+            part.get("text") for part in parts if part.get("type") in ("text", "output_text", None)
+        ]
         return "".join(str(text or "") for text in texts)
     return "" if content is None else content if isinstance(content, str) else None

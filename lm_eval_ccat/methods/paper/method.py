@@ -113,7 +113,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     pair: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(-(-REPLAYS // n_models) if k > 1 else 0):
         order = by_name[rng.permutation(n_models)]
-        for left_out in (order[g::k] for g in range(k)):
+        for left_out in (order[group::k] for group in range(k)):
             try:
                 fitted = fit(table.without([table.models[i] for i in left_out]), rescale=rescale)
             except BankError:  # nothing differs without them
@@ -156,8 +156,8 @@ def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
             left[item] = False
             test.learn(item, float(scores[item]))
         if n in STOPS or n == longest < STOPS[0]:
-            error = np.array([t.slope * t.ability_error for t in tests])
-            out[n] = np.array([t.estimate for t in tests]), error**2
+            error = np.array([test.slope * test.ability_error for test in tests])
+            out[n] = np.array([test.estimate for test in tests]), error**2
     return out
 
 
@@ -292,7 +292,7 @@ def unstretched_curves(bank: ItemBank) -> Curves:
     """
     difficulty = bank.parameters["difficulty"]
     try:
-        low, high = (float(v) for v in bank.constants["mean_range"])
+        low, high = (float(constant) for constant in bank.constants["mean_range"])
     except (KeyError, TypeError, ValueError):
         return stretched_curves(bank)
     share = (expit(-difficulty) - SQUEEZE) / (1.0 - 2.0 * SQUEEZE)

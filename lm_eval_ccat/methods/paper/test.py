@@ -221,7 +221,7 @@ def stretched_scale(bank: ItemBank, score_range: tuple[float, float] | None = No
             return Scale()
         score_range = bank.constants.get("score_range") or (0.0, 0.0)
     try:
-        low, high = (float(v) for v in score_range)
+        low, high = (float(end) for end in score_range)
     except (TypeError, ValueError):
         low = high = 0.0
     if not 0.0 <= low < high <= 1.0:

@@ -207,7 +207,7 @@ _NO_SCORE = re.compile(
 
 def _helm_logs(path: Path) -> list[Path]:
     files = files_at(path, _STATS)
-    return [f for f in files if f.name == _STATS and f.with_name(_SPEC).is_file()]
+    return [file for file in files if file.name == _STATS and file.with_name(_SPEC).is_file()]
 
 
 def helm_task(run: str) -> str:
@@ -269,11 +269,11 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
 
     data = parquet.ParquetFile(log)
     names = data.schema_arrow.names
-    column = next((c for c in ("metric", "metrics") if c in names), None)
+    column = next((column for column in ("metric", "metrics") if column in names), None)
     if column is None:
         raise ValueError("no column 'metric' or 'metrics'")
     # Where the text of a sample stands, by version.
-    text = next((c for c in ("doc", "full_prompt", "example") if c in names), column)
+    text = next((name for name in ("doc", "full_prompt", "example") if name in names), column)
     content = data.read(columns=list({column, text}))
     model, named = model_of(log), _DETAILS.fullmatch(log.name)
     task, date = named.groups() if named else ("", "")

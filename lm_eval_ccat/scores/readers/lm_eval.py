@@ -176,16 +176,22 @@ class LoggedRun:
 
     def filters_of(self, metric: str | None = None) -> list[str]:
         """Names of the filters of a metric, or of all, in the order in which they were applied."""
-        names = list(dict.fromkeys(f for m, f in self.metric_keys if metric in (None, m)))
+        names = list(
+            dict.fromkeys(filter_ for base, filter_ in self.metric_keys if metric in (None, base))
+        )
         listed = (self.of_task("configs") or {}).get("filter_list") or []
-        order = [str(f.get("name")) for f in listed if isinstance(f, dict)]
+        order = [str(filter_.get("name")) for filter_ in listed if isinstance(filter_, dict)]
         return sorted(names, key=lambda n: order.index(n) if n in order else len(order))
 
     @property
     def metric_keys(self) -> list[tuple[str, str]]:
         """(metric, filter) pairs of the results file, in its order."""
         keys = (key.rpartition(",") for key in self.of_task("results") or ())
-        return [(m, f) for m, comma, f in keys if comma and not m.endswith("_stderr")]
+        return [
+            (metric, filter_)
+            for metric, comma, filter_ in keys
+            if comma and not metric.endswith("_stderr")
+        ]
 
     @functools.cached_property
     def counts(self) -> tuple[Any, Any] | None:
@@ -352,7 +358,9 @@ def groups_of(path: Path) -> dict[str, list[str]]:
         recorded = run.results.get("group_subtasks")
         if isinstance(recorded, dict):
             # A task run by itself stands there, too, with nothing below it.
-            groups |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
+            groups |= {
+                str(key): [str(task) for task in value] for key, value in recorded.items() if value
+            }
     return groups
 
 
@@ -565,7 +573,7 @@ def _comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[s
         if len(models) < 2:
             continue
         sizes = Counter({text: len(names) for text, names in models.items()}).most_common(4)
-        counts = ", ".join(f"{short(t)} ({plural(n, 'model')})" for t, n in sizes)
+        counts = ", ".join(f"{short(task)} ({plural(n, 'model')})" for task, n in sizes)
         differs = f"{key} differs between logs: {counts}"
         if key in _NOTED:
             warnings.append(f"{differs}; all are used")
@@ -753,7 +761,7 @@ def _choose_metric(
     keys = list(dict.fromkeys(key for run in runs for key in run.metric_keys))
     firsts = (next(sound_rows(run.samples), {}) for run in runs)
     reported = next((row["metrics"] for row in firsts if row.get("metrics")), None)
-    reported = list(dict.fromkeys(reported or (m for m, _ in keys)))
+    reported = list(dict.fromkeys(reported or (metric for metric, _ in keys)))
     if metric is None and not reported:
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
     name = metric or one_of(path, "metric", None, reported)
@@ -762,7 +770,7 @@ def _choose_metric(
     base, _ = parts_of(name)
     if reported and base not in reported:
         one_of(path, "metric", metric, reported)
-    filters = dict.fromkeys(f for m, f in keys if m == base)
+    filters = dict.fromkeys(filter_ for metric, filter_ in keys if metric == base)
     return name, one_of(path, "filter", None, filters) if filter is None and filters else filter
 
 

@@ -125,9 +125,11 @@ class Source:
             schema = self._parquet().schema_arrow if self._table is None else self._table.schema
         # A name is one of few, and stands there as its number.
         texts = (self._pa.string(), self._pa.large_string())
-        self._texts = [f.name for f in schema if f.type in texts and f.name != "doc_id"]
+        self._texts = [
+            field.name for field in schema if field.type in texts and field.name != "doc_id"
+        ]
         self.names: list[str] = schema.names
-        missing = [c for c in ("doc_id", "score") if c not in self.names]
+        missing = [column for column in ("doc_id", "score") if column not in self.names]
         #: Items of a wide table, by the place of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
         if missing and not self.items:
@@ -206,7 +208,7 @@ def _tables(
                     for name in (name for name in _SCALE if name in batch.schema.names):
                         values = batch[name].unique().to_pylist()
                         scale_columns.setdefault(name, set()).update(
-                            v for v in values if v is not None
+                            value for value in values if value is not None
                         )
     for key in keys:
         (grid, scale_columns), (task, metric, filter) = grids.pop(key), key

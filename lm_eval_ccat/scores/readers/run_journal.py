@@ -48,7 +48,11 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         match record:
             case Asks(pairs=pairs, draws=draws):
                 asked = zip(pairs, draws)
-                drawn |= {(m, item[1]) for (m, item), p in asked if p is not None}
+                drawn |= {
+                    (model, item[1])
+                    for (model, item), probability in asked
+                    if probability is not None
+                }
             case Tell(score=int() | float() as score, item=(_, doc_id)):  # the first of repeats
                 scores[record.model, doc_id] = float(score)
     if not scores:
@@ -71,7 +75,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
 def outcomes(path: Path) -> list[Logged]:
     """The (task, metric, filter) of each run."""
     tasks = [run_of(journal)[0].task for journal in journals(path)]
-    return [Logged(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
+    return [Logged(task.get("name"), str(task.get("metric")), task.get("filter")) for task in tasks]
 
 
 def journals(path: Path) -> Iterator[Path]:

@@ -308,7 +308,7 @@ def read_files(
         Called with (bytes read, bytes in all).
     """
     sizes = [file.path.stat().st_size for file in files]
-    work = sum(n * (_PACKED if f.path.suffix == ".gz" else 1) for n, f in zip(sizes, files))
+    work = sum(n * (_PACKED if file.path.suffix == ".gz" else 1) for n, file in zip(sizes, files))
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
     results = in_processes(read_file, files, asked, processes=processes, local=True)
