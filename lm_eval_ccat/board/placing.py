@@ -248,7 +248,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         raise UsageError(f"{source}: no results on {lacking}")
     refused = Added()
     for task, table in tables.items():
-        for model in (name for other in tables.values() for name in other.models):
+        for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:
                 refused.left_out[model] = f"no results on {task}"
         for model, row in zip(table.models, table.model_scores()):

@@ -417,9 +417,9 @@ class TaskSession:
                 if self.each_alone:
                     changed["metadata"] = (instance.task_name, instance.doc_id, 1)
                 if seed is not None and repeat > 1:
-                    prompt, settings, *rest = instance.args
+                    prompt, settings, *further = instance.args
                     changed["arguments"] = (
-                        prompt, {**settings, "seed": seed + repeat - 1}, *rest
+                        prompt, {**settings, "seed": seed + repeat - 1}, *further
                     )  # fmt: skip
                 group.append(replace(instance, **changed))
             groups.append(group)

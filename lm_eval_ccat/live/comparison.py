@@ -700,11 +700,11 @@ class MeanScore:
         half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half, mean + half, n)
 
-    def fewer_answers(self, other: MeanScore) -> int | None:
+    def fewer_answers(self, second: MeanScore) -> int | None:
         """Return the answers of the side that has fewer; None where neither has several each."""
-        if self.answers is other.answers is None:
+        if self.answers is second.answers is None:
             return None
-        return min(side.answers or side.documents for side in (self, other))
+        return min(side.answers or side.documents for side in (self, second))
 
 
 def _independent(

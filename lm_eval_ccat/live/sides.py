@@ -248,7 +248,7 @@ def shared_outcomes(
     held = [side.outcomes or list(requests.values()) for side in sides]
     shared: dict[Logged, str] = {}
     missing = list(metrics)
-    for outcome in (o for o in held[0] if any(_same(o, other) for other in held[1])):
+    for outcome in (o for o in held[0] if any(_same(o, twin) for twin in held[1])):
         requested = requests or {"": Logged(task, outcome.metric)}
         names = [name for name, request in requested.items() if _same(outcome, request)]
         missing = [name for name in missing if name not in names]

@@ -128,19 +128,19 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
         to an item together.
     """
     by_task = int(session.config.get("repeats") or 1)
-    stated = spec.repeats
-    repeats = by_task if stated is None else stated
+    of_spec = spec.repeats
+    repeats = by_task if of_spec is None else of_spec
     if repeats == 1:
         return 1
     if internals.output_type(session.task) != "generate_until":
-        if stated is None:
+        if of_spec is None:
             return 1
         raise UsageError(
             f"repeats {repeats}: task {session.name} compares log-likelihoods, which are not "
             "sampled: every answer would be the first; leave repeats out"
         )
     if internals.scores_answers_together(session.task):
-        if stated is None:
+        if of_spec is None:
             return 1
         raise UsageError(
             f"repeats {repeats}: task {session.name} scores its {by_task} answers to a document "
@@ -154,7 +154,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             repeats,
         )
         return 1
-    return 1 if spec.bank and stated is None else repeats
+    return 1 if spec.bank and of_spec is None else repeats
 
 
 def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:

@@ -606,10 +606,12 @@ def zeros_to_come(level: Floats | float, zeros: Floats | float) -> Floats:
     >>> zeros_to_come(0.05, np.array([0.0, 1.0, 10.0])).round(2).tolist()
     [4.11, 5.25, 10.04]
     """
-    least, k = -np.log(level), np.asarray(zeros + IMAGINED_ZERO)
-    gap = least + np.sqrt(2.0 * k * least)  # from above, Newton's steps fall to the root
+    evidence, k = -np.log(level), np.asarray(zeros + IMAGINED_ZERO)
+    gap = evidence + np.sqrt(2.0 * k * evidence)  # from above, Newton's steps fall to the root
     for _ in range(_STEPS):
-        gap = gap - (gap - k * np.log1p(gap / k) - least) * (gap + k) / np.maximum(gap, _LEAST_GAP)
+        gap = gap - (gap - k * np.log1p(gap / k) - evidence) * (gap + k) / np.maximum(
+            gap, _LEAST_GAP
+        )
     return np.asarray(gap)
 
 

@@ -75,14 +75,15 @@ def clock_of_passes(n: Floats, pass_length: int) -> Floats:
     >>> clock_of_passes(np.array([15.0, 30.0, 60.0]), 30).round(1).tolist()
     [21.4, 75.0, 150.0]
     """
-    whole = np.maximum(np.floor(n / pass_length), 1.0)
-    seen = np.minimum(n, float(pass_length))
-    again = np.maximum(n - whole * pass_length, 0.0)
-    between = (1.0 - WITHIN) * (1.0 - seen / pass_length) / seen
+    full_passes = np.maximum(np.floor(n / pass_length), 1.0)
+    distinct = np.minimum(n, float(pass_length))
+    of_last_pass = np.maximum(n - full_passes * pass_length, 0.0)
+    between = (1.0 - WITHIN) * (1.0 - distinct / pass_length) / distinct
     inverse = np.where(
         n < pass_length,
-        1.0 / seen,
-        (again / (whole + 1.0) + (pass_length - again) / whole) / pass_length**2,
+        1.0 / distinct,
+        (of_last_pass / (full_passes + 1.0) + (pass_length - of_last_pass) / full_passes)
+        / pass_length**2,
     )
     return np.asarray(1.0 / (between + WITHIN * inverse))
 

@@ -105,7 +105,7 @@ class Difference:
             belief.variance[0, 1] < 1e-16
             and abs(belief.location[1] - belief.location[0]) <= ROUNDING
         )
-        stated = cls.stated(
+        difference = cls.stated(
             (first, second),
             sorted((up * low, up * high)),
             float(verdicts.better[1, 0]),
@@ -117,8 +117,8 @@ class Difference:
             answers=answers,
         )
         if belief.question == POPULATION and answers is not None:  # these tell of no other document
-            stated = replace(stated, more_answers=None)
-        return replace(stated, clusters=clusters)
+            difference = replace(difference, more_answers=None)
+        return replace(difference, clusters=clusters)
 
     @classmethod
     def stated(

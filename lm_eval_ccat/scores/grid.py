@@ -144,10 +144,11 @@ class ScoreGrid:
         if len(self._hashes) > 1:
             self._versions.grow(*shape)
             self._versions.replace(rows, columns, versions)
-            stated = np.flatnonzero(versions)[::-1]  # of several, the first is put last and stays
+            # Of several, the first is put last and stays.
+            with_version = np.flatnonzero(versions)[::-1]
             self._first_versions.grow(1, shape[1])
-            first, row = columns[stated], np.zeros(len(stated), dtype=np.int32)
-            earlier = self._first_versions.replace(row, first, versions[stated])
+            first, row = columns[with_version], np.zeros(len(with_version), dtype=np.int32)
+            earlier = self._first_versions.replace(row, first, versions[with_version])
             held = earlier > 0
             self._first_versions.replace(row[held], first[held], earlier[held])
 

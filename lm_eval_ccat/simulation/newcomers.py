@@ -55,8 +55,8 @@ class Newcomers:
         self._abilities: dict[str, dict[str, float]] = {}
         for name, bank in banks.items():
             self._curves[name] = curves = method_of(bank).curves(bank)
-            stated = bank.provenance["report"]["abilities"]
-            self._abilities[name] = {m: float(a) - curves.origin for m, a in stated.items()}
+            of_bank = bank.provenance["report"]["abilities"]
+            self._abilities[name] = {m: float(a) - curves.origin for m, a in of_bank.items()}
         of_banks = list(self._abilities.values())
         shared = set(of_banks[0]).intersection(*of_banks)
         #: Models of all banks, or where there are too few, of each by itself.
@@ -77,8 +77,8 @@ class Newcomers:
         place, move = rng.random(), rng.normal()
         scores: dict[str, Floats] = {}
         for name, curves in self._curves.items():
-            stated = self._abilities[name]
-            abilities = [stated[model] for model in self._models or stated]
+            of_bank = self._abilities[name]
+            abilities = [of_bank[model] for model in self._models or of_bank]
             # Silverman's width; the mean is kept, and the spread by drawing in towards it.
             width = len(abilities) ** -0.2
             ability, centre = abilities[int(place * len(abilities))], float(np.mean(abilities))

@@ -289,14 +289,14 @@ def _items(schema: Any) -> dict[int, int | str]:
         nameless and _is_text(schema.types[schema.names.index(nameless[0])])
     ):
         return {}
-    other = (
+    no_items = (
         "model",
         "config",
         "repeat",
         *_SCALE,
         *([] if "model" in schema.names else nameless[:1]),
     )
-    names = {place: name for place, name in enumerate(schema.names) if name not in other}
+    names = {place: name for place, name in enumerate(schema.names) if name not in no_items}
     for place in names:
         kind = schema.types[place]
         if not any(is_kind(kind) for is_kind in (
