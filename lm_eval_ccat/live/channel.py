@@ -207,7 +207,7 @@ class Channel:
         return 0.0 if self.refused is None else moment - self.refused
 
     def warn_of_scoring(self, sending: Sending, moment: float) -> None:
-        """Warn once of an answer that is there and takes long to score."""
+        """Warn once when an answer has arrived and scoring it takes long."""
         if moment - sending.sent > AT_FIRST and not self._slow_scoring:
             self._slow_scoring = True
             doc = self.book.journal.filed(sending.asks[0].item)
@@ -298,7 +298,7 @@ class Channel:
         self.line.lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
-        """Handle a failed call: retry now, retry later, or give up."""
+        """Record what a failed call cost; ask again, fail its items, or set the model aside."""
         failure, rule, aside = Failure(error), self.rule, self.book.tally.set_aside
         remedy = failure.remedy
         if remedy is Remedy.CANCELLED:
@@ -355,7 +355,7 @@ class Channel:
             self.lose(ask.item, failure.column, failure.kind)
 
     def _asks_without_twins(self, sending: Sending) -> list[Ask]:
-        """Return the open asks of a failed call that no other call is under way for."""
+        """Return the open asks of a failed call, less those that a second request carries."""
         calls = [*self.wire, *(waiting for _, waiting in self.again)]
         twins = [
             call

@@ -132,9 +132,9 @@ def chances(boundary: Floats, time: Floats) -> Floats:
 
 
 def _looks(first: int, last: int, n_items: float, pass_length: int) -> tuple[Floats, ...]:
-    """Return looks to compute with, their clock, and how much nearer the boundary lies there.
+    """Return fewer looks than are taken, their clock, and how much nearer the boundary lies there.
 
-    It lies nearer for the looks that are left out.
+    A nearer boundary at fewer looks is left as often as the true one at all of them.
     """
     n = np.arange(first, last + 1.0)
     time = clock_of_passes(n, pass_length) if pass_length else clock(n, n_items)
@@ -173,7 +173,7 @@ def _table(
 
 
 class Horizon(NamedTuple):
-    """The looks under one horizon, up to the number of items at which a further one takes over.
+    """One horizon: the looks that it governs, up to where the next horizon takes over.
 
     Attributes
     ----------

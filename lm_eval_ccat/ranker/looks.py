@@ -82,7 +82,7 @@ class Looks:
         return stretches(self.horizons, self.since, n_items, self.pass_length)
 
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
-        """Return the log of the two-sided level at which a one-sided tail decides, at any look."""
+        """Return the log of the smallest two-sided level at which each one-sided tail decides."""
         tails = np.maximum(tails, _LEAST_P)
         if self.once:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
@@ -223,11 +223,11 @@ class Looks:
     # -- the looks so far ---------------------------------------------------------------------
 
     def after(self, belief: Belief, level: float, min_difference: float = 0.0) -> Looks:
-        """Return these looks after one more, at which pairs may be decided at levels to `level`.
+        """Take one more look at a belief, and return the looks with its evidence added.
 
-        Evidence too weak to decide at `level` counts as none, which saves time. Only pairs whose
-        belief has changed since the last look, taken at the same level, are looked at: with
-        hundreds of models an answer changes few of them.
+        Evidence too weak to decide a pair at `level` counts as none, which saves time. So does
+        leaving out the pairs whose belief is that of the last look, taken at the same level: with
+        hundreds of models an answer changes few pairs.
         """
         changed = self._changed(belief)
         # `flatnonzero` is several times faster than `nonzero` of the matrix.
@@ -274,10 +274,10 @@ class Looks:
         return Looks(self.once, self.horizons[-1:], pass_length=self.pass_length)
 
     def raised(self, horizon: int, n: float) -> Looks:
-        """Return these looks with a horizon beyond the last, from more than `n` items of a pair on.
+        """Return these looks with a later horizon, which applies to pairs of more than `n` items.
 
-        It gets what the earlier horizons have left of the level: whoever raises one before it is
-        used up loses nothing by it.
+        It gets the part of the level that the earlier horizons have not spent, so raising a horizon
+        before its end costs nothing.
         """
         if not self.horizons or horizon <= self.horizons[-1]:
             return self

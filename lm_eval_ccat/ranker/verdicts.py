@@ -260,9 +260,9 @@ class Verdicts:
 
     @cached_property
     def _neighbours(self) -> tuple[Ints, Ints, Ints]:
-        """Neighbours in the order of which one is tested: place of the first, and row and column.
+        """Neighbours in the order, of which at least one is tested, as three arrays.
 
-        Row and column are those of the pair in the matrices.
+        They are the place of the better one, and the row and column of the pair in the matrices.
         """
         a, b, n_tested = self.rows[:-1], self.rows[1:], self.n_tested
         places = np.flatnonzero((a < n_tested) | (b < n_tested))

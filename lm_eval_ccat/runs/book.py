@@ -345,7 +345,7 @@ class Tally:
 
 
 class Book:
-    """A Ranker in step with its journal.
+    """Writes a run's journal and replays it on the run's `Ranker`, so that the two agree.
 
     Parameters
     ----------

@@ -270,7 +270,7 @@ class Joint:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, m: Member, d: Departures) -> None:
-        """Replace the values of model `a` by this member's, whose draws all `fell`."""
+        """Take over what the scores of model `a` say now; each of its draws `fell` before."""
         m.refresh()
         p, floor = m.posterior, d.floor * m.level
         self._values[a] = ModelValues(
