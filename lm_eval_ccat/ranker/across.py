@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,6 +214,27 @@ FEWEST, PRIOR, USUAL = 6, 4.0, 1.3
 EARLY, LATE = 10, 20
 
 
+class LeftOut(NamedTuple):
+    """What replays of models left out gave after a number of items; shapes (n_tasks, n_models).
+
+    Attributes
+    ----------
+    error, variance, df : ndarray
+        Error of the estimate, its stated variance and degrees of freedom.
+    ability, ability_variance, slope, share : ndarray
+        The ability, its variance, the estimate's slope in it, and the share of the variance that it
+        explains.
+    """
+
+    error: Floats
+    variance: Floats
+    df: Floats
+    ability: Floats
+    ability_variance: Floats
+    slope: Floats
+    share: Floats
+
+
 @dataclass(frozen=True)
 class Replays:
     """Replays of models left out of all banks, to correct the stated error of a mean over tasks.
@@ -230,8 +251,7 @@ class Replays:
     n : ndarray of shape (n_stops,)
         Items of each task.
     rows : ndarray of shape (n_stops, 7, n_tasks, n_models)
-        Error of the estimate, its stated variance and degrees of freedom; the ability, its
-        variance, the estimate's slope in it, and the share of the error that it explains.
+        The figures of `LeftOut` at each stop.
     """
 
     n: Floats
@@ -268,16 +288,19 @@ class Replays:
         if across is not None:
             across.refresh()
         squares, ratios = [], []
-        for e, v, df, x, s, slope, share in self.rows:
-            w2 = (weights**2) @ v
-            freedom = w2**2 / ((weights**4) @ (v**2 / df))
-            error, variance = weights @ e, w2
+        for left_out in map(LeftOut._make, self.rows):
+            independent = (weights**2) @ left_out.variance
+            freedom = independent**2 / ((weights**4) @ (left_out.variance**2 / left_out.df))
+            error, variance = weights @ left_out.error, independent
             if across is not None:
                 columns = list(across.tasks)
-                joint, moved = across.together(x[columns].T, s[columns].T)
-                error = error + weights[columns] @ (slope[columns] * moved.T)
-                loose = (share * v)[columns]
-                variance = w2 + _more(weights[columns], np.sqrt(loose / s[columns]), joint, loose)
+                ability, spread = left_out.ability[columns], left_out.ability_variance[columns]
+                joint, moved = across.together(ability.T, spread.T)
+                error = error + weights[columns] @ (left_out.slope[columns] * moved.T)
+                loose = (left_out.share * left_out.variance)[columns]
+                variance = independent + _more(
+                    weights[columns], np.sqrt(loose / spread), joint, loose
+                )
             squares.append(error**2)
             ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
         return np.array(squares), np.array(ratios)
