@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..content import RESULT, RankingContent
-from ..errors import RunError, ScoreTableError, UsageError
+from ..errors import RunError, ScaleError, ScoreTableError, UsageError
 from ..metrics.scale import Scale
 from ..options import Values
 from ..plugins import did_you_mean
@@ -116,8 +116,19 @@ class Side:
     def of(
         self, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
     ) -> ScoreTable | StoredRanking:
-        """Return its scores on an outcome, or what adaptive runs state of it."""
+        """Return its scores on an outcome, or what adaptive runs state of it.
+
+        Raises
+        ------
+        ScaleError
+            Nothing states the scale of the scores.
+        """
         if isinstance(self.source, ScoreTable):
+            if self.source.guessed:
+                raise ScaleError(
+                    f"the scale of {self.source.metric!r} of the {self.which} was guessed when its "
+                    "table was read; state it there: range= and lower_is_better="
+                )
             return self.source
         if self.rankings:
             return next(r for logged, r in self.rankings.items() if _same(logged, outcome))

@@ -183,8 +183,9 @@ class Verdicts:
         """Return both ends of every difference of scores, row less column; they hold at all looks.
 
         At the ranking's confidence, the interval of a decided pair excludes 0, that of an open one
-        holds it, and that of an equivalent one lies within ``min_difference`` of 0. Where an
-        earlier look has shown more than the belief does now, the interval ends there.
+        holds it, and that of an equivalent one lies within ``min_difference`` of 0. Intervals of
+        all looks hold together, and so does what they have in common: where an earlier look has
+        excluded 0, or all beyond ``min_difference``, and the belief now does not, the end is there.
 
         With `familywise`, ends hold for all pairs together. The end of a decided pair towards 0
         holds at the level of the step that decides it.

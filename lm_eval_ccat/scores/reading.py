@@ -43,8 +43,8 @@ class Query:
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
     guess : bool
-        Whether scores in [0, 1] of a metric of which nothing is known may be read as 0 to 1, higher
-        is better.
+        Whether scores in [0, 1] of a metric whose scale is not known may be read as 0 to 1, higher
+        is better if that is not known either.
     """
 
     metric: str | None = None
@@ -55,6 +55,11 @@ class Query:
     partial: bool = False
     scale: Scale | None = None
     guess: bool = True
+
+    def guesses(self, metric: str, stated_scale: Scale | None = None) -> bool:
+        """Whether the scale of a metric can only be guessed from its scores."""
+        stated = (self.scale, self.range, stated_scale, known_scale(metric))
+        return all(known is None for known in stated)
 
     def scale_of(
         self,
@@ -101,10 +106,8 @@ class Query:
             scale is not None and scale.cap is not None for scale in (stated_scale, known)
         )
         lower = basis is not None and not basis.higher_is_better
-        guessed = basis is None
-        for direction in (lower_is_better, self.lower_is_better):
-            lower = lower if direction is None else direction
-            guessed = guessed and direction is None
+        directions = [d for d in (lower_is_better, self.lower_is_better) if d is not None]
+        lower = directions[-1] if directions else lower
         if self.range is not None:
             try:
                 low, high = map(float, self.range)
@@ -120,10 +123,13 @@ class Query:
             return Scale(*stated_scale.ends, higher_is_better=not lower), []
         elif cap is None:
             if Scale().holds([lowest, highest]):
-                if guessed and not self.guess:
+                if not self.guess and self.guesses(metric, stated_scale):
+                    unknown = "neither the scale nor the direction of {} is known; state both"
+                    if directions:
+                        unknown = "the direction of {} is known, but not its scale; state it"
                     raise ScaleError(
-                        f"{where}: neither the scale nor the direction of {metric!r} is known; "
-                        "state both: --range WORST,BEST (range=, lower_is_better=)"
+                        f"{where}: {unknown.format(repr(metric))}: --range WORST,BEST (range=, "
+                        "lower_is_better=)"
                     )
                 return Scale(higher_is_better=not lower), []
             if known is not None and known.cap is None and known.holds([lowest, highest]):

@@ -109,6 +109,8 @@ class ScoreTable:
     chosen : tuple of str
         How the items of each row were chosen, as in a bank's observations ("adaptive": by the
         model's earlier scores); empty if none was chosen.
+    guessed : bool
+        Whether the scale was guessed from the scores, as nothing states it.
 
     Examples
     --------
@@ -131,6 +133,7 @@ class ScoreTable:
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
+    guessed: bool = False
 
     def __repr__(self) -> str:
         subject = f"{self.task}, {self.metric}" if self.task else self.metric
@@ -296,7 +299,14 @@ class ScoreTable:
         scale, notes = query.scale_of(raw, name, "the data frame")
         models, warnings = [str(model) for model in frame.index], tuple(notes)
         return cls.from_arrays(
-            raw, models, names, scale=scale, metric=name, task=task, warnings=warnings
+            raw,
+            models,
+            names,
+            scale=scale,
+            metric=name,
+            task=task,
+            warnings=warnings,
+            guessed=query.guesses(name),
         )
 
     @classmethod
@@ -591,10 +601,13 @@ class ScoreTable:
             "doc_id": pa.array(self.doc_ids).take(pa.array(i)),
             "metric": pa.repeat(self.metric, n),
             "score": pa.array(self.raw[r, i]),
-            "scale_min": pa.repeat(scale.low, n),
-            "scale_max": pa.repeat(scale.high, n),
-            "higher_is_better": pa.repeat(scale.higher_is_better, n),
         }
+        # A guess is made anew by whoever reads the file; that less is better is never guessed.
+        if not self.guessed:
+            columns["scale_min"] = pa.repeat(scale.low, n)
+            columns["scale_max"] = pa.repeat(scale.high, n)
+        if not (self.guessed and scale.higher_is_better):
+            columns["higher_is_better"] = pa.repeat(scale.higher_is_better, n)
         known = known_scale(self.metric)
         if scale.cap is not None or (known is not None and known.cap is not None):
             columns["scale_cap"] = pa.repeat(pa.scalar(scale.cap, pa.float64()), n)

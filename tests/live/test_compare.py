@@ -21,7 +21,7 @@ from worlds.bench import TASK, write_adaptive
 from worlds.boards import draw, drive, of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare
-from lm_eval_ccat.errors import RunError, UsageError
+from lm_eval_ccat.errors import RunError, ScaleError, UsageError
 from lm_eval_ccat.live.comparison import Compared
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.stored import stored_ranking
@@ -497,12 +497,23 @@ def test_a_metric_of_which_nothing_is_known_is_refused_until_its_scale_is_stated
     ccat("compare", *sides, "--range", range_flag, code=code)
     for known in ("acc", ""):
         ccat("compare", files[known, "old"], files[known, "new"], code=0)
-    # What states the direction is believed without a flag.
-    for path in sides:
-        head, *rows = path.read_text().split("\n")
-        direction = str(code == 0).lower()
-        lines = [f"{head},higher_is_better", *(f"{row},{direction}" for row in rows)]
-        path.write_text("\n".join(lines))
+    # A direction alone leaves the scale open; a table that was read keeps in mind that it guessed.
+    guessed = [ScoreTable.read(path) for path in sides]
+    with pytest.raises(ScaleError, match="the scale of 'match' of the baseline was guessed"):
+        compare(*guessed)
+    guessed[0].write(tmp_path / "again.csv")
+    assert ScoreTable.read(tmp_path / "again.csv").guessed
+    ends = {"range": (0, 1), "lower_is_better": code != 0}
+    assert compare(*(ScoreTable.read(path, **ends) for path in sides)).exit_code == code
+    for column, value in (("higher_is_better", code == 0), ("scale_min", 0), ("scale_max", 1)):
+        said = ccat("compare", *sides, code=1).err
+        if column == "scale_min":
+            assert "the direction of 'match' is known, but not its scale; state it" in said
+            ccat("compare", *sides, "--range", range_flag, code=code)
+        for path in sides:
+            head, *rows = path.read_text().split("\n")
+            lines = [f"{head},{column}", *(f"{row},{str(value).lower()}" for row in rows)]
+            path.write_text("\n".join(lines))
     ccat("compare", *sides, code=code)
 
 

@@ -214,13 +214,15 @@ def _tables(
         (grid, scale_columns), (task, metric, filter) = grids.pop(key), key
         name = metric or query.metric or "score"
         try:
+            scale, lower = _scale(path, scale_columns)
             yield grid.finish(
                 path,
                 query,
                 name,
                 task=task or query.task,
                 filter=filter or query.filter,
-                stated_scale=_scale(path, scale_columns),
+                stated_scale=scale,
+                lower_is_better=lower,
                 unique=True,
                 sources=(str(path),),
             )
@@ -346,10 +348,8 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     )
 
 
-def _scale(path: Path, columns: dict[str, set[Any]]) -> Scale | None:
-    """The scale that the columns state; None where they do not."""
-    if not columns:
-        return None
+def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool | None]:
+    """Return the scale that the columns state, and whether less is better; None for what is not."""
     for name, values in columns.items():
         if len(values) > 1:
             examples = sorted(map(str, values))[:4]
@@ -361,13 +361,13 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> Scale | None:
             raise ScaleError(f"{path}: higher_is_better must be true or false, not {higher!r}")
         higher = higher.lower() == "true"
     if cap is not None:
-        return Scale(cap=cap)
-    higher = higher is None or bool(higher)
+        return Scale(cap=cap), None
+    lower = None if higher is None else not higher
     if low is None and high is None:
-        return Scale(higher_is_better=higher)
+        return None, lower
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
-    return Scale(float(low), float(high), higher)
+    return Scale(float(low), float(high), not lower), lower
 
 
 def _sources(path: Any) -> list[Source]:
