@@ -30,9 +30,6 @@ class PairContent(TypedDict, total=False):
         Probability that `a` is better, as if looked at once.
     decision
         ``decided``, ``equivalent`` or ``open``.
-    needed
-        The `p` that would decide the pair now, which is more than the confidence if the pair is
-        looked at after every answer.
     population
         Whether a decided pair also holds for other items like these.
     barred
@@ -46,7 +43,6 @@ class PairContent(TypedDict, total=False):
     high: float
     p: float
     decision: str
-    needed: float
     population: bool
     barred: bool
 

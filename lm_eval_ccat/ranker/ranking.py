@@ -214,7 +214,7 @@ class Ranking(Shown):
         verdicts = self.verdicts
         n_tested, order, out = len(verdicts.tested), verdicts.rows.tolist(), []
         better, state = verdicts.better.tolist(), verdicts.state.tolist()
-        needed, barred = verdicts.needed().tolist(), verdicts.barred.tolist()
+        barred = verdicts.barred.tolist()
         gap, low, high = (ends.tolist() for ends in self._differences())
         beyond = None if self.beyond is None else self.beyond.tolist()
         below = {i: place for place, i in enumerate(order)}
@@ -225,9 +225,9 @@ class Ranking(Shown):
                 stands = beyond[i][j] if beyond and j < n_tested else None
                 row = PairRow(
                     verdicts.names[i], verdicts.names[j], better[i][j], gap[i][j],
-                    low[i][j], high[i][j], needed[i][j], WORDS[state[i][j]], stands, barred[i][j],
+                    low[i][j], high[i][j], WORDS[state[i][j]], stands, barred[i][j],
                 )  # fmt: skip
-                out.append(row if below[i] < below[j] else row.turned._replace(needed=row.needed))
+                out.append(row if below[i] < below[j] else row.turned)
         return tuple(out)
 
     @cached_property

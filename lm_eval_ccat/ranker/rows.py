@@ -165,9 +165,6 @@ class PairRow(NamedTuple):
     difference, low, high : float
         By how much `a` scores better, on [0, 1], and the ends of the interval, which holds at the
         ranking's confidence and looks. It excludes 0 if the pair is decided.
-    needed : float
-        What `p` would have to be now to decide the pair: more than the confidence, since a pair
-        that is looked at after every answer has many chances to look different.
     decision : str
         "decided", "equivalent" (they surely differ by less than ``min_difference``) or "open".
     population : bool or None
@@ -182,7 +179,6 @@ class PairRow(NamedTuple):
     difference: float
     low: float
     high: float
-    needed: float
     decision: str
     population: bool | None = None
     barred: bool = False
@@ -191,7 +187,7 @@ class PairRow(NamedTuple):
     def turned(self) -> PairRow:
         """The same pair with `b` before `a`."""
         return self._replace(
-            a=self.b, b=self.a, p=1.0 - self.p, needed=1.0 - self.needed,
+            a=self.b, b=self.a, p=1.0 - self.p,
             difference=-self.difference, low=-self.high, high=-self.low,
         )  # fmt: skip
 
@@ -200,7 +196,7 @@ class PairRow(NamedTuple):
 
         Examples
         --------
-        >>> row = PairRow("a", "b", 0.99, 0.02, 0.01, 0.03, 0.98, "decided")
+        >>> row = PairRow("a", "b", 0.99, 0.02, 0.01, 0.03, "decided")
         >>> content = row.to_dict(Scale(0, 50, higher_is_better=False))
         >>> content["difference"], content["low"], content["high"]
         (-1.0, -1.5, -0.5)
@@ -209,7 +205,7 @@ class PairRow(NamedTuple):
         low, high = sorted((unit * self.low, unit * self.high))
         content: PairContent = {
             "a": self.a, "b": self.b, "difference": unit * self.difference, "low": low,
-            "high": high, "p": self.p, "decision": self.decision, "needed": self.needed,
+            "high": high, "p": self.p, "decision": self.decision,
         }  # fmt: skip
         if self.population is not None:
             content["population"] = self.population

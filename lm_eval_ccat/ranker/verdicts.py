@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..content import OpenPairContent
-from ..methods.belief import POPULATION, Belief, Gaps, as_of_many, tail
+from ..methods.belief import POPULATION, Belief, Gaps, as_of_many
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from .families import Family, family, family_size
@@ -217,15 +217,6 @@ class Verdicts:
         )
         slope = self.belief.gaps.slope
         return slope * low, slope * high
-
-    def needed(self) -> Floats:
-        """Return the P(better) that would decide each pair now; shape (n_tested, n_rows)."""
-        gap, variance, df, _ = self.belief.pairs
-        level = (1.0 - self.confidence) / self._family[0].still_open
-        low, high = self.looks.ends(self.belief, level, level)
-        arm = np.where(gap > 0.0, gap - low, high - gap)
-        c = np.divide(arm, np.sqrt(variance), out=np.zeros(gap.shape), where=variance > 0.0)
-        return 1.0 - tail(np.minimum(c, 1e6), np.ones(c.shape), df)
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:

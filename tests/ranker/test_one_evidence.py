@@ -45,8 +45,6 @@ def test_an_interval_ends_where_a_look_stops_deciding(looks, slope, zero, lean, 
         for nearer, state in ((1e-6, OPEN), (-1e-6, DECIDED)):
             found = judged(side * (arm - nearer))
             assert found.state[0, 1] == state and found.sign[0, 1] == (side if state else 0)
-            p, needed = float(found.better[0, 1]), float(found.needed()[0, 1])
-            assert ((p if side > 0 else 1.0 - p) >= needed) == (state == DECIDED)
     farthest = max(-low, high) * slope
     for d, state in ((farthest - 1e-6, OPEN), (farthest + 1e-6, EQUIVALENT)):
         assert judged(gap, d).state[0, 1] == state

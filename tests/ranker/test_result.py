@@ -82,19 +82,6 @@ def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(fou
     assert one.interval(0.95) == pytest.approx((0.5 - 0.0979982, 0.5 + 0.0979982))
 
 
-def test_an_open_pair_has_the_interval_of_the_looks_that_would_decide_it(found):
-    """Its end lies as many errors below the difference as the looks ask of a difference."""
-    belief, names = found.verdicts.belief, found.verdicts.names
-    open_pairs = [row for row in found.pairs if row.decision == "open" and 0.6 < row.p]
-    assert len(open_pairs) > 1
-    for row in open_pairs:
-        i, j = names.index(row.a), names.index(row.b)
-        df = belief.pairs[2][(i, j) if i < len(belief.n) else (j, i)]
-        asked, reached = stdtrit(df, row.needed), stdtrit(df, row.p)
-        assert (row.difference - row.low) / row.difference == pytest.approx(asked / reached)
-        assert row.low < 0.0 and row.p < row.needed
-
-
 def test_a_board_of_many_writes_down_the_pairs_that_tell():
     known = {f"k{i:03}": 0.1 + 0.8 * i / 120 for i in range(120)}
     result = drive(Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, known=known), of(SCORES))
