@@ -552,13 +552,12 @@ def _prompts(
         }
 
     marks = baseline.marks, candidate.marks
-    difference, doubt = checked_prompts(*marks, _THE_SIDES, texts, accepted)
+    difference, doubt = checked_prompts(marks, _THE_SIDES, texts, accepted)
     return [f"accepted: {difference}"] if difference else [doubt] if doubt else []
 
 
 def checked_prompts(
-    theirs: Marks,
-    ours: Marks,
+    marks: tuple[Marks, Marks],
     names: tuple[str, str],
     texts: Callable[[Sequence[Any]], Texts],
     accepted: Collection[str],
@@ -570,7 +569,7 @@ def checked_prompts(
     UsageError
         A prompt differs, and that is not accepted.
     """
-    difference, doubt = compare_prompts(theirs, ours, names, texts)
+    difference, doubt = compare_prompts(*marks, names, texts)
     if difference and PROMPTS not in accepted:
         raise UsageError(
             f"{difference}. Ask both models in the same way, or accept other prompts: "
@@ -932,19 +931,19 @@ class _Stored:
         """
         chat = spec.template_for(spec.model(name))
         # A text that a template wrote is another prompt than the plain one.
-        theirs = {
+        logged = {
             item[1]: answer.mark if chat else answer.prompt_hash[:DIGITS]
             for item, answer in self.at_hand[name].items()
         }
 
         def texts(doc_ids: Sequence[Any]) -> Texts:
             [source] = self.logs[name]
-            marks = {doc_id: theirs[doc_id] for doc_id in doc_ids}
+            marks = {doc_id: logged[doc_id] for doc_id in doc_ids}
             first = prompts_in(source, session.name, marks)
             return {d: (text, canonical(session.prompts(d)[0])) for d, text in first.items()}
 
         names = f"the logs of {name}", f"task {session.name} now"
-        return checked_prompts(theirs, session.marks, names, texts, spec.accept_change)
+        return checked_prompts((logged, session.marks), names, texts, spec.accept_change)
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

@@ -58,8 +58,8 @@ class Query:
 
     def guesses(self, metric: str, stated_scale: Scale | None = None) -> bool:
         """Whether the scale of a metric can only be guessed from its scores."""
-        stated = (self.scale, self.range, stated_scale, known_scale(metric))
-        return all(known is None for known in stated)
+        sources = (self.scale, self.range, stated_scale, known_scale(metric))
+        return all(scale is None for scale in sources)
 
     def scale_of(
         self,
