@@ -121,10 +121,11 @@ def claim(lines: list[str], without_bank: int) -> str:
         re.M,
     )
     models = int(full) // int(documents)
+    which = "all" if right == decided else right
     return (
-        f"In the demo it ranks {models} models with {answers} answers instead of {int(full):,}: "
-        f"{decided} of {pairs} pairs are\ndecided, {right} of them as full runs decide them. Its "
-        f"item bank is made of {known} known models\n({int(known) * int(documents):,} answers, "
+        f"In the demo it ranks {models} models with {answers} answers instead of {int(full):,}: it "
+        f"decides {decided} of {pairs} pairs,\n{which} of them as full runs do. Its item bank is "
+        f"made of full runs of {known} known models ({int(known) * int(documents):,} answers,\n"
         f"paid once). Without the bank the same ranking takes {without_bank:,} answers."
     )
 
