@@ -58,7 +58,7 @@ class Keywords(TypedDict, total=False):
     the method's limit."""
     warmup: int | None
     """Items that every model answers before models are compared. With several tasks, this many of
-    each, but at most 60 in all and at least 2 of each."""
+    each, but at most 15 in all and at least 2 of each."""
     stop: str | None
     """When to stop: `decided` (every pair of neighbours is), `se X` (every standard error is at
     most X, on a scale of 0 to 1), `top K` (the best K are decided), `ranks W` (every rank is known

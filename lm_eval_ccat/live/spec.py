@@ -261,7 +261,7 @@ class Spec:
     )
     warmup: int = option(
         WARMUP, whole(0), "Items that every model answers before models are compared. With several "
-        "tasks, this many of each, but at most 60 in all and at least 2 of each.",
+        "tasks, this many of each, but at most 15 in all and at least 2 of each.",
     )
     stop: str = option(
         "decided", STOP,

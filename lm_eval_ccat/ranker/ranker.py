@@ -57,7 +57,7 @@ class Ranker:
         rankings ever call one of them better.
     warmup : int, optional
         Items that every model answers before models are compared; default 10, with several
-        tasks of each, but at most 60 in all and at least 2 of each.
+        tasks of each, but at most 15 in all and at least 2 of each.
     budget : float, optional
         Most to spend, as the sum of price x units; default no limit. Items in flight count as
         spent.

@@ -21,19 +21,20 @@ from .stopping import StoppingRule
 _PATIENCE = 4.0
 
 
-#: Items of a task that every model answers before models are compared, by default.
-WARMUP = 10
+#: Items of a single task that every model answers before models are compared, by default; and of
+#: several tasks together.
+WARMUP, OF_ALL = 10, 15
 
 
 def first_items(n_tasks: int, warmup: int = WARMUP) -> int:
-    """Return the items of each task to begin with: of several at most 60 in all, at least 2 each.
+    """Return the items of each task to begin with: of several at most 15 in all, at least 2 each.
 
     Examples
     --------
-    >>> [first_items(n) for n in (1, 6, 12, 57)]
-    [10, 10, 5, 2]
+    >>> [first_items(n) for n in (1, 2, 5, 57)]
+    [10, 7, 3, 2]
     """
-    return warmup if n_tasks == 1 else min(warmup, max(2, 60 // n_tasks))
+    return warmup if n_tasks == 1 else min(warmup, max(2, OF_ALL // n_tasks))
 
 
 class Turn(NamedTuple):
