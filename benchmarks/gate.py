@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.live.comparison import MarginKnown
+from lm_eval_ccat.live.live_comparison import MarginKnown
 from lm_eval_ccat.metrics.scale import Floats
 from lm_eval_ccat.ranker.difference import Difference, compare_scores
 

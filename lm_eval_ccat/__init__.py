@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .live.adaptive import AdaptiveTask, adaptive_evaluate, simple_evaluate
-    from .live.comparison import Comparison, compare
+    from .live.compare import compare
+    from .live.comparison import Comparison
     from .live.ranking_run import rank
     from .live.result import Result
     from .methods import calibrate
@@ -69,7 +70,7 @@ _HOME = {
     "Comparison": "live.comparison",
     "Result": "live.result",
     "adaptive_evaluate": "live.adaptive",
-    "compare": "live.comparison",
+    "compare": "live.compare",
     "rank": "live.ranking_run",
     "simple_evaluate": "live.adaptive",
     "ScoreTable": "scores",

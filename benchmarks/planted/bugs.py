@@ -332,7 +332,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the difference of two models of a run is rebuilt from what is stated of each alone",
-        "lm_eval_ccat/live/comparison",
+        "lm_eval_ccat/live/mean_scores",
         "row = first.pair(names[1], names[0]) if first.source == second.source else None",
         "row = None",
         ("tests/live/test_compare_looks.py",),
@@ -610,7 +610,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a live comparison has more documents than the task",
-        "lm_eval_ccat/live/comparison",
+        "lm_eval_ccat/live/live_comparison",
         "documents=min(n, len(run.plan.offered))",
         "documents=n",
         ("tests/live/test_repeats_live.py",),
@@ -906,14 +906,14 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a known model has no documents",
-        "lm_eval_ccat/live/comparison",
+        "lm_eval_ccat/live/mean_scores",
         'block["n_items"] or size',
         'block["n_items"]',
         ("tests/live/test_rank.py::test_new_models_find_their_place_among_known_ones",),
     ),
     Bug(
         "more documents decide than the benchmark has",
-        "lm_eval_ccat/live/comparison",
+        "lm_eval_ccat/live/mean_scores",
         'float(content["items_of_benchmark"]) if _is_exact(content) else math.inf',
         "math.inf",
         (
@@ -1109,7 +1109,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "full results beside an estimate have the error of a sample",
-        "lm_eval_ccat/live/comparison",
+        "lm_eval_ccat/live/mean_scores",
         'max(1.0 - n / content["items_of_benchmark"], 0.0) if _is_exact(content) else 1.0',
         "1.0",
         ("tests/live/test_compare.py::test_a_stored_ranking_is_compared_by_what_it_says",),

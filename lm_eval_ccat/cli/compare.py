@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import UsageError
-from ..live import comparison
+from ..live import compare as comparing
 from ..live.losses import with_answers
 from ..live.surfaces import add_flags, given_by_flags
 from ..report.following import after_comparison
@@ -89,7 +89,7 @@ def compare(args: argparse.Namespace) -> int:
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
     (a, b), query, settings = sides, reading_of(args), given_by_flags(args, "compare")
-    compared = comparison.compare(
+    compared = comparing.compare(
         a,
         b,
         margin=args.margin,

@@ -33,6 +33,8 @@ from ..shown import plural, some
 from .spec import Spec, content_of, without_aliases
 from .stored import StoredRanking, stored_rankings
 
+#: What the two sides are called, in the order of the arguments of `compare`.
+SIDES = ("baseline", "candidate")
 #: Fields of documents by doc_id.
 Fields = Mapping[Any, Mapping[str, Any]]
 

@@ -12,7 +12,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from lm_eval_ccat import ItemBank, Ranker, compare
-from lm_eval_ccat.live.comparison import Compared, Comparison, MarginKnown
+from lm_eval_ccat.live.comparison import Compared, Comparison
+from lm_eval_ccat.live.live_comparison import MarginKnown
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference
 

@@ -1,0 +1,94 @@
+"""How the sides of a comparison were asked: their prompts must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from ..content import RESULT
+from ..errors import UsageError
+from ..runs.book import PROMPTS
+from ..scores import ScoreTable
+from ..scores.prompts import Marks, Texts, compare_prompts
+from .sides import (
+    prompts_in,
+)
+from .stored import StoredRanking
+
+_THE_SIDES = ("the baseline", "the candidate")
+
+
+class AskedSide(NamedTuple):
+    """How a side was asked the documents of a task.
+
+    Attributes
+    ----------
+    marks : mapping of doc_id to (str or None)
+    source : path or anything else
+        Logs, which alone hold the prompts as texts.
+    """
+
+    marks: Marks
+    source: Any
+
+    @classmethod
+    def of(
+        cls, side: ScoreTable | StoredRanking, name: str, path: Any, task: str | None
+    ) -> AskedSide:
+        """Return how a model of a side, read from a path, was asked a task."""
+        if isinstance(side, ScoreTable):
+            return cls(side.prompts_of(name), path)
+        file = side.source_of(name)
+        # A run directory has the samples of its models below it.
+        place = file.parent if file.name == RESULT else file
+        return cls(side.prompts_of(name, str(task)), place)
+
+
+def differing_prompts(
+    baseline: AskedSide, candidate: AskedSide, task: str | None, accepted: Collection[str]
+) -> list[str]:
+    """Return what differs between the prompts of two sides or is not known, as warnings.
+
+    Raises
+    ------
+    UsageError
+        A prompt differs, and that is not accepted; the message names one document and, where logs
+        hold both texts, the first place that differs.
+    """
+    if not (baseline.marks or candidate.marks):
+        return []
+
+    def texts(doc_ids: Sequence[Any]) -> Texts:
+        first, second = (
+            prompts_in(side.source, task, {doc_id: side.marks[doc_id] for doc_id in doc_ids})
+            for side in (baseline, candidate)
+        )
+        return {
+            doc_id: (text, second[doc_id]) for doc_id, text in first.items() if doc_id in second
+        }
+
+    marks = baseline.marks, candidate.marks
+    difference, doubt = checked_prompts(marks, _THE_SIDES, texts, accepted)
+    return [f"accepted: {difference}"] if difference else [doubt] if doubt else []
+
+
+def checked_prompts(
+    marks: tuple[Marks, Marks],
+    names: tuple[str, str],
+    texts: Callable[[Sequence[Any]], Texts],
+    accepted: Collection[str],
+) -> tuple[str, str]:
+    """Return what `compare_prompts` says of two sides, of which `accepted` changes are accepted.
+
+    Raises
+    ------
+    UsageError
+        A prompt differs, and that is not accepted.
+    """
+    difference, doubt = compare_prompts(*marks, names, texts)
+    if difference and PROMPTS not in accepted:
+        raise UsageError(
+            f"{difference}. Ask both models in the same way, or accept other prompts: "
+            f"--accept_change {PROMPTS} (in Python settings={{'accept_change': '{PROMPTS}'}})"
+        )
+    return difference, doubt

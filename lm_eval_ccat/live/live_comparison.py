@@ -1,0 +1,265 @@
+"""Ask two models, or one with logs of the other, until their difference is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import RunError, UsageError
+from ..harness import TaskSession
+from ..methods.belief import BENCHMARK, POPULATION
+from ..metrics.scale import Scale
+from ..money import sum_of
+from ..ranker import StoppingRule
+from ..ranker.difference import Difference
+from ..ranker.standing import Standing
+from ..ranker.verdicts import NOT_KNOWN
+from ..records import Item, Tell
+from ..runs.directory import RunDirectory
+from ..scores import ScoreTable
+from ..scores.answers import EarlierAnswer
+from ..scores.prompts import DIGITS, Texts, canonical
+from ..shown import plural
+from .asked import checked_prompts
+from .comparison import Compared, Comparison
+from .earlier import answers_at_hand
+from .losses import MOST_LETTERS, Loss, losses_of
+from .models import HarnessModel, StoredModel
+from .plan import Plan, make_plan
+from .result import Observer
+from .run import Run, harness_models, holds_answers
+from .sides import (
+    SIDES,
+    prompts_in,
+)
+from .spec import Spec
+
+
+@dataclass(frozen=True)
+class MarginKnown(StoppingRule):
+    """Stop when it is known whether the second model is worse by more than `margin`, on [0, 1]."""
+
+    margin: float
+
+    def wants(self, standing: Standing) -> Any:
+        if len(standing.items) < 2:
+            return standing.nobody
+        n = int(standing.items.min())
+        difference = Difference.of(standing.verdicts, documents=n, margin=self.margin)
+        return standing.nobody | (difference.verdict == NOT_KNOWN)
+
+    def why(self, standing: Standing) -> str:
+        return "the difference is known well enough"
+
+
+def compare_live(
+    sides: tuple[Any, Any],
+    models: tuple[str | None, str | None],
+    margin: float,
+    settings: Mapping[str, Any],
+    run_dir: str | Path | None,
+    observer: Observer | None,
+) -> Comparison:
+    """Ask two models, or one with logs of the other, until the difference is known.
+
+    Both get the same random documents; a stored run answers from its logs.
+    """
+    baseline, candidate = names = [
+        name or (str(side.get("name") or which) if isinstance(side, Mapping) else Path(side).name)
+        for side, name, which in zip(sides, models, SIDES)
+    ]
+    if any(isinstance(side, ScoreTable) for side in sides):
+        raise UsageError("a live model is compared with logs that have samples, not with a table")
+    if settings["task"] is None or len(settings["metrics"]) > 1:
+        raise UsageError(
+            "a live model is compared on one task and by one metric; name the task (--task)"
+        )
+    for key in ("models", "prior", "save_bank", "known"):
+        if key in settings:
+            raise UsageError(f"`{key}:` cannot be used in a comparison")
+    if names[0] == names[1]:
+        raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
+    resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
+    logs = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
+    entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
+    options = {key: value for key, value in settings.items() if value not in (None, [])}
+    spec = Spec.read({**options, "models": entries})
+    asked = [name for name in names if name not in logs]
+    stored = StoredSides(logs, margin, observer or Observer())
+    with Run(
+        spec, run_dir, observer, resume=resume, retry=resume, asked=asked,
+        plan=stored.plan, models=stored.models,
+    ) as run:  # fmt: skip
+        ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
+        if tally.set_aside or not ended:
+            why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
+            advice = "" if run_dir is None else f"; the same command goes on with {run_dir}"
+            raise RunError(f"the comparison did not finish ({why or 'interrupted'}){advice}")
+        verdicts, scale = run.book.ranker.verdicts, outcome.metric.scale
+        on_benchmark, on_population = (
+            run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
+        )
+        # Nobody has looked at the answer to the other question.
+        looks = verdicts.looks.anew.after(on_population, 1.0 - verdicts.confidence)
+        overall, on_other_question = (
+            Difference.of(
+                view, documents=min(n, len(run.plan.offered)), margin=margin, scale=scale,
+                answers=n if run.plan.most_repeats > 1 else None,
+            )
+            for view in (
+                replace(verdicts, belief=on_benchmark),
+                replace(verdicts, belief=on_population, looks=looks),
+            )
+            for n in [int(view.belief.n.diagonal().min())]
+        )  # fmt: skip
+        compared = Compared(
+            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), overall, {},
+            question=spec.question, sampled=run.plan.sampled, other_question=on_other_question,
+            higher_is_better=scale.higher_is_better, n_items=len(run.plan.offered),
+            losses=_losses(run, names, scale),
+        )  # fmt: skip
+        result = run.state()
+        warnings = [*run.plan.warnings, *result.warnings]
+        warnings += [f"changed since the comparison began: {change}" for change in result.changes]
+        return Comparison(
+            baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
+            sum_of(tally.paid.values()),
+        )  # fmt: skip
+
+
+def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
+    """Return the documents of a live comparison on which the candidate scored lower."""
+    answers: dict[str, dict[Any, list[Tell]]] = {name: {} for name in names}
+    for (name, item), answer in run.book.answers.items():
+        if isinstance(answer, Tell):
+            answers[name].setdefault(item[1], []).append(answer)
+    sides = first, second = tuple(answers.values())
+    ids = [doc_id for doc_id in first if doc_id in second]
+    baseline, candidate = (
+        np.array([np.mean([answer.score for answer in side[doc_id]]) for doc_id in ids])
+        for side in sides
+    )
+    return tuple(
+        replace(
+            loss,
+            answers=(
+                first[loss.doc_id][0].text[:MOST_LETTERS],
+                second[loss.doc_id][0].text[:MOST_LETTERS],
+            ),
+        )
+        for loss in losses_of(ids, baseline, candidate, scale)
+    )
+
+
+@dataclass
+class StoredSides:
+    """The sides of a live comparison that answer from their logs, by name.
+
+    They limit the plan to the documents that all of them have.
+    """
+
+    logs: Mapping[str, Sequence[str]]
+    margin: float
+    observer: Observer
+    at_hand: dict[str, dict[Item, EarlierAnswer]] = field(default_factory=dict)
+
+    def plan(self, spec: Spec) -> Plan:
+        """Return the plan of the comparison."""
+        plan = make_plan(spec)
+        if plan.alone is None:
+            raise UsageError("live models are compared on one task and one metric")
+        plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
+        if not self.logs:
+            return plan
+        outcome, names = plan.outcome, [entry.name for entry in spec.models]
+        session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
+        self.at_hand = answers_at_hand(self.logs, names, plan.repeats, self.observer.warn)
+        for name in self.logs:
+            if changed := self._leave_out_changed(name, session):
+                documents = plural(changed, "document")
+                warnings.append(f"{documents} of {name} left out: the same doc_id, another text")
+            difference, doubt = self._prompts(name, spec, session)
+            accepted += [f"accepted: {difference}"] if difference else []
+            warnings += [doubt] if doubt else []
+        answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
+        if not answers.any():
+            raise UsageError("the stored runs have no document in common with the task")
+        bank = replace(outcome.bank, kept=outcome.bank.kept & (answers > 0))
+        [name] = plan.measured[outcome.task]
+        repeats = int(answers[answers > 0].min())
+        if repeats < plan.most_repeats:
+            warnings.append(
+                f"{' and '.join(self.logs)}: the logs have no more than "
+                f"{plural(repeats, 'answer')} to some documents, so no document is asked more "
+                f"often (repeats: {plan.most_repeats})"
+            )
+        return replace(
+            plan, measured={outcome.task: {name: replace(outcome, bank=bank)}},
+            spec=replace(spec, repeats=repeats) if repeats < plan.most_repeats else spec,
+            warnings=tuple(warnings), accepted=(*plan.accepted, *accepted),
+        )  # fmt: skip
+
+    def _leave_out_changed(self, name: str, session: TaskSession) -> int:
+        """Leave out the answers in a model's logs to documents that have another text now.
+
+        Returns
+        -------
+        int
+            Number of documents left out.
+        """
+        hashes = dict(zip(session.doc_ids, session.doc_hashes))
+        answers = {item: a for item, a in self.at_hand[name].items() if item[1] in hashes}
+        changed = {
+            item[1]
+            for item, answer in answers.items()
+            if answer.doc_hash not in (None, hashes[item[1]])
+        }
+        self.at_hand[name] = {i: answer for i, answer in answers.items() if i[1] not in changed}
+        return len(changed)
+
+    def _fewest(self, item: Item, repeats: int) -> int:
+        """Return how many answers to an item the logs of all sides have, at most `repeats`."""
+        answers = (item, *((*item, repeat) for repeat in range(2, repeats + 1)))
+        return min(
+            sum(1 for _ in takewhile(self.at_hand[name].__contains__, answers))
+            for name in self.logs
+        )
+
+    def _prompts(self, name: str, spec: Spec, session: TaskSession) -> tuple[str, str]:
+        """Return how the prompts in a model's logs differ from the task's, and what is not known.
+
+        Raises
+        ------
+        UsageError
+            They differ, and that is not accepted.
+        """
+        chat = spec.template_for(spec.model(name))
+        # A text that a template wrote is another prompt than the plain one.
+        logged = {
+            item[1]: answer.mark if chat else answer.prompt_hash[:DIGITS]
+            for item, answer in self.at_hand[name].items()
+        }
+
+        def texts(doc_ids: Sequence[Any]) -> Texts:
+            [source] = self.logs[name]
+            marks = {doc_id: logged[doc_id] for doc_id in doc_ids}
+            first = prompts_in(source, session.name, marks)
+            return {d: (text, canonical(session.prompts(d)[0])) for d, text in first.items()}
+
+        names = f"the logs of {name}", f"task {session.name} now"
+        return checked_prompts((logged, session.marks), names, texts, spec.accept_change)
+
+    def models(self, run: Run) -> list[HarnessModel]:
+        """Return the models that are asked, and those that answer from their logs."""
+        models = harness_models(run)
+        for name in self.logs:
+            entry = run.spec.model(name)
+            model = StoredModel(entry, run.spec, run.plan.measured, run.warn_once)
+            model.at_hand = self.at_hand[name]
+            models.append(model)
+        return models

@@ -1,0 +1,130 @@
+"""Means over the full benchmark, as runs state them or scores say, and their comparison."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from ..content import RankingContent
+from ..methods.belief import BENCHMARK
+from ..metrics.scale import Scale
+from ..ranker.difference import Difference
+from ..ranker.looks import ROUNDING
+from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
+from ..scores import ScoreTable
+from .comparison import Compared, Gate
+from .stored import StoredRanking
+
+
+def compare_estimates(
+    first: ScoreTable | StoredRanking,
+    second: ScoreTable | StoredRanking,
+    names: tuple[str, str],
+    gate: Gate,
+) -> Compared:
+    """Compare what runs state, or what one states with scores, on the full benchmark."""
+    ranking = first if isinstance(first, StoredRanking) else second
+    assert isinstance(ranking, StoredRanking)
+    content, scale, outcome = ranking.content, ranking.scale, ranking.outcome
+    baseline, candidate = (
+        MeanScore.of(side, name, content, gate) for side, name in zip((first, second), names)
+    )
+    row = None
+    if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
+        row = first.pair(names[1], names[0]) if first.source == second.source else None
+    if row is not None:
+        overall = Difference.stated(
+            (baseline.mean, candidate.mean), (row["low"], row["high"]), row["p"], row["decision"],
+            scale, documents=min(baseline.documents, candidate.documents), margin=gate.margin,
+            answers=baseline.fewer_answers(candidate),
+        )  # fmt: skip
+        # The ranking itself states what would decide.
+        overall = replace(overall, more_documents=None, more_answers=None)
+    else:
+        size = float(content["items_of_benchmark"]) if _is_exact(content) else math.inf
+        overall = _independent(baseline, candidate, scale, gate, size)
+    return Compared(
+        outcome.task, outcome.metric, outcome.filter, scale.describe(), overall, {},
+        question=content["question"], sampled=content.get("sampled", False),
+        higher_is_better=scale.higher_is_better, weighted=bool(ranking.terms),
+    )  # fmt: skip
+
+
+def _is_exact(content: RankingContent) -> bool:
+    """Whether a ranking would be known exactly if every item were answered once."""
+    return content["question"] == BENCHMARK and not content.get("sampled", False)
+
+
+@dataclass(frozen=True)
+class MeanScore:
+    """A model's mean over the full benchmark with its interval, on the metric's own scale."""
+
+    mean: float
+    error: float
+    low: float
+    high: float
+    documents: int
+    answers: int | None = None  # where documents are asked repeatedly
+
+    @classmethod
+    def of(
+        cls, side: ScoreTable | StoredRanking, name: str, content: RankingContent, gate: Gate
+    ) -> MeanScore:
+        """Return what a run states of a model, or what scores say under the question of a run.
+
+        Parameters
+        ----------
+        side : ScoreTable or StoredRanking
+        name : str
+        content : dict
+            What the run, of this side or the other, states.
+        gate : Gate
+        """
+        if isinstance(side, StoredRanking):
+            block = side.content["models"][name]
+            # A reference model has full results, and was asked nothing.
+            size = side.content["items_of_benchmark"]
+            n = block["n_items"] or size
+            answers = n if "answers_of_benchmark" in side.content else None
+            low, high = sorted(block["interval"])
+            mean, error = block["estimate"], block["standard_error"]
+            return cls(mean, error, low, high, n if answers is None else min(n, size), answers)
+        unit = side.select([name]).model_scores()[0]
+        raw = side.scale.restore(unit[np.isfinite(unit)])
+        n, mean = len(raw), float(raw.mean())
+        unseen = max(1.0 - n / content["items_of_benchmark"], 0.0) if _is_exact(content) else 1.0
+        spread = float(raw.std(ddof=1)) if n > 1 else side.scale.span
+        error = spread * math.sqrt(unseen / n)
+        half = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
+        return cls(mean, error, mean - half, mean + half, n)
+
+    def fewer_answers(self, second: MeanScore) -> int | None:
+        """Return the answers of the side that has fewer; None where neither has several each."""
+        if self.answers is second.answers is None:
+            return None
+        return min(side.answers or side.documents for side in (self, second))
+
+
+def _independent(
+    baseline: MeanScore, candidate: MeanScore, scale: Scale, gate: Gate, size: float
+) -> Difference:
+    """Compare two means that were estimated apart.
+
+    The arms of the two intervals add up as the root of their squares (R. G. Newcombe, Statistics
+    in Medicine 17, 1998), and hold at the looks at which these intervals hold.
+    """
+    gap = candidate.mean - baseline.mean
+    low = gap - math.hypot(baseline.high - baseline.mean, candidate.mean - candidate.low)
+    high = gap + math.hypot(baseline.mean - baseline.low, candidate.high - candidate.mean)
+    error, up = math.hypot(baseline.error, candidate.error), gap if scale.higher_is_better else -gap
+    better = float(ndtr(up / error)) if error else 0.5 * (1.0 + float(np.sign(up)))
+    equal = max(abs(low), abs(high)) <= ROUNDING * scale.span
+    decision = EQUIVALENT if equal else DECIDED if low > 0.0 or high < 0.0 else OPEN
+    return Difference.stated(
+        (baseline.mean, candidate.mean), (low, high), better, WORDS[decision], scale,
+        documents=min(baseline.documents, candidate.documents), margin=gate.margin, n_items=size,
+        answers=baseline.fewer_answers(candidate),
+    )  # fmt: skip

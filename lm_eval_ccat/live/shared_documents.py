@@ -1,0 +1,168 @@
+"""Two models' scores on the documents that both have, and the settings in which they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bank.settings import SAMPLED, compare_scorers, sampling
+from ..errors import ScoreTableError, UsageError
+from ..methods.belief import BENCHMARK, POPULATION, RUN
+from ..methods.policy import Mask
+from ..metrics.scale import Floats, Scale
+from ..ranker.difference import Difference, compare_scores
+from ..scores import ScoreTable
+from ..scores.readers.lm_eval import COMPARED
+from ..scores.reading import Logged
+from ..shown import plural
+from .comparison import Compared, Gate
+from .losses import losses_of
+from .sides import (
+    Fields,
+    values_of_field,
+)
+
+
+@dataclass(frozen=True)
+class SharedDocuments:
+    """Scores of baseline and candidate on the documents that both have.
+
+    Attributes
+    ----------
+    outcome : Logged
+    scale : Scale
+    ids : list
+        Names of the documents.
+    baseline, candidate : ndarray of shape (n_documents,)
+        On [0, 1], higher is better; repeats of a document are averaged.
+    sampled : bool
+        Whether answers are draws. Nobody knows how much of the differences of single answers is
+        noise: it may be all of it.
+    """
+
+    outcome: Logged
+    scale: Scale
+    ids: list[Any]
+    baseline: Floats
+    candidate: Floats
+    sampled: bool
+
+    @classmethod
+    def of(
+        cls,
+        first_table: ScoreTable,
+        second_table: ScoreTable,
+        names: tuple[str, str],
+        warnings: list[str],
+    ) -> SharedDocuments:
+        """Match the documents of two models; what is left out goes to `warnings`."""
+        warnings += [
+            *first_table.warnings,
+            *second_table.warnings,
+            *_differing(first_table, second_table),
+        ]
+        scored: list[dict[Any, tuple[float, str | None]]] = []
+        for table, name in zip((first_table, second_table), names):
+            table = table.select([name])
+            hashes = table.doc_hashes or (None,) * table.n_items
+            rows = zip(table.doc_ids, table.model_scores()[0], hashes)
+            scored.append({d: (score, hash) for d, score, hash in rows if np.isfinite(score)})
+        first, second = scored
+        shared = [d for d in first if d in second]
+        ids = [d for d in shared if len({first[d][1], second[d][1]} - {None}) < 2]
+        if changed := len(shared) - len(ids):
+            warnings.append(
+                f"{plural(changed, 'document')} left out: the same doc_id, but different text"
+            )
+        if not ids:
+            raise ScoreTableError(
+                f"{' and '.join(names)} have no document of {first_table.metric} in common"
+            )
+        if alone := len(first) + len(second) - 2 * len(shared):
+            warnings.append(
+                f"{plural(alone, 'score')} left out: the other side has none for the same document"
+            )
+        outcome = Logged(
+            first_table.task or second_table.task,
+            first_table.metric,
+            first_table.filter or second_table.filter,
+        )
+        baseline, candidate = (np.array([side[d][0] for d in ids]) for side in scored)
+        sampled = any(map(_is_sampled, (first_table, second_table)))
+        return cls(outcome, first_table.scale, ids, baseline, candidate, sampled)
+
+    def compared(
+        self, gate: Gate, fields: Fields, group_field: str | None, cluster: str | None
+    ) -> Compared:
+        """Compare all documents under both questions, and groups of them under the gate's."""
+        all_documents = np.ones(len(self.ids), dtype=bool)
+        clusters = values_of_field(fields, cluster, self.ids) if cluster else None
+        groups: dict[str, Difference] = {}
+        if group_field:
+            values = values_of_field(fields, group_field, self.ids)
+            for value in sorted(set(values.tolist())):
+                groups[value] = self._difference(gate, gate.question, values == value, clusters)
+        other_question = BENCHMARK if gate.question == POPULATION else POPULATION
+        return Compared(
+            self.outcome.task, self.outcome.metric, self.outcome.filter, self.scale.describe(),
+            self._difference(gate, gate.question, all_documents, clusters), groups,
+            question=gate.question, sampled=self.sampled,
+            other_question=self._difference(gate, other_question, all_documents, clusters),
+            higher_is_better=self.scale.higher_is_better,
+            losses=losses_of(self.ids, self.baseline, self.candidate, self.scale),
+        )  # fmt: skip
+
+    def _difference(
+        self, gate: Gate, question: str, rows: Mask, clusters: NDArray[Any] | None
+    ) -> Difference:
+        """Compare some of the documents under a question; clusters are a sample's alone."""
+        by_cluster = clusters is not None and question == POPULATION
+        return compare_scores(
+            self.baseline[rows], self.candidate[rows], scale=self.scale,
+            clusters=clusters[rows] if clusters is not None and by_cluster else None,
+            exact=question == RUN or (question == BENCHMARK and not self.sampled),
+            margin=gate.margin, confidence=gate.confidence,
+        )  # fmt: skip
+
+
+def _is_sampled(table: ScoreTable) -> bool:
+    """Whether a table has repeats, or its runs' settings say that answers are sampled."""
+    settings = table.settings.get("generation_kwargs")
+    drawn = isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
+    return drawn or table.repeated
+
+
+def _differing(first_table: ScoreTable, second_table: ScoreTable) -> list[str]:
+    """Return the settings in which the two sides differ, in words.
+
+    Raises
+    ------
+    UsageError
+        Another judge, encoder or checkpoint scored the candidate, so not only the models
+        differ.
+    """
+    first, second = (table.settings.get("scorer") for table in (first_table, second_table))
+    refused, differences = (
+        [t.replace("the bank", "the baseline").replace("the run", "the candidate") for t in texts]
+        for texts in compare_scorers(first, second, first_table.metric)
+    )
+    if refused:
+        raise UsageError(
+            f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
+        )
+    for key in COMPARED:
+        x, y = first_table.settings.get(key), second_table.settings.get(key)
+        if (
+            key != "scorer"
+            and key in first_table.settings
+            and key in second_table.settings
+            and x != y
+        ):
+            differences.append(
+                f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
+            )
+    return differences
