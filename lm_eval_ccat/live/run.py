@@ -326,7 +326,10 @@ class Run:
             self.observer.warn(
                 "a crash cut off the last line of the journal; its document is asked again"
             )
-        retried = self._retried(book, changed)  # may refuse, so before anything is written
+        # Both may refuse, so before anything is written.
+        if "repeats" in changed.ranker:
+            book.ranker.require_repeats(changed.ranker["repeats"])
+        retried = self._retried(book, changed)
         killed, wire = not book.closed, dict(book.tally.wire)
         book.write([Session(event="resume")])
         for ask in book.unanswered if killed else ():

@@ -334,7 +334,7 @@ class Sender:
         again = probing and gate.outage(moment) > 0.0
         asks = self.line.next(channel.name, 1 if probing else channel.model.batch, last=again)
         if len(asks) > 1:  # the harness evaluates one task per call
-            task, _ = asks[0].item
+            task = asks[0].item[0]
             self.line.back([ask for ask in asks if ask.item[0] != task])
             asks = [ask for ask in asks if ask.item[0] == task]
         if not asks and probing and channel.left:

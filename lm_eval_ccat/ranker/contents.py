@@ -349,8 +349,8 @@ class Contents:
         self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
         self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
 
-    def raise_repeats(self, repeats: Any) -> None:
-        """Let items be asked more often than so far.
+    def raised_repeats(self, repeats: Any) -> dict[str, int]:
+        """Return how often items of each task are asked from now on, if that may be raised so.
 
         Raises
         ------
@@ -364,8 +364,12 @@ class Contents:
                 f"repeats {was} cannot become {becomes}: of one task that is asked in passes they "
                 "may be raised; else start a new run, which can take over the answers"
             )
-        self.repeats = of_task
-        self.tasks[0].raise_repeats(of_task[self.tasks[0].name])
+        return of_task
+
+    def raise_repeats(self, repeats: Any) -> None:
+        """Let items be asked more often than so far; `raised_repeats` says what is refused."""
+        self.repeats = self.raised_repeats(repeats)
+        self.tasks[0].raise_repeats(self.repeats[self.tasks[0].name])
         self._count()
 
     @property

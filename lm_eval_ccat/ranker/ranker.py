@@ -671,6 +671,16 @@ class Ranker:
         if raised:
             self._standing.raise_horizon()
 
+    def require_repeats(self, repeats: int | Mapping[str, int]) -> None:
+        """Refuse, without changing anything, a number of repeats that `change` would refuse.
+
+        Raises
+        ------
+        UsageError
+            The number falls, items are asked once so far, or there are several tasks.
+        """
+        self._contents.raised_repeats(repeats)
+
     # -- what is known ------------------------------------------------------------------------
 
     @property

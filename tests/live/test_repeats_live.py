@@ -316,8 +316,18 @@ def test_more_repeats_of_a_resumed_run_are_a_later_horizon(few, sampling, capsys
     assert grown["pairwise"][0]["p"] == pytest.approx(whole["pairwise"][0]["p"])
     assert main(["verify", str(few.run("grows"))]) == 0
     config = few.config(sampling.url, ["low", "mid"], name="grows", **{**settings, "repeats": 2})
+    journal = few.run("grows") / "journal.jsonl"
+    before = journal.read_bytes()
     assert main(["rank", str(config), "--resume"]) == 2
     assert "repeats 3 cannot become 2" in capsys.readouterr().err
+    assert journal.read_bytes() == before and main(["verify", str(few.run("grows"))]) == 0
+
+
+def test_repeats_are_asked_in_batches(few, sampling) -> None:
+    harness = {**SETTINGS.get("harness", {}), "batch_size": 8}
+    settings = {**SETTINGS, "stop": "limits", "repeats": 2, "harness": harness}
+    result = few.ranked(sampling, ["low", "mid"], name="batches", **settings)
+    assert result["items_administered"] == 2 * 2 * N_ITEMS
 
 
 def test_a_forecast_of_repeats_counts_answers(few, sampling, ccat) -> None:
