@@ -678,6 +678,11 @@ class Ranker:
         ------
         UsageError
             The number falls, items are asked once so far, or there are several tasks.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(30)), ["a", "b"], repeats=4)
+        >>> ranker.require_repeats(8)
         """
         self._contents.raised_repeats(repeats)
 
