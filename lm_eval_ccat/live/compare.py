@@ -13,7 +13,7 @@ from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
 from ..scores import ScoreTable
 from .asked import AskedSide, differing_prompts
-from .comparison import Compared, Comparison, Gate
+from .comparison import Compared, Comparison, Gate, require_margin
 from .fields import METRICS
 from .live_comparison import compare_live
 from .losses import size_of
@@ -153,7 +153,7 @@ def compare(
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
         names = sides[0].model(first.models, models[0]), sides[1].model(second.models, models[1])
-        require_one_scale(outcome.metric, first, second)
+        require_margin(margin, outcome.metric, require_one_scale(outcome.metric, first, second))
         warnings += _prompt_warnings((first, second), names, (a, b), accepted)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}

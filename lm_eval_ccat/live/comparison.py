@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..errors import UsageError
 from ..methods.belief import BENCHMARK
+from ..metrics.scale import Scale
 from ..money import columns_in_words
 from ..ranker.difference import Difference
 from ..ranker.verdicts import NOT_KNOWN, NOT_WORSE, WORSE
@@ -176,3 +178,22 @@ class Gate:
     margin: float
     confidence: float
     question: str
+
+
+def require_margin(margin: float, metric: str, scale: Scale) -> None:
+    """Refuse a margin that every model passes.
+
+    Raises
+    ------
+    UsageError
+        The margin is no less than the whole scale.
+
+    Examples
+    --------
+    >>> require_margin(0.01, "acc", Scale(0.0, 1.0))
+    """
+    if margin >= scale.span:
+        raise UsageError(
+            f"--margin {margin:g} lets every candidate pass: {metric} has the scale "
+            f"{scale.describe()}; state a smaller margin, or the scale (--range WORST,BEST)"
+        )

@@ -66,7 +66,8 @@ class Copies:
             raise RunError(
                 f"{self.model} gives copies, not repeats: the answers to {ITEMS} documents are "
                 "equal word for word in every repeat, as from a cache, a fixed seed or a server "
-                "that ignores the temperature. Repair that, or rank without repeats (repeats: 1)"
+                "that ignores the temperature. Repair that and start a new run, or rank without "
+                "repeats (repeats: 1)"
             )
         if not self._warned:
             self._warned = True

@@ -26,7 +26,7 @@ from ..scores.answers import EarlierAnswer
 from ..scores.prompts import DIGITS, Texts, canonical
 from ..shown import plural
 from .asked import checked_prompts
-from .comparison import Compared, Comparison
+from .comparison import Compared, Comparison, require_margin
 from .earlier import answers_at_hand
 from .losses import MOST_LETTERS, Loss, losses_of
 from .models import HarnessModel, StoredModel
@@ -173,6 +173,7 @@ class StoredSides:
         plan = make_plan(spec)
         if plan.alone is None:
             raise UsageError("live models are compared on one task and one metric")
+        require_margin(self.margin, plan.outcome.metric.name, plan.scale)
         plan = replace(plan, rule=MarginKnown(self.margin / plan.scale.span))
         if not self.logs:
             return plan

@@ -91,6 +91,7 @@ class Side:
         for ranking in (r for file, n in zip(files, names) for r in stored_rankings(file, n)):
             before = self.rankings.get(ranking.outcome, ranking)
             require_one_scale(ranking.outcome.metric, before, ranking)
+            _require_one_promise(before, ranking)
             models = {**before.content["models"], **ranking.content["models"]}  # the latest counts
             merged: RankingContent = {**ranking.content, "models": models}
             sources = {**before.sources, **ranking.sources}
@@ -177,6 +178,23 @@ def require_one_scale(
             "scale that both have: --range WORST,BEST (range=, lower_is_better=)"
         )
     return first_side.scale
+
+
+def _require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> None:
+    """Refuse adaptive runs in one folder whose intervals do not mean the same.
+
+    Raises
+    ------
+    UsageError
+        Their confidence, or the question that they decide, differs.
+    """
+    for key in ("confidence", "question"):
+        first, second = first_run.content.get(key), second_run.content.get(key)
+        if first != second:
+            raise UsageError(
+                f"{first_run.source} and {second_run.source} differ in {key} ({first} and "
+                f"{second}), so their intervals cannot be compared; run both with one {key}"
+            )
 
 
 def _named(side: ScoreTable | StoredRanking) -> str:

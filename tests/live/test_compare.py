@@ -294,6 +294,8 @@ def test_one_table_of_two_models_repeats_averaged_lower_is_better():
     raw = [base, base + 10, base + 14]
     table = ScoreTable.from_arrays(raw, ["a", "b", "b"], configs=["", "t0", "t1"], scale=scale)
     found = compare(table, table, models=("a", "b"), margin=5)
+    with pytest.raises(UsageError, match="--margin 100 lets every candidate pass"):
+        compare(table, table, models=("a", "b"), margin=100)
     [one] = found.outcomes
     assert one.overall.difference == pytest.approx(12) and one.overall.documents == 80
     assert found.verdict == "worse" and found.exit_code == 5
@@ -425,6 +427,13 @@ def test_a_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(bench, serve
     assert one["high"] - one["difference"] == pytest.approx((down**2 + up**2) ** 0.5)
     # Two models of one folder, by name; and a model that is not there.
     ccat("compare", out, out, "--models", "m01,m11")
+    [file] = (out / "m11").rglob("results_*.json")
+    content, whole = json.loads(file.read_text()), file.read_text()
+    content["adaptive"][TASK]["confidence"] = 0.51
+    file.write_text(json.dumps(content))
+    err = ccat("compare", out, "--models", "m01,m11", code=2).err
+    assert "differ in confidence (0.95 and 0.51)" in err or "(0.51 and 0.95)" in err
+    file.write_text(whole)
     err = ccat("compare", out, out, "--models", "m01,m12", code=2).err
     assert "no model 'm12'; did you mean m11 or m01?" in err
 

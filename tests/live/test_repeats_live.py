@@ -134,6 +134,9 @@ def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) ->
     assert main(["rank", str(config)]) == 1
     assert "gives copies, not repeats" in capsys.readouterr().err
     assert len(answers_in(few.run())) < 2 * 2 * N_ITEMS
+    assert main(["rank", str(config), "--resume"]) == 1
+    assert "gives copies, not repeats" in capsys.readouterr().err
+    assert len(answers_in(few.run())) < 2 * 2 * N_ITEMS
 
 
 def test_who_gives_another_long_answer_once_gives_no_copies() -> None:

@@ -470,6 +470,10 @@ def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path)
         "2 earlier runs left out where a later run of the same model and settings has the "
         "document: org/m (2)"
     )
+    for day, step in enumerate(("a/step1", "b/step1"), 20):  # the ends of two paths are alike
+        about = {"model_name": "org/n", "config": {"model_args": {**same, "revision": step}}}
+        write_run(tmp_path / "n", "n", rows_of([0, 0]), day=day, **about)
+    assert set(ScoreTable.read(tmp_path / "n").models) == {"org/n@a/step1", "org/n@b/step1"}
     # In every task a configuration has the same name, and alone none is needed.
     assert ScoreTable.read(tmp_path, task="another").models == ("org/m@step2000",)
     [alone] = tmp_path.glob("m/results_2026-01-02*")

@@ -26,7 +26,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -58,8 +58,13 @@ _CONFIGURING = {
     "load_in_4bit": ("+4bit", "false"), "load_in_8bit": ("+8bit", "false"),
     "quantization": ("+{}", "none"), "gguf_file": ("+{}", ""), "autogptq": ("+gptq", "false"),
     "gptqmodel": ("+gptq", "false"), "peft": ("+{}", ""), "delta": ("+{}", ""),
+    "lora_local_path": ("+{}", ""),
     **dict.fromkeys(
-        ("max_length", "max_model_len", "max_gen_toks", "max_tokens"), ("", ""),
+        (
+            "max_length", "max_model_len", "context_length", "max_gen_toks", "max_tokens",
+            "bnb_4bit_quant_type", "bnb_4bit_compute_dtype", "kv_cache_dtype", "enable_thinking",
+        ),
+        ("", ""),
     ),
 }  # fmt: skip
 # Two values of these make two benchmarks.
@@ -439,12 +444,29 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
     return [
         model
         + "".join(
-            (_CONFIGURING[key][0] or f"+{key}={{}}").format(value.rpartition("/")[2])
+            _named_value(key, value, values[model, key])
             for key, value in configuration.items()
             if len(values[model, key]) > 1
         )
         for (model, _), configuration in zip(runs, configurations)
     ]
+
+
+def _named_value(key: str, value: str, values: Collection[str]) -> str:
+    """Return how a name states an argument: as shortly as keeps all of its values apart.
+
+    Examples
+    --------
+    >>> _named_value("revision", "a/step1", {"a/step1", "a/step2"})
+    '@step1'
+    >>> _named_value("revision", "a/step1", {"a/step1", "b/step1"})
+    '@a/step1'
+    """
+    template = _CONFIGURING[key][0] or f"+{key}={{}}"
+    named = {template.format(text.rpartition("/")[2]) for text in values if text}
+    if len(named) == len(set(values) - {""}):
+        return template.format(value.rpartition("/")[2])
+    return template.format(value) if "{}" in template else f"{template}={value}"
 
 
 def _configuration(results: Mapping[str, Any]) -> dict[str, str]:
