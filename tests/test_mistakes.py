@@ -58,7 +58,7 @@ COMMANDS = {
     "a chart as a gif": ("report t.csv --plots x --formats gif", 2, "not 'gif'"),
     "a page watched soon": ("rank good.yaml --watch soon", 2, "at most 86400, not 'soon'"),
     "a page watched never": ("rank good.yaml --watch nan", 2, "at most 86400, not nan"),
-    "a demo of few documents": ("demo 20", 2, "the demo takes 100 to 5000"),
+    "a demo of few documents": ("demo 20", 2, "the demo takes 100 to 1792"),
     "no scores to replay": ("simulate --scores nowhere", 2, "no such file"),
     "a method made up": ("simulate --scores t.csv --methods best", 2, "no method 'best'"),
     "more held out than there are": (

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -237,7 +236,6 @@ def run(folder: Path) -> dict[str, Any]:
     result = json.loads((folder / "demo" / "bank_free.run" / "result.json").read_text())
     return {
         "without_bank": result["items_administered"],
-        "python": ".".join(platform.python_version_tuple()[:2]),
         "demo": [[round(seconds, 1), line] for seconds, line in demo],
         "tutorial": [line for lines in rest for _, line in lines],
     }

@@ -21,7 +21,7 @@ from ..methods import calibrate
 from ..scores import ScoreTable
 from ..upkeep.words import dated
 from . import DEMO_TYPE, DOCUMENTS, LEAST, MOST, register_models
-from .systems import CALIBRATING, RANKED, collect, write_task
+from .systems import CALIBRATING, RANKED, stored_documents, write_task
 
 TASK_NAME = "ccat_demo"
 
@@ -29,7 +29,7 @@ CONFIG = """\
 task: {task}
 bank: {bank}
 confidence: 0.95
-ahead: 1                   # so that every demo on this Python gives the same result
+ahead: 1                   # so that every demo gives the same result
 models:
 {models}
 harness: {{include_path: tasks}}
@@ -61,7 +61,7 @@ def demo(
     folder : path
         Receives all files.
     documents : int, optional
-        Largest number of documents, 100 to 5000; fewer decide fewer pairs.
+        Number of documents, 100 to 1792; fewer decide fewer pairs.
     say : callable, optional
         Called with each line of the story.
     observer : Observer, optional
@@ -72,7 +72,7 @@ def demo(
     UsageError
         If the number of documents is out of range.
     RunError
-        If the folder already holds a demo, or this Python has too few sources for documents.
+        If the folder already holds a demo.
     """
     if not LEAST <= documents <= MOST:
         raise UsageError(f"{documents} documents: the demo takes {LEAST} to {MOST}")
@@ -80,14 +80,8 @@ def demo(
     run_dir, logs, bank_file = (folder / n for n in ("rank.run", "logs", f"{TASK_NAME}.bank.json"))
     if run_dir.exists():
         raise RunError(f"{folder} already holds a demo; remove it or choose another --dir")
-    texts = collect(limit=documents)
-    if len(texts) < LEAST:
-        raise RunError(
-            f"this Python's standard library has {len(texts)} usable docstrings, and the demo "
-            f"needs {LEAST}; it was installed without its sources: use another Python"
-        )
-    write_task(folder / "tasks", texts)
-    say(f"{len(texts)} docstrings of the standard library: systems summarise the body, the "
+    write_task(folder / "tasks", stored_documents(documents))
+    say(f"{documents} docstrings of the standard library: systems summarise the body, the "
         "first line is the reference.")  # fmt: skip
     observer = observer or Observer()
 
@@ -114,7 +108,7 @@ def demo(
     content = rank(config, run_dir=run_dir, observer=observer).content
     say(f"\nFull runs of the same {len(RANKED)} systems, to check the ranking:")
     truth = in_full(folder / "full_logs", tuple(RANKED))
-    wrong = _compare(content, truth, len(texts), say)
+    wrong = _compare(content, truth, documents, say)
     return DemoResult(config, bank_file, run_dir, wrong)
 
 

@@ -1,25 +1,23 @@
-"""The demo's documents, which every Python installation has, and its systems without weights.
+"""The demo's documents and its systems without weights.
 
-A document is the body of a docstring of the standard library; its reference is the first line, the
-author's own summary. Modules are parsed as text and never imported, so none of their code runs. The
-systems behind ``--model ccat-demo`` turn a body into one line. They differ as real systems do: the
-good ones share what makes a sentence a summary, the poor ones miss it in different ways.
+A document is the body of a docstring of Python's standard library; its reference is the first line,
+the author's own summary. The systems behind ``--model ccat-demo`` turn a body into one line. They
+differ as real systems do: the good ones share what makes a sentence a summary, the poor ones miss
+it in different ways.
 """
 
 from __future__ import annotations
 
-import ast
+import gzip
 import hashlib
-import inspect
 import json
 import math
-import os
 import re
-import sysconfig
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +27,8 @@ from ..harness.internals.bases import LM
 from ..metrics.text_pairs import rouge
 from . import DEMO_TYPE, DOCUMENTS
 
-#: Folders of the standard library that are no part of its documentation.
-SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
-SUMMARY_WORDS, BODY_WORDS = range(4, 21), range(25, 401)
+#: What `benchmarks/docstrings.py` wrote: the same documents for everybody, whatever their Python.
+DOCUMENTS_FILE = "documents.jsonl.gz"
 
 
 @dataclass(frozen=True)
@@ -43,59 +40,29 @@ class Document:
     summary: str
 
 
-def _sources(root: Path) -> Iterator[Path]:
-    for folder, inner, files in os.walk(root):
-        inner[:] = set(inner) - SKIPPED
-        for name in files:
-            stem, kind = os.path.splitext(name)
-            if kind == ".py" and stem not in SKIPPED:
-                yield Path(folder, name)
-
-
-def _docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
-        return
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes: list[Any] = [tree]
-    for node in nodes:
-        if isinstance(node, kinds) and (text := ast.get_docstring(node, clean=False)):
-            name = module if isinstance(node, ast.Module) else f"{module}.{node.name}"
-            yield name, inspect.cleandoc(text)
-        for field in ("body", "handlers", "orelse", "finalbody", "cases"):  # no expression has one
-            nodes += getattr(node, field, ())
-
-
-def collect(folder: Path | None = None, limit: int = DOCUMENTS) -> list[Document]:
-    """Find documents in a folder of Python sources.
+def stored_documents(limit: int = DOCUMENTS) -> list[Document]:
+    """Return documents of the package, spread evenly over all of them.
 
     Parameters
     ----------
-    folder : Path, optional
-        The running interpreter's standard library by default.
     limit : int
-        Largest number of documents, spread evenly over the folder.
+        Number of documents, at most `MOST`.
 
     Returns
     -------
     list of Document
-        In the order of the files' names; no two with the same body or the same summary.
+        No two with the same body or the same summary.
+
+    Examples
+    --------
+    >>> [document] = stored_documents(1)
+    >>> document.summary
+    'Record of phased-in incompatible language changes.'
     """
-    root = folder or Path(sysconfig.get_paths()["stdlib"])
-    documents: list[Document] = []
-    collected: set[str] = set()
-    for path in sorted(_sources(root)):
-        parts = path.relative_to(root).with_suffix("").parts
-        for name, text in _docstrings(path, ".".join(parts)):
-            summary, _, body = text.partition("\n")
-            summary, body = summary.strip(), " ".join(body.split())
-            fits = len(summary.split()) in SUMMARY_WORDS and len(body.split()) in BODY_WORDS
-            if fits and not collected & {summary, body}:
-                collected |= {summary, body}
-                documents.append(Document(name, body, summary))
-    step = max(1.0, len(documents) / limit)
-    return [documents[int(i * step)] for i in range(min(limit, len(documents)))]
+    packed = (files(__package__) / DOCUMENTS_FILE).read_bytes()
+    documents = [Document(**json.loads(line)) for line in gzip.decompress(packed).splitlines()]
+    step = len(documents) / limit
+    return [documents[int(i * step)] for i in range(limit)]
 
 
 #: The task as a user would write it; only the paths are filled in.

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import email
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from lm_eval_ccat.demo import DEMO_TYPE, register_models
+from lm_eval_ccat.demo import DEMO_TYPE, MOST, register_models
 from lm_eval_ccat.demo.systems import (
     CALIBRATING,
     RANKED,
     SUMMARISERS,
     Document,
-    collect,
     process_results,
+    stored_documents,
 )
 from lm_eval_ccat.errors import HarnessError
 
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    """A hundred; the tutorial's demo looks through the whole standard library."""
-    return collect(Path(email.__file__).parent)
+    return stored_documents(100)
 
 
 def test_systems_really_differ(documents):
     assert len(SUMMARISERS) >= 12 and len(CALIBRATING) >= 8 and len(RANKED) >= 4
     assert not set(CALIBRATING) & set(RANKED)
-    assert len({d.body for d in documents}) == len(documents) > 50
+    assert len({d.body for d in documents}) == len(documents) == 100
     assert all(4 <= len(d.summary.split()) <= 20 for d in documents)
     answers = {
         name: tuple(summarise(d.name, d.body) for d in documents)
@@ -41,6 +37,11 @@ def test_systems_really_differ(documents):
         scores = [process_results({"summary": d.summary}, [a]) for d, a in zip(documents, texts)]
         means.append(np.mean([score["rougeL"] for score in scores]))
     assert max(means) > 2.5 * min(means)
+
+
+def test_all_documents_of_the_package_can_be_asked_for():
+    documents = stored_documents(MOST)
+    assert len({d.summary for d in documents}) == MOST  # a larger number would repeat some
 
 
 def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path, ccat):
