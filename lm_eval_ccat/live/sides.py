@@ -125,6 +125,8 @@ class Side:
         ------
         ScaleError
             Nothing states the scale of the scores.
+        UsageError
+            It states another scale than the user.
         """
         if isinstance(self.source, ScoreTable):
             if self.source.guessed:
@@ -132,13 +134,30 @@ class Side:
                     f"the scale of {self.source.metric!r} of the {self.which} was guessed when its "
                     "table was read; state it there: range= and lower_is_better="
                 )
+            self._require_as_stated(self.source.metric, self.source.scale, range, lower_is_better)
             return self.source
         if self.rankings:
-            return next(r for logged, r in self.rankings.items() if _same(logged, outcome))
+            ranking = next(r for logged, r in self.rankings.items() if _same(logged, outcome))
+            self._require_as_stated(outcome.metric, ranking.scale, range, lower_is_better)
+            return ranking
         # A side is judged by its direction, so none is guessed.
         query = Query(range=range, lower_is_better=lower_is_better, guess=False)
         path = Path(self.source)
         return reader_of(path).read(path, outcome.query(query), None)
+
+    def _require_as_stated(
+        self,
+        metric: str,
+        scale: Scale,
+        range: tuple[float, float] | None,
+        lower_is_better: bool | None,
+    ) -> None:
+        direction = lower_is_better in (None, not scale.higher_is_better)
+        if range not in (None, scale.ends) or not direction:
+            raise UsageError(
+                f"the {self.which} states the scale of {metric}, {scale.describe()}: leave --range "
+                "(range=, lower_is_better=) out"
+            )
 
     def model(self, models: Iterable[str], name: str | None) -> str:
         """Return the name of the model to compare: `name`, or the only one.

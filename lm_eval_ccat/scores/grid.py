@@ -246,7 +246,7 @@ class ScoreGrid:
             doc_hashes=hashes,
             prompts=prompts,
             warnings=(*warnings, *notes, *of_scale),
-            guessed=query.guesses(metric, stated_scale),
+            guessed=query.guesses(metric, scale, stated_scale),
             **known,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ScaleError, ScoreTableError
+from ..errors import ScaleError, ScoreTableError, UsageError
 from ..metrics.registry import known_scale
 from ..metrics.scale import Floats, Scale
 from ..plugins import did_you_mean
@@ -43,8 +43,9 @@ class Query:
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
     guess : bool
-        Whether scores in [0, 1] of a metric whose scale is not known may be read as 0 to 1, higher
-        is better if that is not known either.
+        Whether scores in [0, 1] of a metric whose scale is not known, or known to be another, may
+        be read as 0 to 1, higher is better if that is not known either; and whether
+        `lower_is_better` may turn the direction that a file states.
     """
 
     metric: str | None = None
@@ -56,10 +57,16 @@ class Query:
     scale: Scale | None = None
     guess: bool = True
 
-    def guesses(self, metric: str, stated_scale: Scale | None = None) -> bool:
-        """Whether the scale of a metric can only be guessed from its scores."""
-        sources = (self.scale, self.range, stated_scale, known_scale(metric))
-        return all(scale is None for scale in sources)
+    def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
+        """Whether scores alone suggest a scale: neither user, file nor metric table states it."""
+        known = self._known(metric)
+        if any(source is not None for source in (self.scale, self.range, stated_scale)):
+            return False
+        return known is None or known.ends != scale.ends
+
+    def _known(self, metric: str) -> Scale | None:
+        """Return the scale that the metric table has."""
+        return known_scale(metric, task=self.task or "")
 
     def scale_of(
         self,
@@ -93,14 +100,61 @@ class Query:
         ScoreTableError
             There is no score.
         ScaleError
-            No scale could be found.
+            No scale could be found, or it could only be guessed and may not be.
+        UsageError
+            The user turns the direction that the file states, and may not.
         """
+        scale, notes = self._read_scale(raw, metric, where, stated_scale, lower_is_better)
+        stated_lower = lower_is_better
+        if stated_lower is None and stated_scale is not None:
+            stated_lower = not stated_scale.higher_is_better
+        if (
+            None not in (stated_lower, self.lower_is_better)
+            and stated_lower != self.lower_is_better
+        ):
+            words = ("higher", "lower") if self.lower_is_better else ("lower", "higher")
+            turned = f"{where} states that a {words[0]} {metric} is better, not a {words[1]} one"
+            if not self.guess:
+                raise UsageError(
+                    f"{turned}; state its range in this direction, or correct the file"
+                )
+            notes.append(f"{turned}, as you say and as it is read")
+        if not self.guesses(metric, scale, stated_scale):
+            return scale, notes
+        known = self._known(metric)
+        if known is not None:
+            unknown = (
+                f"scores of {metric!r} look like {scale.low:g} to {scale.high:g}, but the metric "
+                f"table has {known.describe()}"
+            )
+        elif stated_lower is None:
+            unknown = f"neither the scale nor the direction of {metric!r} is known"
+        else:
+            unknown = f"the direction of {metric!r} is known, but not its scale"
+        if not self.guess:
+            state = "state both" if stated_lower is None and known is None else "state it"
+            raise ScaleError(
+                f"{where}: {unknown}; {state}: --range WORST,BEST (range=, lower_is_better=)"
+            )
+        if known is not None:
+            notes.append(f"{unknown}; they are read as the former")
+        return scale, notes
+
+    def _read_scale(
+        self,
+        raw: Floats,
+        metric: str,
+        where: str,
+        stated_scale: Scale | None,
+        lower_is_better: bool | None,
+    ) -> tuple[Scale, list[str]]:
+        """Return the scale that is stated or fits, and warnings about it."""
         if self.scale is not None:
             return self.scale, []
         lowest, highest = (float(end(raw, axis=None)) for end in (np.fmin.reduce, np.fmax.reduce))
         if np.isnan(lowest):
             raise ScoreTableError(f"{where}: every score of metric {metric!r} is missing")
-        known = known_scale(metric)
+        known = self._known(metric)
         basis, cap = stated_scale or known, None if stated_scale is None else stated_scale.cap
         unbounded = any(
             scale is not None and scale.cap is not None for scale in (stated_scale, known)
@@ -123,14 +177,6 @@ class Query:
             return Scale(*stated_scale.ends, higher_is_better=not lower), []
         elif cap is None:
             if Scale().holds([lowest, highest]):
-                if not self.guess and self.guesses(metric, stated_scale):
-                    unknown = "neither the scale nor the direction of {} is known; state both"
-                    if directions:
-                        unknown = "the direction of {} is known, but not its scale; state it"
-                    raise ScaleError(
-                        f"{where}: {unknown.format(repr(metric))}: --range WORST,BEST (range=, "
-                        "lower_is_better=)"
-                    )
                 return Scale(higher_is_better=not lower), []
             if known is not None and known.cap is None and known.holds([lowest, highest]):
                 scale = Scale(*known.ends, higher_is_better=not lower)

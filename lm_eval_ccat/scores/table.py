@@ -306,7 +306,7 @@ class ScoreTable:
             metric=name,
             task=task,
             warnings=warnings,
-            guessed=query.guesses(name),
+            guessed=query.guesses(name, scale),
         )
 
     @classmethod

@@ -479,11 +479,65 @@ def test_sides_of_different_scales_are_refused_by_name_until_the_scale_is_stated
         rows = [f"{name},{k},bleu,{score}" for k, score in enumerate(raw)]
         files.append(tmp_path / f"{name}.csv")
         files[-1].write_text("\n".join(["model,doc_id,metric,score", *rows]))
-    said = ccat("compare", *files, "--metric", "bleu", code=2).err
-    assert "different scales of bleu: good 0 to 100" in said and "bad 0 to 1, " in said
+    said = ccat("compare", *files, "--metric", "bleu", code=1).err
+    assert "bad.csv: scores of 'bleu' look like 0 to 1, but the metric table has 0 to 100" in said
     assert "--range" in said
     out = ccat("compare", *files, "--metric", "bleu", "--range", "0,100", code=5).out
     assert "bad is worse than good: -2" in out
+
+
+def test_scores_that_look_like_another_scale_than_the_metric_s_are_refused_or_announced(tmp_path):
+    """Two models of BLEU below 1, on 0 to 100; of f1 the metric table has 0 to 1."""
+    raw = np.random.default_rng(0).uniform(0.1, 0.9, 40)
+
+    def sides(metric):
+        for n, name in enumerate(("good", "bad")):
+            rows = [f"{name},{k},{metric},{score / (n + 1)}" for k, score in enumerate(raw)]
+            file = tmp_path / f"{name}-{metric}.csv"
+            file.write_text("\n".join(["model,doc_id,metric,score", *rows]))
+            yield file
+
+    bleu = list(sides("bleu"))
+    for metric in (None, "bleu"):
+        with pytest.raises(ScaleError, match=r"look like 0 to 1, but .* has 0 to 100, .*--range"):
+            compare(*bleu, metric=metric)
+    tables = [ScoreTable.read(file) for file in bleu]
+    assert all("look like 0 to 1" in table.warnings[0] for table in tables)
+    with pytest.raises(ScaleError, match="was guessed"):
+        compare(*tables)
+    for best, scale in ((1, "0 to 1, higher is better"), (100, "0 to 100, higher is better")):
+        [outcome] = compare(*bleu, range=(0, best)).outcomes
+        assert outcome.scale == scale and outcome.overall.verdict == "worse"
+    assert compare(*sides("f1")).outcomes[0].scale == "0 to 1, higher is better"
+    assert not ScoreTable.read(tmp_path / "good-f1.csv").warnings
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_a_direction_that_a_side_states_is_not_turned(tmp_path, lower):
+    """By the column of a table, the task of logs, a table that was read, a run."""
+    word = "lower" if lower else "higher"
+    for n, name in enumerate(("a", "b")):
+        rows = [f"{name},{k},mine,{(k % 7 + n) / 9},{not lower}" for k in range(40)]
+        head = "model,doc_id,metric,score,higher_is_better"
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]))
+        samples = [sample_row(k, {"mine": (k % 7 + n) / 9}) for k in range(40)]
+        direction = {"demo": {"mine": not lower}}
+        write_run(tmp_path / "logs", name, samples, higher_is_better=direction)
+        block = {"metric": "mine", "scale": Scale(0, 1, not lower).to_dict()}
+        write_adaptive(tmp_path / f"{name}.json", name, 0.5 + 0.1 * n, 0.01, block=block)
+    tables = [ScoreTable.read(tmp_path / f"{name}.csv", range=(0, 1)) for name in "ab"]
+    logs = [tmp_path / "logs"] * 2
+    for sides, names in (
+        ([tmp_path / "a.csv", tmp_path / "b.csv"], (None, None)), (tables, (None, None)),
+        (logs, ("a", "b")), ([tmp_path / "a.json", tmp_path / "b.json"], (None, None)),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=rf"(states that a {word} mine|{word} is better)"):
+            compare(*sides, models=names, range=(0, 1), lower_is_better=not lower)
+        found = compare(*sides, models=names, range=(0, 1), lower_is_better=lower)
+        assert found.verdict == ("worse" if lower else "better")
+    # What only reads says so.
+    table = ScoreTable.read(tmp_path / "a.csv", range=(0, 1), lower_is_better=not lower)
+    assert f"states that a {word} mine is better" in table.warnings[0]
 
 
 @pytest.mark.parametrize("range_flag, code", [("0,1", 0), ("1,0", 5)])

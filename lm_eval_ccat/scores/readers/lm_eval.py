@@ -736,7 +736,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     first_rows = islice(sound_rows(by_date[-1][0].samples), _LOOKED_AT)
     if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
-    higher = (runs[0].of_task("higher_is_better") or {}).get(name) if unknown else None
+    higher = _stated_direction(runs[0], name, config)
     scores = grid.finish(
         path,
         query,
@@ -757,6 +757,15 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     return replace(
         scores, chosen=tuple("adaptive" if label in by_answers else "all" for label in rows_of)
     )
+
+
+def _stated_direction(run: LoggedRun, name: str, config: Mapping[str, Any] | None) -> bool | None:
+    """Return whether more is better by the metric table, the task or the run's results."""
+    with suppress(MetricError):
+        scale = find_metric(name, task=run.task, config=config, otherwise=_ANY_NUMBER).scale
+        if scale is not _ANY_NUMBER:
+            return scale.higher_is_better
+    return (run.of_task("higher_is_better") or {}).get(name)
 
 
 def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
