@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..bank.settings import SAMPLED, compare_scorers, sampling
 from ..errors import ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..methods.policy import Mask
+from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import Floats, Scale
 from ..ranker.difference import Difference, compare_scores
 from ..scores import ScoreTable
@@ -39,6 +40,8 @@ class SharedDocuments:
         Names of the documents.
     baseline, candidate : ndarray of shape (n_documents,)
         On [0, 1], higher is better; repeats of a document are averaged.
+    answers : (ndarray, ndarray) or None
+        Scores of all answers of both, of shape (n_answers, n_documents), where a side has repeats.
     sampled : bool
         Whether answers are draws. Nobody knows how much of the differences of single answers is
         noise: it may be all of it.
@@ -49,6 +52,7 @@ class SharedDocuments:
     ids: list[Any]
     baseline: Floats
     candidate: Floats
+    answers: tuple[Floats, Floats] | None
     sampled: bool
 
     @classmethod
@@ -66,8 +70,8 @@ class SharedDocuments:
             *_differing(first_table, second_table),
         ]
         scored: list[dict[Any, tuple[float, str | None]]] = []
-        for table, name in zip((first_table, second_table), names):
-            table = table.select([name])
+        tables = [t.select([name]) for t, name in zip((first_table, second_table), names)]
+        for table in tables:
             hashes = table.doc_hashes or (None,) * table.n_items
             rows = zip(table.doc_ids, table.model_scores()[0], hashes)
             scored.append({d: (score, hash) for d, score, hash in rows if np.isfinite(score)})
@@ -92,8 +96,18 @@ class SharedDocuments:
             first_table.filter or second_table.filter,
         )
         baseline, candidate = (np.array([side[d][0] for d in ids]) for side in scored)
+        answers = None
+        if any(table.repeated for table in tables):
+            answers = _answers_to(ids, tables[0]), _answers_to(ids, tables[1])
+            count, other_count = (int(np.isfinite(side).sum()) for side in answers)
+            if count != other_count:
+                warnings.append(
+                    f"{names[0]} has {plural(count, 'answer')} to these documents and {names[1]} "
+                    f"{other_count:,}: on these documents the interval is that of as many answers "
+                    "to each as both have"
+                )
         sampled = any(map(_is_sampled, (first_table, second_table)))
-        return cls(outcome, first_table.scale, ids, baseline, candidate, sampled)
+        return cls(outcome, first_table.scale, ids, baseline, candidate, answers, sampled)
 
     def compared(
         self, gate: Gate, fields: Fields, group_field: str | None, cluster: str | None
@@ -121,12 +135,21 @@ class SharedDocuments:
     ) -> Difference:
         """Compare some of the documents under a question; clusters are a sample's alone."""
         by_cluster = clusters is not None and question == POPULATION
+        answers = None if self.answers is None else [side[:, rows] for side in self.answers]
+        repeats = None if answers is None else RepeatSums.of_answers(*answers).spread()
         return compare_scores(
             self.baseline[rows], self.candidate[rows], scale=self.scale,
             clusters=clusters[rows] if clusters is not None and by_cluster else None,
             exact=question == RUN or (question == BENCHMARK and not self.sampled),
             margin=gate.margin, confidence=gate.confidence,
+            repeats=repeats, these_items=question == BENCHMARK,
         )  # fmt: skip
+
+
+def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
+    """Return the scores of all answers of a table's one model to some documents."""
+    column = {doc_id: place for place, doc_id in enumerate(table.doc_ids)}
+    return np.asarray(table.scores[:, [column[doc_id] for doc_id in ids]])
 
 
 def _is_sampled(table: ScoreTable) -> bool:

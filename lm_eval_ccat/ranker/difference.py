@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.belief import POPULATION, Belief
+from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.sample.bets import LEAST
 from ..methods.sample.pairs import IMAGINED
+from ..methods.sample.repeats import Spread
 from ..metrics.scale import Floats, Scale
 from .looks import ROUNDING, Looks
 from .verdicts import (
@@ -57,8 +58,8 @@ class Difference:
         About how many more documents would decide, if the difference stays as it is; None if it
         is decided already, or no number of documents would.
     answers, more_answers : int or None
-        Answers of each model, and how many more would decide, where documents are asked repeatedly;
-        `more_documents` is then None.
+        Answers of each model, where documents are asked repeatedly, and how many more would decide
+        about these documents; `more_documents` is then None.
     """
 
     documents: int
@@ -195,6 +196,8 @@ def compare_scores(
     exact: bool = False,
     margin: float = 0.0,
     confidence: float = 0.95,
+    repeats: Spread | None = None,
+    these_items: bool = False,
 ) -> Difference:
     """Compare two models, in a single look, on documents that both have scores on.
 
@@ -212,6 +215,11 @@ def compare_scores(
         How much worse is still good enough.
     confidence : float, optional
         Two-sided.
+    repeats : Spread, optional
+        What all answers tell, where documents were asked repeatedly.
+    these_items : bool, optional
+        Ask about expected scores on these documents: with repeats, only the noise within documents
+        counts.
 
     Raises
     ------
@@ -232,22 +240,34 @@ def compare_scores(
     # Differences of equal decimals vary in their last bits, which is no variance.
     differences = np.where(np.abs(differences - gap) <= ROUNDING, gap, differences)
     if clusters is None:
-        square, df = float(((differences - gap) ** 2).sum()), n - 1
+        square, df = float(((differences - gap) ** 2).sum()), n - 1.0
         variance = square / max(n - 1, 1) / n
     else:
         _, cluster_of = np.unique(clusters, return_inverse=True)
         n_clusters = int(cluster_of.max()) + 1
-        square, df = float((np.bincount(cluster_of, differences - gap) ** 2).sum()), n_clusters - 1
+        square, df = (
+            float((np.bincount(cluster_of, differences - gap) ** 2).sum()),
+            n_clusters - 1.0,
+        )
         variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
     if square == 0.0:  # equal differences do not prove no variance
         variance = IMAGINED * gap**2 / (df + 1) ** 2 if abs(gap) > ROUNDING else 0.0
     if df < 1 or (square == 0.0 and df + 1 < LEAST):
         variance = math.inf
+    answers = None if repeats is None else int(repeats.answers[0])
+    of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
+    if repeats is not None and of_answers:
+        variance, df = float(repeats.variance[0]), float(repeats.df[0])
     location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
     variances, dfs, items = (
         np.full((2, 2), value) for value in (0.0 if exact else variance, max(df, 1), float(n))
     )
-    belief = Belief(location, variances, dfs, items, math.inf, POPULATION)
+    question = BENCHMARK if of_answers else POPULATION
+    belief = Belief(location, variances, dfs, items, math.inf, question)
     looks = Looks(once=True).after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
-    return Difference.of(verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters)
+    contrast = Difference.of(
+        verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters,
+        answers=answers if of_answers else None,
+    )  # fmt: skip
+    return replace(contrast, answers=answers)

@@ -9,6 +9,7 @@ import pytest
 
 from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.errors import ScoreTableError
+from lm_eval_ccat.report.plain import comparison_page, markdown
 
 
 def written(path: Path, answers: dict[str, list[list[float]]], wide: bool = False) -> Path:
@@ -61,3 +62,69 @@ def test_repeats_are_draws_of_an_expected_score(tmp_path: Path) -> None:
     table = ScoreTable.read(written(tmp_path / "t.csv", drawn))
     [outcome] = compare(table, table, models=("a", "b"), question="benchmark").outcomes
     assert outcome.sampled and outcome.overall.low < outcome.overall.high
+
+
+def drawn_table(seed: int, n_items: int, repeats: int) -> ScoreTable:
+    """Two models of the same chances, which differ much between items."""
+    rng = np.random.default_rng([seed, n_items, repeats])
+    p = rng.beta(0.6, 0.4, n_items)
+    return ScoreTable.from_arrays(
+        (rng.random((2 * repeats, n_items)) < p) * 1.0,
+        ["a"] * repeats + ["b"] * repeats,
+        configs=[f"repeat {k + 1}" for k in range(repeats)] * 2,
+    )
+
+
+@pytest.mark.parametrize(("n_items", "repeats"), [(30, 2), (30, 8), (100, 4)])
+def test_equal_models_of_repeats_differ_in_at_most_a_twentieth(n_items: int, repeats: int) -> None:
+    def verdict(seed: int) -> str:
+        table = drawn_table(seed, n_items, repeats)
+        return compare(table, table, models=("a", "b"), question="benchmark").verdict
+
+    pairs = 300
+    wrong = sum(verdict(seed) in ("better", "worse") for seed in range(pairs))
+    assert wrong <= 0.05 * pairs + 2.0 * (0.05 * 0.95 * pairs) ** 0.5
+
+
+def test_on_these_items_repeats_leave_the_noise_within_items_alone() -> None:
+    """Items differ a lot and answers to an item hardly: more of them shrink the interval."""
+    rng = np.random.default_rng(2)
+    p, q = (rng.random((2, 60)) < 0.5) * 0.96 + 0.02
+
+    def interval(repeats: int, question: str) -> float:
+        table = ScoreTable.from_arrays(
+            np.concatenate([(rng.random((repeats, 60)) < chance) * 1.0 for chance in (p, q)]),
+            ["a"] * repeats + ["b"] * repeats,
+            configs=[f"repeat {k + 1}" for k in range(repeats)] * 2,
+        )
+        found = compare(table, table, models=("a", "b"), question=question).outcomes[0].overall
+        assert (found.documents, found.answers) == (60, 60 * repeats)
+        return found.high - found.low
+
+    few, many = (interval(repeats, "benchmark") for repeats in (4, 16))
+    # The standard error of 60 x 16 answers of chance .02 or .98, and that of 60 items.
+    exact = (2.0 * 0.02 * 0.98 / (60 * 16)) ** 0.5
+    assert many / (2 * 1.96 * exact) == pytest.approx(1.0, abs=0.2) and many < 0.8 * few
+    assert interval(16, "population") > 8.0 * many
+    assert interval(16, "run") == 0.0
+
+
+def test_unequal_repeats_of_two_models_are_told(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.csv", {"a": [*A, *A], "b": B})
+    table = ScoreTable.read(file)
+    found = compare(table, table, models=("a", "b"), question="benchmark")
+    assert any("a has 12 answers" in note and "b 6:" in note for note in found.warnings)
+    assert found.outcomes[0].overall.answers == 6
+    assert "3, 6 answers" in markdown(found) and "3, 6 answers" in comparison_page(found)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("number", ["x", "0", "1.5", "-1"])
+def test_a_repeat_that_is_no_number_is_refused(tmp_path: Path, wide: bool, number: str) -> None:
+    file = written(tmp_path / "t.csv", {"a": A, "b": B}, wide)
+    lines = file.read_text().splitlines()
+    cells = lines[2].split(",")
+    cells[1 if wide else 2] = number
+    file.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]) + "\n")
+    with pytest.raises(ScoreTableError, match=f"model 'a' has repeat {number!r}"):
+        ScoreTable.read(file)

@@ -89,6 +89,41 @@ class RepeatSums:
         self.within = np.zeros(n_series)  # SS
         self.between_at_first = np.zeros(n_series)  # s2 before the first repeat
 
+    @classmethod
+    def of_answers(cls, first: Floats, second: Floats) -> RepeatSums:
+        """Return the sums over all answers of one pair, of which every item has some.
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (n_answers, n_items)
+            Scores of the two models; NaN where there is none. The k-th answers of both models to an
+            item belong together, and those that one model has alone are left out.
+
+        Examples
+        --------
+        >>> first, second = np.eye(2), np.array([[0.0, 0.0], [1.0, np.nan]])
+        >>> spread = RepeatSums.of_answers(first, second).spread()
+        >>> float(spread.difference[0]), float(spread.answers[0])
+        (0.0, 3.0)
+        """
+        in_a_row = (np.argsort(np.isnan(side), axis=0, kind="stable") for side in (first, second))
+        a, b = (
+            np.take_along_axis(side, order[: min(len(first), len(second))], axis=0)
+            for side, order in zip((first, second), in_a_row)
+        )
+        both = np.isfinite(a) & np.isfinite(b)
+        count = both.sum(axis=0)
+        a, b = (np.where(both, side, 0.0) for side in (a, b))
+        means = [side.sum(axis=0) / count for side in (a, b)]
+        sums, d, apart = cls(1, len(count)), a - b, means[0] - means[1]
+        sums.answers[:], sums.items[:] = count.sum(), len(count)
+        sums.inverse[:] = (1.0 / count).sum()
+        sums.total[:], sums.square[:] = apart.sum(), (apart**2).sum()
+        sums.single_square[:], sums.single_fourth[:] = (d**2).sum(), (d**4).sum()
+        sums.within[:] = sum(((side - mean)[both] ** 2).sum() for side, mean in zip((a, b), means))
+        sums.between_at_first[:] = d[0].var(ddof=1) if len(count) > 1 else 0.0
+        return sums
+
     def learn(
         self,
         series: Places,

@@ -266,17 +266,29 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
             words, version = _coded([batch[name]], n)
             identity[place] = Coded([text or None for (text,) in words], version)
     grid.lay(
-        Coded([(str(label["model"]), _config(label)) for label in labels], code),
+        Coded([(str(label["model"]), _config(label, file)) for label in labels], code),
         Coded(ids, item),
         scores,
         *identity,
     )
 
 
-def _config(label: Mapping[str, Any]) -> str:
-    """Return the config of a row: settings and number of an answer, as far as they are stated."""
-    repeat = label.get("repeat")
-    return ", ".join(filter(None, (label.get("config"), repeat and f"{REPEAT}{repeat}")))
+def _config(label: Mapping[str, Any], file: Path) -> str:
+    """Return the config of a row: settings and number of an answer, as far as they are stated.
+
+    Raises
+    ------
+    ScoreTableError
+        The number is not a whole one from 1.
+    """
+    stated = label.get("repeat")
+    repeat = f"{stated or ''}".removesuffix(".0")  # pandas makes decimals of a column with gaps
+    if repeat and not (repeat.isdecimal() and int(repeat)):
+        raise ScoreTableError(
+            f"{file}: a row of model {label['model']!r} has repeat {stated!r}; a column 'repeat' "
+            "numbers the answers to an item: 1, 2, ..."
+        )
+    return ", ".join(filter(None, (label.get("config"), repeat and f"{REPEAT}{int(repeat)}")))
 
 
 def _items(schema: Any) -> dict[int, int | str]:
@@ -324,7 +336,8 @@ def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
     first = "model" if "model" in names else next(n for n in names if n in _NAMELESS)
     of_row = [name for name in (first, "config", "repeat") if name in names]
     texts, code = _coded([batch[name] for name in of_row], n)
-    labels = [(text[0], _config(dict(zip(of_row, text)))) for text in texts]
+    rows = [{**dict(zip(of_row, text)), "model": text[0]} for text in texts]
+    labels = [(row["model"], _config(row, source.file)) for row in rows]
     if not all(model for model, _ in labels):
         raise ScoreTableError(f"{source.file}: a row names no model")
     model, config = labels[int(np.bincount(code, minlength=1).argmax())] if n else ("", "")
