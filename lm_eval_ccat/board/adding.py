@@ -19,6 +19,8 @@ from ..bank import ItemBank, SuiteBank, is_suite
 from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
+from ..methods.sample.repeats import RepeatSums
+from ..ranker.rows import Estimate
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
 from ..scores.table import reader_of
@@ -26,6 +28,7 @@ from ..shown import some
 from ..upkeep.build import build
 from ..upkeep.score_tables import scores_for
 from .folder import (
+    CONFIDENCE,
     EXPOSURE,
     FORMAT,
     LOCK,
@@ -115,15 +118,16 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
         before = latest(board.ledger.rows(), FULL)
         scores = _scores(board, tables, added)
         for model, tasks in scores.items():
-            score = average(board, tasks, board.shares)
+            again = max(task_score.repeats for task_score in tasks.values()) > 1
             row = BoardRow(
                 model,
                 FULL,
-                *(score, score, score),
+                *average(board, tasks, board.shares),
                 tasks,
                 date.today().isoformat(),
                 signature=f"full results|lm-eval-ccat:{__version__}",
                 made_by=__version__,
+                confidence=CONFIDENCE if again else None,
                 shares=board.shares,
             )
             if model in before and _figures(before[model]) == _figures(row):
@@ -214,18 +218,47 @@ def _scores(
         bank, version = board.banks[task], table.settings.get("task_version")
         file, sha256 = _keep(board, task, table.select(complete))
         for model in complete:
-            row_scores = rows[task][model][np.isfinite(rows[task][model])]
-            score = float(bank.scale.restore(row_scores.mean()))
+            figures = full_score(table, model)
             by_model.setdefault(model, {})[task] = TaskScore(
-                *(score, score, score),
-                items=len(row_scores),
-                documents=len(row_scores),
+                **figures,
+                documents=figures["items"],
                 metric=metric_of(bank),
                 evidence=file,
                 sha256=sha256,
                 version=None if version is None else str(version),
             )
     return by_model
+
+
+def full_score(table: ScoreTable, model: str) -> dict[str, Any]:
+    """Return a model's mean over its items with its interval, and the numbers of items and repeats.
+
+    The ends differ from the mean where items have several sampled answers: by the noise within
+    items.
+
+    Examples
+    --------
+    >>> two = {"models": ["a", "a"], "configs": ["repeat 1", "repeat 2"]}
+    >>> full_score(ScoreTable.from_arrays([[0.0, 1.0] * 20, [1.0, 1.0] * 20], **two), "a")
+    {'score': 0.75, 'low': 0.62..., 'high': 0.86..., 'items': 40, 'repeats': 2}
+    """
+    table = table.select([model])
+    scores = table.model_scores()[0]
+    answered = np.isfinite(scores)
+    mean = float(scores[answered].mean())
+    low, high, repeats = mean, mean, 1
+    if table.repeated:
+        answers = table.scores[:, answered]
+        repeats = int(np.isfinite(answers).sum(axis=0).max())
+        spread = RepeatSums.of_answers(answers, np.zeros(answers.shape)).spread()
+        error, df, n = (float(f[0]) for f in (spread.variance**0.5, spread.df, spread.answers))
+        low, high = Estimate(mean, error, df, n).interval(CONFIDENCE)
+    score, low, high = (float(end) for end in table.scale.restore(np.array([mean, low, high])))
+    low, high = sorted((low, high))
+    return {
+        "score": score, "low": low, "high": high,
+        "items": int(answered.sum()), "repeats": repeats,
+    }  # fmt: skip
 
 
 def _keep(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from ..bank import ItemBank
 from ..cluster import in_processes
@@ -17,11 +15,12 @@ from ..errors import CcatError, RunError, UsageError
 from ..journal import read_journal
 from ..live.verify import CLOSE
 from ..methods.belief import BENCHMARK
-from ..metrics.scale import Floats, Scale
+from ..metrics.scale import Scale
 from ..ranker import Ranking
 from ..records import Header
 from ..runs.directory import book_of
 from ..scores import ScoreTable
+from .adding import full_score
 from .folder import CONFIDENCE, Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
 
@@ -112,7 +111,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     sound = [line.row for line, why in zip(lines, damaged) if line.row and not (line.damage or why)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
-    read: dict[str, tuple[Scale, dict[str, Floats]]] = {}
+    read: dict[str, ScoreTable] = {}
     checked = []
     for line, why in zip(lines, damaged):
         row, reason, verdict = line.row, line.damage or why, REFUSED
@@ -170,7 +169,7 @@ def _of_journal(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str])
     return rebuilt_rows.get(name, f"its journal holds no answers of {name}")
 
 
-def _of_scores(board: Board, row: BoardRow, read: dict[str, Any]) -> BoardRow | str:
+def _of_scores(board: Board, row: BoardRow, read: dict[str, ScoreTable]) -> BoardRow | str:
     """Return the row of full results that its scores give now, or why there is none."""
     tasks: dict[str, TaskScore] = {}
     for task, task_score in row.tasks.items():
@@ -180,15 +179,15 @@ def _of_scores(board: Board, row: BoardRow, read: dict[str, Any]) -> BoardRow | 
             named = None if filter == "none" else filter
             path = board.path / task_score.evidence
             table = ScoreTable.read(path, metric, task, named, scale=scale)
-            read[task_score.evidence] = table.scale, dict(zip(table.models, table.model_scores()))
-        score_scale, scores = read[task_score.evidence]
-        if row.model not in scores:
+            read[task_score.evidence] = table
+        table = read[task_score.evidence]
+        if row.model not in table.models:
             return f"{task_score.evidence} holds no scores of it"
-        row_scores = scores[row.model][np.isfinite(scores[row.model])]
-        score = float(score_scale.restore(row_scores.mean()))
-        tasks[task] = replace(task_score, score=score, low=score, high=score, items=len(row_scores))
-    score = average(board, tasks, row.shares) if set(tasks) <= set(board.banks) else row.score
-    return replace(row, tasks=tasks, score=score, low=score, high=score)
+        tasks[task] = replace(task_score, **full_score(table, row.model))
+    if not set(tasks) <= set(board.banks):
+        return replace(row, tasks=tasks)
+    score, low, high = average(board, tasks, row.shares)
+    return replace(row, tasks=tasks, score=score, low=low, high=high)
 
 
 def _difference(row: BoardRow, recomputed: BoardRow) -> str:

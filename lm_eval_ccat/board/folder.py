@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -246,14 +247,23 @@ def read_rules(path: Path) -> Rules:
         raise RunError(f"{path}: not a readable board ({error})") from None
 
 
-def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]) -> float:
-    """Return the weighted mean of full results, on the board's scale."""
+def average(
+    board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]
+) -> tuple[float, float, float]:
+    """Return the weighted mean of full results, on the board's scale, and its interval's ends."""
     total = sum(shares[task] for task in tasks)
-    unit = sum(
-        shares[task] * float(board.banks[task].scale.normalise(task_score.score))
-        for task, task_score in tasks.items()
-    )
-    return float(board.scale.restore(unit / total))
+    mean, below, above = 0.0, 0.0, 0.0
+    for task, task_score in tasks.items():
+        scale, share = board.banks[task].scale, shares[task] / total
+        unit, *ends = (
+            share * float(scale.normalise(figure))
+            for figure in (task_score.score, task_score.low, task_score.high)
+        )
+        mean += unit
+        below, above = math.hypot(below, unit - min(ends)), math.hypot(above, max(ends) - unit)
+    restore = board.scale.restore
+    low, high = sorted((float(restore(mean - below)), float(restore(mean + above))))
+    return float(restore(mean)), low, high
 
 
 def metric_of(bank: ItemBank) -> str:

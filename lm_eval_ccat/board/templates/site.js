@@ -64,11 +64,12 @@
   const place = (v) => (high > low ? 2 + (96 * (v - low)) / (high - low) : 50);
   const score = (r) => (r[ESTIMATED] ? "≈ " : "") + figure(r[SCORE]);
   const ends = (r, from, to) =>
-    r[ESTIMATED] ? `${r[CONFIDENCE]}% interval ${figure(from)} to ${figure(to)}` : "full results";
+    (r[ESTIMATED] ? "" : from < to ? "full results, " : "full results") +
+    (from < to || r[ESTIMATED] ? `${r[CONFIDENCE]}% interval ${figure(from)} to ${figure(to)}` : "");
   const interval = (r) => {
     const e = svg("svg", { class: "iv", width: "100%", height: "18", role: "img",
       "aria-label": `${figure(r[SCORE])}, from ${figure(r[LOW])} to ${figure(r[HIGH])}` });
-    if (r[ESTIMATED]) e.append(svg("line", { class: "range", x1: place(r[LOW]) + "%", x2: place(r[HIGH]) + "%", y1: 9, y2: 9 }));
+    if (r[LOW] < r[HIGH]) e.append(svg("line", { class: "range", x1: place(r[LOW]) + "%", x2: place(r[HIGH]) + "%", y1: 9, y2: 9 }));
     e.append(svg("circle", { cx: place(r[SCORE]) + "%", cy: 9, r: 4 }));
     return e;
   };
