@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from .errors import CcatError, UsageError
-from .plugins import needed
+from .plugins import needed, our_extra
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -134,7 +134,7 @@ def connect(address: str | None) -> None:
     UsageError
         If Ray is not installed, or no cluster answers at the address.
     """
-    ray = needed("ray", "--executor ray", "lm-eval-ccat[ray]")
+    ray = needed("ray", "--executor ray", our_extra("ray"))
     if ray.is_initialized():
         return
     try:

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from .errors import CcatError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+
+def our_extra(name: str) -> str:
+    """Return what pip is to install for an extra: of the checkout this was installed from, if any.
+
+    Examples
+    --------
+    >>> our_extra("api").endswith("[api]")
+    True
+    """
+    with suppress(PackageNotFoundError, ValueError):
+        source = json.loads(distribution("lm-eval-ccat").read_text("direct_url.json") or "{}")
+        checkout = urlsplit(source.get("url", ""))
+        if checkout.scheme == "file" and Path(url2pathname(checkout.path)).is_dir():
+            return f"{url2pathname(checkout.path)}[{name}]"
+    return f"lm-eval-ccat[{name}]"
 
 
 def needed(package: str, what: str, extra: str, refusal: type[CcatError] = UsageError) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from ..content import RESULT, RankingContent
 from ..errors import UsageError
-from ..plugins import needed
+from ..plugins import needed, our_extra
 
 TRACKERS = ("wandb", "mlflow", "trackio")
 Number = Literal["rank", "estimate", "standard_error", "n_items", "cost"]
@@ -123,7 +123,7 @@ def package(tracker: str) -> Any:
     """
     if tracker not in TRACKERS:
         raise UsageError(f"no tracker {tracker!r}; there are: {', '.join(TRACKERS)}")
-    return needed(tracker, "the tracker", f"lm-eval-ccat[{tracker}]")
+    return needed(tracker, "the tracker", our_extra(tracker))
 
 
 #: Settings of a run's ``harness:`` that ask for a tracker, named as in the harness, and the

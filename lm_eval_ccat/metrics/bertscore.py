@@ -24,7 +24,7 @@ from typing import Any
 
 from ..errors import MetricError
 from ..options import TEXT, Kind, OptionPlace, whole
-from ..plugins import needed
+from ..plugins import needed, our_extra
 
 DEFAULT_MODEL = "microsoft/deberta-xlarge-mnli"
 
@@ -96,7 +96,7 @@ class BertScoreSettings:
 
 @lru_cache(maxsize=2)
 def _load(settings: BertScoreSettings) -> Any:
-    library = needed("bert_score", "metric bertscore", "lm-eval-ccat[bertscore]", MetricError)
+    library = needed("bert_score", "metric bertscore", our_extra("bertscore"), MetricError)
     if settings.layer is None:
         raise MetricError(
             f"bert-score has no best layer for {settings.model}; state one in CCAT_BERTSCORE_LAYERS"

@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import RunError, UsageError
 from ..files import replace_bytes, writing
 from ..masking import mask_text
-from ..plugins import needed
+from ..plugins import needed, our_extra
 from ..shown import visible_line
 
 
@@ -285,7 +285,7 @@ class Chart:
                 raise UsageError(f"charts are written as svg, png and pdf, not {form!r}")
             content = self.svg.encode("utf-8")
             if form != "svg":
-                converter = needed("vl_convert", form, "lm-eval-ccat[plot]", RunError)
+                converter = needed("vl_convert", form, our_extra("plot"), RunError)
                 if form == "pdf":
                     content = bytes(converter.svg_to_pdf(self.svg))
                 else:

@@ -48,7 +48,7 @@ ATTRIBUTES = {
         "aggregation build_all_requests config construct_requests doc_to_prefix|_resolve_field "
         "doc_to_target dump_config eval_docs fewshot_cfg|_fewshot_cfg fewshot_context fewshot_rnd "
         "get_config higher_is_better instances multiple_target|_multiple_targets process_results "
-        "sampler set_config set_fewshot_seed task_name UNSAFE_CODE?"
+        "sampler set_config set_fewshot_seed _qualified_name|task_name UNSAFE_CODE?"
     ),
     "lm_eval.config.task:TaskConfig": (
         "description doc_to_audio doc_to_choice doc_to_image doc_to_target doc_to_text "
@@ -118,7 +118,7 @@ PATCHED = {
     "lm_eval.models.api_models:TemplateAPI.parse_generations": "of one model, to hear its server",
     "lm_eval.models.api_models:TemplateAPI.parse_logprobs": "of one model, to hear its server",
     "lm_eval.models.api_models:TemplateAPI.max_retries": "of one model, whose retries are ours",
-    "lm_eval.utils:env.from_string": "for good: it keeps templates that it has compiled",
+    "lm_eval.utils:env?.from_string": "for good: it keeps templates that it has compiled",
     "lm_eval.models.huggingface:HFLM.batch_size_per_gpu": "of one model, once its size is found",
 }
 
@@ -194,6 +194,8 @@ def test_what_is_patched_is_there():
     for name in PATCHED:
         path, _, attribute = name.rpartition("." if "." in name.split(":")[1] else ":")
         holder = names.resolve(path) if ":" in path else importlib.import_module(path)
+        if holder is None and path.endswith("?"):  # 0.5 keeps its templates itself
+            continue
         assert hasattr(holder, attribute) or has(holder, attribute), name
 
 

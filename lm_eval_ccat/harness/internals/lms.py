@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ...errors import HarnessError
+from ...plugins import our_extra
 from ..served import Served, note_served
 from .names import log, resolve
 
@@ -78,7 +79,7 @@ def naming_extras() -> Iterator[None]:
                 if error.name == package or f"'{package}'" in str(error):
                     raise HarnessError(
                         f"the model needs the package {package}, which is not installed; "
-                        f"pip install 'lm-eval-ccat[{extra}]'" + _INSTEAD.get(package, "")
+                        f"pip install '{our_extra(extra)}'" + _INSTEAD.get(package, "")
                     ) from error
         raise
 

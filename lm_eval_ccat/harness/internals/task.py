@@ -26,8 +26,8 @@ API = "lm_eval.api.task"
 
 
 def task_name(task: Any) -> str:
-    """Return the name under which a task reports."""
-    return str(task.task_name)
+    """Return the name under which a task reports; from 0.5 on a group's name leads it."""
+    return str(attribute(task, "_qualified_name|task_name"))
 
 
 def output_type(task: Any) -> str | None:
