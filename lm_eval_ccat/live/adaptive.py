@@ -354,6 +354,7 @@ def _run(
     )  # fmt: skip
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.measured, log.warning, plan.sessions)
+    model.title = internals.model_name(sessions[plan.outcome.task].lm)
     resume = options.resume
     if folder is not None and resume:  # some of several tasks may not have begun
         resume = RunDirectory(folder).journal.exists()
@@ -381,7 +382,7 @@ def _run(
         ):
             # A bank may have dropped or never had some documents; a full run asks them too.
             run.ask_beyond(MODEL, [item for item in documents if item not in answered])
-        result = run.finish({MODEL: internals.model_name(sessions[plan.outcome.task].lm)})
+        result = run.finish({MODEL: model.title})
         if not run.ended:
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)

@@ -122,7 +122,7 @@ class Channel:
         rule = self.rule = self.plan.spec.failures
         self.gate = Availability(60.0 * rule.outage_minutes, rule.backoff, rule.max_backoff)
         self.name, self.book = self.model.name, self.line.book
-        self.copies = Copies(self.name)
+        self.copies = Copies(self.model.title)
         if self.plan.most_repeats > 1:  # a resumed run has answers already
             for (model, item), answer in self.book.answers.items():
                 if model == self.name and isinstance(answer, Tell):

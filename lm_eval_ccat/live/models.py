@@ -187,6 +187,7 @@ class Model(ABC):
 
     def __init__(self, name: str, price: Price) -> None:
         self.name = name
+        self.title = name  # what errors call it
         self.price = price
         self.slots = self.batch = 1
         self.scoring: set[Item] = set()

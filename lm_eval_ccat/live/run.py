@@ -25,6 +25,7 @@ from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, diff
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..scores.prompts import compare_prompts
 from .channel import clock
+from .copies import CopiesError
 from .earlier import answers_at_hand
 from .fields import HUB
 from .identity import SCORING, facts_of_plan, identity_of
@@ -221,10 +222,12 @@ class Run:
                     late = line.over is None and sender.late()
                 sender.finish(late)
             self.ended = True
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, CopiesError) as stopped:
             interrupts.held = True
             sender.leave()
             self.ended = False
+            if isinstance(stopped, CopiesError):
+                raise
         finally:
             self.observer.end()
         return self.ended

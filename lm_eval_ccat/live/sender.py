@@ -470,13 +470,14 @@ class Sender:
             if channel.name in self.line.away and channel.gate.state is State.OPEN:
                 channel.back()
             channel.count_unscored(answers)
-            channel.note_copies(answers)
         for channel, sending, trouble in failed:
             if isinstance(trouble, PlaceLost):
                 self._displaced(channel)
                 channel.displaced(sending, trouble)
             else:
                 channel.failed(sending, trouble, moment)
+        for channel, answers in counted if refill else ():  # what is left on the wire ends nothing
+            channel.note_copies(answers)
 
     def _displaced(self, channel: Channel) -> None:
         """Let a model whose node was lost, and all others of its cluster, take turns from now on.

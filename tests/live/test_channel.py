@@ -30,7 +30,7 @@ def test_a_model_leaves_when_more_than_the_stated_share_of_ten_documents_failed(
         set_aside=lambda name, reason, back: aside.append(name),
     )
     spec = SimpleNamespace(failures=FailureRule(share=0.5))
-    model: Any = SimpleNamespace(name="a")
+    model: Any = SimpleNamespace(name="a", title="a")
     plan: Any = SimpleNamespace(spec=spec, most_repeats=1)
     Channel(model, plan, line)._set_aside_if(False, "refused")
     assert aside == ["a"] * leaves
@@ -57,7 +57,7 @@ def channel(**of_model: Any) -> Any:
     charges = SimpleNamespace(charge=lambda *_: (1.0, 0.5), of_lost=lambda *_: (0.0, None))
     spec = SimpleNamespace(failures=FailureRule())
     plan: Any = SimpleNamespace(spec=spec, charges=charges, most_repeats=1)
-    model: Any = SimpleNamespace(name="a", slots=4, scoring=set(), remote=True)
+    model: Any = SimpleNamespace(name="a", title="a", slots=4, scoring=set(), remote=True)
     model.__dict__.update(of_model)
     return Channel(model, plan, line)
 

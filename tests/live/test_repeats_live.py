@@ -139,19 +139,57 @@ def test_copies_are_refused_by_the_name_of_their_model(few, sampling, capsys) ->
     assert len(answers_in(few.run())) < 2 * 2 * N_ITEMS
 
 
-def test_who_gives_another_long_answer_once_gives_no_copies() -> None:
-    """A sure model repeats itself; a short answer that differs says nothing of long ones."""
-    long, other = "one two three four five six " * 9, "seven"
+def test_a_run_that_copies_end_keeps_every_answer_that_was_paid(few, sampling, capsys) -> None:
+    text = drawn(few, seeds=False)
+    sampling.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
+    sampling.latency = 0.05
+    settings = {**SETTINGS, "stop": "limits", "model_args": {"num_concurrent": 8}}
+    config = few.config(sampling.url, ["low", "mid"], **settings)
+    assert main(["rank", str(config)]) == 1
+    assert re.search("(low|mid) gives copies", capsys.readouterr().err)
+    assert len(answers_in(few.run())) == sum(sampling.asked.values())
 
-    def note(first: str, second: str) -> None:
-        copies = Copies("m")
-        for document, answers in enumerate([(first, second), *[(long, long)] * 10]):
-            for item, text in zip((("t", document), ("t", document, 2)), answers):
-                copies.note(item, [[text]])
 
-    note(long, long + other)
-    with pytest.raises(RunError, match="m gives copies"):
-        note("eight", other)
+def test_an_adaptive_run_names_the_model_that_gives_copies(few, sampling, ccat) -> None:
+    text = drawn(few, seeds=False)
+    sampling.draws = lambda *asked: text(*asked) + " and so it goes on" * 20
+    flags = ["--repeats", 4, "--budget_items", 100, "--gen_kwargs", "temperature=0.7"]
+    assert "mid gives copies" in ccat(*few.adaptive(sampling, "mid", *flags), code=1).err
+
+
+def noted(*answers: tuple[str, ...]) -> Copies:
+    """What a model's answers to documents, pass by pass, say of copies."""
+    copies = Copies("m")
+    for repeat in range(max(map(len, answers))):
+        for document, texts in enumerate(answers):
+            if repeat < len(texts):
+                copies.note(("t", document, repeat + 1), [[texts[repeat]]])
+    return copies
+
+
+LONG, OTHER, SHORT = "one two three four five six " * 9, "seven eight nine " * 9, "seven"
+
+
+def test_copies_are_found_although_some_documents_vary() -> None:
+    with pytest.raises(RunError, match="the answers to 10 documents"):
+        noted((LONG, OTHER), *[(LONG, LONG)] * 10)
+    noted(*[(LONG, OTHER)] * 2, *[(LONG, LONG)] * 10)  # more than a tenth vary
+    with pytest.raises(RunError, match="the answers to 18 documents"):
+        noted(*[(LONG, OTHER)] * 2, *[(LONG, LONG)] * 18)
+    with pytest.raises(RunError):  # a short answer that differs says nothing of long ones
+        noted(*[(SHORT, "eight")] * 5, *[(LONG, LONG)] * 10)
+    noted(*[(LONG, LONG, OTHER)] * 9, *[(LONG, OTHER, LONG)] * 9)
+
+
+def test_a_sampler_that_repeats_half_of_its_long_answers_is_seldom_refused() -> None:
+    """The chance that the module states, 2^-10 + 10 2^-11 and what comes after, is .006."""
+    rng, refused = np.random.default_rng(3), 0
+    for _ in range(2000):
+        try:
+            noted(*[(LONG, LONG if again else OTHER) for again in rng.random(30) < 0.5])
+        except RunError:
+            refused += 1
+    assert 2 <= refused <= 0.006 * 2000 + 3 * (0.006 * 2000) ** 0.5
 
 
 def test_short_copies_are_warned_of(few, sampling, capsys) -> None:
