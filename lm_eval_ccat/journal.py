@@ -23,8 +23,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -68,8 +69,8 @@ class Journal:
     --------
     >>> from lm_eval_ccat.records import Session
     >>> journal = Journal()
-    >>> journal.append([Session(event="start")])
-    >>> Journal(journal.lines).read_new() == [Session(event="start")]
+    >>> _ = journal.append([Session(event="start")])
+    >>> list(Journal(journal.lines).read_new()) == [Session(event="start")]
     True
     """
 
@@ -82,6 +83,7 @@ class Journal:
         self.count = 0
         self.torn: str | None = None
         self._alone: str | None = ""  # the only task, whose items are doc_ids in lines
+        self._items: dict[Item, Item] = {}  # which all records share
         self._hash = hashlib.sha256()
         self._closed = False
 
@@ -100,7 +102,8 @@ class Journal:
             parts.insert(0, self._alone)
         task, doc_id, *repeat = parts
         doc_id = doc_id if isinstance(doc_id, str) else int(doc_id)
-        return (str(task), doc_id, *map(int, repeat))
+        item = (str(task), doc_id, *map(int, repeat))
+        return self._items.setdefault(item, item)
 
     def filed(self, item: Item) -> Any:
         """Return an item in the form of lines and messages."""
@@ -110,8 +113,8 @@ class Journal:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def read_new(self) -> list[Record]:
-        """Return the records after the last one that this object read or appended.
+    def read_new(self) -> Iterator[Record]:
+        """Yield the records after the last one that this object read or appended.
 
         Raises
         ------
@@ -119,9 +122,19 @@ class Journal:
             A line is damaged, missing, changed or repeated; the message names it. The object then
             stands before that line.
         """
-        return [self._read(line) for line in self.lines[self.count :]]
+        while self.count < len(self.lines):
+            yield self._read(self.lines[self.count], self.count)
 
-    def _read(self, line: bytes) -> Record:
+    def record_at(self, place: int) -> Record:
+        """Return again a record that was read or appended, by its `place`."""
+        values = json.loads(self._line_at(place))
+        del values["seq"], values["sha256"]
+        return record_of(values, self.item, str(self), place)
+
+    def _line_at(self, place: int) -> bytes:
+        return self.lines[place]
+
+    def _read(self, line: bytes, place: int) -> Record:
         name = f"{self}, line {self.count + 1}"
         remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
         try:
@@ -140,7 +153,7 @@ class Journal:
             trouble = f"carries the number {sequence}: lines are missing or repeated"
         if trouble:
             raise RunError(f"{name} {trouble}; {remedy}")
-        record = record_of(values, self.item, str(self))
+        record = record_of(values, self.item, str(self), place)
         self._hash.update(line + b"\n")
         self.count += 1
         self._note_identity(record)
@@ -167,8 +180,8 @@ class Journal:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, records: Iterable[Record]) -> None:
-        """Write records; in a file, they then survive the death of the process.
+    def append(self, records: Iterable[Record]) -> list[int]:
+        """Write records, and return their places; in a file, they survive the process's death.
 
         To survive a power cut too, they need :meth:`make_durable`. Call :meth:`read_new` first:
         appending continues where reading stopped, and cuts off a torn line after it.
@@ -183,12 +196,12 @@ class Journal:
             raise RunError(f"{self} is closed: the run has ended")
         before = self._alone, self.header, self.identity
         try:
-            self._append(records)
+            return self._append(records)
         except BaseException:
             self._alone, self.header, self.identity = before
             raise
 
-    def _append(self, records: Iterable[Record]) -> None:
+    def _append(self, records: Iterable[Record]) -> list[int]:
         hashed, lines = self._hash.copy(), list[bytes]()
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)
@@ -199,12 +212,14 @@ class Journal:
             seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
             hashed.update(seal + b"\n")
             lines.append(body + seal)
-        self._write(lines)
+        places = self._write(lines)
         self._hash = hashed
         self.count += len(lines)
+        return places
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: list[bytes]) -> list[int]:
         self.lines[self.count :] = lines
+        return list(range(self.count, len(self.lines)))
 
     def make_durable(self) -> None:
         """Make everything appended so far survive a power cut; does nothing in memory."""
@@ -233,7 +248,7 @@ class JournalFile(Journal):
     >>> from lm_eval_ccat.records import Header
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "journal.jsonl")
-    ...     JournalFile(path).append([Header(bank_sha256="9f86d081")])
+    ...     _ = JournalFile(path).append([Header(bank_sha256="9f86d081")])
     ...     [record.bank_sha256 for record in JournalFile(path).read_new()]
     ['9f86d081']
     """
@@ -252,12 +267,12 @@ class JournalFile(Journal):
         except (FileNotFoundError, NotADirectoryError):
             return False
 
-    def read_new(self) -> list[Record]:
-        """Return the file's records after the last one that this object read or appended.
+    def read_new(self) -> Iterator[Record]:
+        """Yield the file's records after the last one that this object read or appended.
 
-        Returns
-        -------
-        list of Record
+        Yields
+        ------
+        Record
             In file order.  A torn last line is left out and kept in :attr:`torn`.
 
         Raises
@@ -265,22 +280,31 @@ class JournalFile(Journal):
         RunError
             If a line before the last is unreadable or out of sequence, or the file cannot be read.
         """
+        self.torn = None
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self.size)
-                *lines, unfinished = stream.read().split(b"\n")
+                for line in stream:
+                    if not line.endswith(b"\n"):
+                        self.torn = line.decode("utf-8", "replace")
+                        return
+                    record = self._read(line[:-1], self.size)
+                    self.size += len(line)
+                    yield record
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
             raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
-        self.torn = unfinished.decode("utf-8", "replace") if unfinished else None
-        records = []
-        for line in lines:
-            records.append(self._read(line))
-            self.size += len(line) + 1
-        return records
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _line_at(self, place: int) -> bytes:
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(place)
+                return stream.readline()
+        except OSError as error:
+            raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
+
+    def _write(self, lines: list[bytes]) -> list[int]:
         data = b"".join(line + b"\n" for line in lines)
         try:
             stream = self._open()
@@ -298,7 +322,9 @@ class JournalFile(Journal):
                 f"cannot write the journal {self.path}: {error.strerror or error}; everything "
                 "recorded before is kept, free the space or fix the rights and resume"
             ) from error
-        self.size += len(data)
+        places = list(accumulate((len(line) + 1 for line in lines), initial=self.size))
+        self.size = places.pop()
+        return places
 
     def make_durable(self) -> None:
         """Force everything appended so far to the disk (``fsync``).
@@ -343,17 +369,21 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
         view = view[stream.write(view) :]
 
 
-def read_journal(path: Path) -> tuple[JournalFile, list[Record]]:
-    """Return a journal, whatever the file's name, and all its records.
+def read_journal(path: Path) -> tuple[JournalFile, Iterator[Record]]:
+    """Return a journal, whatever the file's name, and an iterator over all its records.
+
+    The journal knows what the records say once they have been iterated over; its header at once.
 
     Raises
     ------
     RunError
-        The file is missing, damaged, or no journal of a version that this package reads.
+        The file is missing, or no journal of a version that this package reads; while the records
+        are iterated over, it is damaged.
     """
     journal = JournalFile(path)
-    if not (records := journal.read_new()):
+    records = journal.read_new()
+    if (first := next(records, None)) is None:
         raise RunError(f"{path.parent} holds no ranking (no {path.name} in it)")
     if (journal.header.format, journal.header.version) != (FORMAT, VERSION):
         raise RunError(f"{path} is not a journal of lm-eval-ccat")
-    return journal, records
+    return journal, chain([first], records)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
 
 from .errors import RunError
@@ -90,15 +91,19 @@ class Record:
     """
 
     kind: ClassVar[RecordKind]
+    #: Where its line begins in the journal, which is no part of the line; see `Journal.record_at`.
+    place: int | None = field(default=None, compare=False, repr=False)
     time: float | None = about("When it was written, in seconds since the epoch.", None)
 
     def apply(self, book: Replayed) -> None:
         """Bring the state of a run up to date with this record."""
 
     @classmethod
+    @cache
     def fields(cls) -> list[Field[Any]]:
         """Return the fields in the order in which a line has them, `time` last."""
-        return sorted(fields(cls), key=lambda field: field.name == "time")
+        of_line = [entry for entry in fields(cls) if "meaning" in entry.metadata]
+        return sorted(of_line, key=lambda entry: entry.name == "time")
 
     def to_json(self, filed: Filed = lambda item: item) -> dict[str, Any]:
         """Return the JSON values of the line, without optional fields that are empty."""
@@ -423,7 +428,10 @@ RECORDS: dict[str, type[Record]] = {
 
 
 def record_of(
-    line: Mapping[str, Any], item: ItemOf = lambda value: tuple(value), where: str = "the journal"
+    line: Mapping[str, Any],
+    item: ItemOf = lambda value: tuple(value),
+    where: str = "the journal",
+    place: int | None = None,
 ) -> Record:
     """Return the record of a line's JSON values.
 
@@ -434,6 +442,8 @@ def record_of(
         Returns the item of its form in the line.
     where : str, optional
         The journal, for errors.
+    place : int, optional
+        Where the line begins in it.
 
     Raises
     ------
@@ -464,4 +474,4 @@ def record_of(
         values["pairs"] = [(model, item(value)) for model, value in values["pairs"]]
     if "tokens" in values:
         values["tokens"] = Tokens(**values["tokens"])
-    return record(**values)
+    return record(**values, place=place)

@@ -112,7 +112,9 @@ def complete(
         if not book.done:
             raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         # A full run also uses answers that the Ranker was not told.
-        book.answers |= {pair: answer for pair, answer in book.waiting.items() if answer.responses}
+        for answer in book.waiting.values():
+            if answer.responses:
+                book.keep(answer)
         return book
 
     resume = begun or of_run
@@ -143,7 +145,7 @@ def _complete(
             f"{name} was set aside ({book.tally.set_aside[name]}); continue it with "
             "`rank --resume --retry`"
         )
-    answered = set(model_runs.answers(name))
+    answered = set(book.answers.of(name))
     left = [item for item in plan.documents() if item not in answered]
     if left:
         model.open()

@@ -8,11 +8,9 @@ at random, as outcomes of weight 0.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from ..errors import BankError, BankMismatchError, CcatError, MetricError, Usage
 from ..harness.estimates import TaskRun
 from ..harness.task_metrics import blank_outcome, leading
 from ..ranker import Ranker, Ranking
-from ..records import Answered, Item, Tell
+from ..records import Tell
 from ..runs.book import Book
 from ..upkeep.update import grow, readiness, require_growing
 from .identity import facts_of_outcome
@@ -228,10 +226,8 @@ class ModelRuns:
         self.plan, self.book = plan, book
         self._ranking = book.ranker.result()
         self._rankings = {task: self._of_outcomes(task) for task in plan.measured}
-        self._answers: dict[str, dict[Item, Answered]] = defaultdict(dict)
         # Other scores of all models, by task, once `further` has ranked them together.
         self._together: dict[str, Further] = {}
-        self._grouped = 0  # answers that are in it
 
     def _of_outcomes(self, task: str) -> dict[str, Ranking]:
         """Return the ranking by each outcome of a task, on the outcome's own scale."""
@@ -242,13 +238,6 @@ class ModelRuns:
             )
             for name, outcome in self.plan.measured[task].items()
         }
-
-    def answers(self, model: str) -> Mapping[Item, Answered]:
-        """Return the answers of one model so far."""
-        for (name, item), answer in islice(self.book.answers.items(), self._grouped, None):
-            self._answers[name][item] = answer
-        self._grouped = len(self.book.answers)
-        return self._answers[model]
 
     def of(self, model: HarnessModel) -> dict[str, TaskRun]:
         """Return one model's documents and estimates by task; score answers again if necessary."""
@@ -268,7 +257,10 @@ class ModelRuns:
 
     def further(self, models: Sequence[HarnessModel]) -> dict[str, RankingContent]:
         """Return the other scores of the same answers, at weight 0, as JSON by their keys."""
-        runs, blocks = [self._measured(model) for model in models if self.answers(model.name)], {}
+        runs, blocks = (
+            [self._measured(model) for model in models if self.book.answers.of(model.name)],
+            {},
+        )
         for task in self.plan.measured:
             self._together[task] = _further([of_tasks[task] for of_tasks in runs])
             for key, (outcome, ranking) in self._together[task].items():
@@ -278,7 +270,8 @@ class ModelRuns:
 
     def _measured(self, model: HarnessModel) -> dict[str, tuple[TaskRun, Draws]]:
         """Return one model's documents by task, for the run's outcomes, and which were drawn."""
-        book, answers, several = self.book, self.answers(model.name), len(self._rankings) > 1
+        book, several = self.book, len(self._rankings) > 1
+        answers = dict(book.answers.of(model.name))
         model.restore(answers)
         draws = [
             (book.journal.item(ask), probability)

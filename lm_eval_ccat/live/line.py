@@ -143,8 +143,7 @@ class Line:
     @property
     def head(self) -> Ask | None:
         """The oldest ask without an answer, which holds up all others."""
-        asks, head = self.book.asks, self.book.head
-        return asks[head] if self.over is None and head < len(asks) else None
+        return self.book.head if self.over is None else None
 
     def arrive(self, records: Sequence[Record]) -> None:
         """Write answers and failures to the journal, then process them in order."""
@@ -216,9 +215,9 @@ class Line:
             return
         # Where every item will be asked anyway, no model waits for a better one.
         share = WORTH if self.goal or math.isfinite(ranker.budget) else 0.0
-        furthest = self.book.head + sum(map(self._window, self.windows))
+        most_untold = sum(map(self._window, self.windows))
         limit = self.max_untold
-        while not (self.arrival and len(self.book.asks) >= furthest):
+        while not (self.arrival and len(self.book.asks) >= most_untold):
             if limit is not None and sum(untold.values()) >= limit:
                 break
             open_models = [

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -351,11 +352,15 @@ def latest_content(folder: str | Path) -> RankingContent:
     return state(folder).content
 
 
-def is_latest(result: RankingContent, records: Sequence[Record]) -> bool:
+#: Records after which a result still holds.
+NOT_OF_THE_RANKING = Session | Windows | Accept | Interrupt | BeyondBank
+
+
+def is_latest(result: RankingContent, records: Iterable[Record]) -> bool:
     """Return whether nothing was asked or answered after a result was written."""
     return all(
-        isinstance(record, Session | Windows | Accept | Interrupt | BeyondBank)
-        for record in records[result["last_line"] :]
+        isinstance(record, NOT_OF_THE_RANKING)
+        for record in islice(records, result["last_line"], None)
     )
 
 

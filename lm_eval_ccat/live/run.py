@@ -287,7 +287,7 @@ class Run:
             return
         hub = self.spec.harness.get(HUB) or {}
         model_runs, groups = self._model_runs, self.plan.of_harness
-        for model in (model for model in self.models if model_runs.answers(model.name)):
+        for model in (model for model in self.models if self.book.answers.of(model.name)):
             name, kind, arguments = model.name, str(model.entry.model), mask(model.entry.model_args)
             try:
                 runs = model_runs.of(model)
@@ -405,7 +405,7 @@ class Run:
         """Return the models with an answer; the entries of the others may be corrected."""
         assert self.directory is not None
         records = JournalFile(self.directory.journal.path).read_new()
-        answers = [record for record in records if isinstance(record, Answered)]
+        answers = (record for record in records if isinstance(record, Answered))
         return {answer.model for answer in answers if isinstance(answer, Tell) or answer.responses}
 
 
@@ -454,11 +454,11 @@ def holds_answers(directory: RunDirectory) -> bool:
     """Whether the journal holds answers, or cannot be read."""
     if not directory.journal.exists():
         return False
+    journal = JournalFile(directory.journal.path)
     try:
-        records = JournalFile(directory.journal.path).read_new()
+        return any(isinstance(record, Answered | Restore | Change) for record in journal.read_new())
     except RunError:
         return True
-    return not records or any(isinstance(record, Answered | Restore | Change) for record in records)
 
 
 def _refuse_data_parallel() -> None:

@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import shutil
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +50,15 @@ class Condition:
         last line, which resuming repairs.
     version : int or None
         Version of the format; None without a sound header.
+    size : int
+        Bytes of the sound prefix.
     """
 
     records: int
     lost: int
     damage: str | None
     version: int | None
+    size: int
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def verify(run: str | Path) -> Verification:
     folder, directory = Path(run), RunDirectory(run)
     file = folder / RESULT  # read before the journal, to which a run under way adds lines
     recorded = read_result(file) if file.is_file() else None
-    condition, _ = _examined(directory)
+    condition = _examined(directory)
     if condition.damage is not None:
         words = (
             f"{condition.damage}.\nSound before it: {condition.records} records. Lines from there "
@@ -210,7 +214,7 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
     _examined(folder)  # raises if there is no run, instead of creating one
     folder.take()
     try:
-        condition, sound = _examined(folder)
+        condition = _examined(folder)
         if condition.damage is None:
             return condition, None
         if condition.version is None:
@@ -225,32 +229,32 @@ def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
             sync_folder(folder.path)
             if result.exists():
                 result.rename(_free_name(folder.path, "result.damaged", ".json"))
+            sound = folder.journal.path.read_bytes()[: condition.size]
             replace_bytes(folder.journal.path, sound, private=True)
         return condition, copy
     finally:
         folder.release()
 
 
-def _examined(folder: RunDirectory) -> tuple[Condition, bytes]:
-    """Return the condition of a run's journal, and its bytes up to the first damage."""
+def _examined(folder: RunDirectory) -> Condition:
+    """Return the condition of a run's journal."""
     journal, damage = JournalFile(folder.journal.path), None
     if not journal.exists():
         raise RunError(f"{folder.path} holds no ranking (no {journal.path.name} in it)")
     try:
-        data = journal.path.read_bytes()
-    except OSError as error:
-        raise RunError(f"cannot read {journal}: {error.strerror or error}") from error
-    try:
-        journal.read_new()
+        deque(journal.read_new(), maxlen=0)
     except NewerRecord:
         raise
     except RunError as error:
         damage = str(error).partition(";")[0]
-    size, version = journal.size, journal.header.version or None
+    records, size, version = journal.count, journal.size, journal.header.version or None
     if journal.count and journal.header.format != FORMAT:
-        size, version, damage = 0, None, f"{journal}, line 1 is not the header of a journal"
-    lost = len(data[size:].splitlines())  # a torn line counts
-    return Condition(data[:size].count(b"\n"), lost, damage, version), data[:size]
+        records, size, version = 0, 0, None
+        damage = f"{journal}, line 1 is not the header of a journal"
+    with journal.path.open("rb") as stream:
+        stream.seek(size)
+        lost = sum(1 for _ in stream)  # a torn line counts
+    return Condition(records, lost, damage, version, size)
 
 
 def _free_name(folder: Path, stem: str, ending: str) -> Path:

@@ -346,6 +346,7 @@ class Contents:
 
     def _count(self) -> None:
         self.n_items = self.tasks[-1].where.stop
+        self._positions = list(range(self.n_items))  # integers that all models' accounts share
         self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
         self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
 
@@ -405,9 +406,9 @@ class Contents:
                 f"there is no repeat {repeat} of doc_id {doc_id!r}{of_task}: this ranking asks "
                 f"every item up to {task.repeats} times"
             )
-        return int(task.where.start) + index + task.bank.n_items * (repeat - 1)
+        return self._positions[int(task.where.start) + index + task.bank.n_items * (repeat - 1)]
 
-    def repeats_of(self, item: Any) -> range:
+    def repeats_of(self, item: Any) -> list[int]:
         """Return the positions of the answers that an item may mean, in order.
 
         A doc_id means any answer to it; (task, doc_id) means the first, (task, doc_id, 2) the
@@ -415,9 +416,9 @@ class Contents:
         """
         first = self.position(item)
         if isinstance(item, Sequence) and not isinstance(item, str):
-            return range(first, first + 1)
+            return [first]
         task = self.tasks[self.task_at(first)]
-        return range(first, task.where.stop, task.bank.n_items)
+        return self._positions[first : task.where.stop : task.bank.n_items]
 
     def task_at(self, position: int) -> int:
         """Return the number of the task that an item belongs to."""
@@ -426,7 +427,8 @@ class Contents:
     def at(self, position: int) -> tuple[Task, int]:
         """Return the task that an item belongs to, and its position there."""
         task = self.tasks[self.task_at(position)]
-        return task, position - task.where.start
+        start = int(task.where.start)
+        return task, position - start if start else position
 
     def item(self, position: int, bare: bool | None = None) -> Any:
         """Return an item's name; `bare` True or False forces one of the two forms."""

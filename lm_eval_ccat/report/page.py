@@ -36,7 +36,7 @@ from . import tables
 from .chart import asset, axis
 from .following import to_decide
 from .plots import COLOURED, information_chart, plot_ranking, progress
-from .stored_run import History, StoredAnswer, StoredRun, course, read_run
+from .stored_run import History, StoredRun, course, read_run
 from .trust import command, configuration, sentences, warnings
 
 # -- sections -------------------------------------------------------------------------------------
@@ -330,39 +330,45 @@ def documents(
     Returns
     -------
     list of dict
-        JSON values with short keys: ``id``, ``p`` prompt, ``t`` target, ``s`` spread (largest less
-        smallest score, [0, 1]), ``w`` share of the evidence (per cent), ``a`` answers
-        ``[model, raw, score, expected, text, left off]``, with the model's place in `run.models`.
+        As many as fit `TEXT_BUDGET` with short texts. JSON values with short keys: ``id``, ``p``
+        prompt, ``t`` target, ``s`` spread (largest less smallest score, [0, 1]), ``w`` share of
+        the evidence (per cent), ``a`` answers ``[model, raw, score, expected, text, left off]``,
+        with the model's place in `run.models`.
     """
-    by_doc: dict[Any, list[StoredAnswer]] = {}
+    scores: dict[Any, list[float]] = {}
+    lengths: dict[Any, list[int]] = {}
     for answer in run.answers:
-        by_doc.setdefault(answer.doc, []).append(answer)
+        scores.setdefault(answer.doc, []).append(answer.score)
+        lengths.setdefault(answer.doc, []).append(len(answer.output))
     position = {model: j for j, model in enumerate(run.models)}
-    scores = {doc: [answer.score for answer in answers] for doc, answers in by_doc.items()}
     spread = {doc: max(values) - min(values) for doc, values in scores.items()}
     weight = document_weights(run)
-    selected = sorted(by_doc, key=lambda doc_id: (-weight[doc_id], -spread[doc_id], str(doc_id)))[
+    selected = sorted(scores, key=lambda doc_id: (-weight[doc_id], -spread[doc_id], str(doc_id)))[
         :max_documents
     ]
-    texts = [answer.output for doc_id in selected for answer in by_doc[doc_id]]
-    texts += [source for doc_id in selected for source in run.sources.get(doc_id, ())]
-    limit = text_limit([len(text) for text in texts])
+    answers_so_far = np.cumsum([len(scores[doc]) for doc in selected])
+    selected = selected[: max(int((answers_so_far <= TEXT_BUDGET // LIMITS[-1]).sum()), 1)]
+    sizes = [length for doc_id in selected for length in lengths[doc_id]]
+    sizes += [len(source) for doc_id in selected for source in run.sources.get(doc_id, ())]
+    limit, by_doc = text_limit(sizes), dict[Any, list[list[Any]]]((doc, []) for doc in selected)
+    del lengths
+    for answer in run.answers:
+        if answer.doc in by_doc:
+            place = position[answer.model]
+            figures = None if expected is None else expected[answer.model]
+            by_doc[answer.doc].append(
+                [
+                    place,
+                    _number(answer.raw),
+                    round(answer.score, 4),
+                    None if figures is None else _number(figures[run.place[answer.doc]]),
+                    *_text(answer.output, limit),
+                    (-answer.score, place),
+                ]
+            )
     entries = []
     for doc in selected:
-        answers = [
-            [
-                position[answer.model],
-                _number(answer.raw),
-                round(answer.score, 4),
-                None
-                if expected is None
-                else _number(expected[answer.model][run.place[answer.doc]]),
-                *_text(answer.output, limit),
-            ]
-            for answer in sorted(
-                by_doc[doc], key=lambda answer: (-answer.score, position[answer.model])
-            )
-        ]
+        answers = [row[:-1] for row in sorted(by_doc[doc], key=lambda row: row[-1])]
         entry: dict[str, object] = {
             "id": visible(tables.item_text(doc)),
             "s": round(spread[doc], 4),

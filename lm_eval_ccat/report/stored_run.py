@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,18 +17,18 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..content import RESULT, RankingContent
 from ..errors import CcatError, RunError
-from ..journal import Journal, read_journal
-from ..live.result import is_latest, state
+from ..journal import JOURNAL, JournalFile, read_journal
+from ..live.result import NOT_OF_THE_RANKING, state
 from ..methods.method import method_of
 from ..metrics.scale import Floats, Scale
 from ..records import (
     Answered,
     Header,
-    Record,
     Tell,
 )
-from ..runs.book import Book, Pair
+from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
+from ..runs.kept_answers import Pair
 from ..scores.readers.samples import first_prompt
 
 #: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
@@ -47,6 +48,35 @@ class StoredAnswer:
     output: str
 
 
+class StoredAnswers(Collection[StoredAnswer]):
+    """The answers of a result, in the order of the journal, which every iteration reads anew.
+
+    Answers that came after the deciding one are in the journal but not among them.
+    """
+
+    def __init__(self, journal: JournalFile, header: Header, result: RankingContent) -> None:
+        self._path, tasks = journal.path, header.report.get("outcomes") or {}
+        self._several = len(tasks) > 1
+        self._lead = _leading(header, next(iter(tasks))) if tasks else ""
+        self._of_model = {
+            model: {journal.item(item) for item in row["items"]}
+            for model, row in result["models"].items()
+        }
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of_model.values()))
+
+    def __contains__(self, answer: object) -> bool:
+        return any(answer == stored for stored in self)
+
+    def __iter__(self) -> Iterator[StoredAnswer]:
+        for record in JournalFile(self._path).read_new():
+            if isinstance(record, Tell) and record.item in self._of_model.get(record.model, ()):
+                doc = record.item[:2] if self._several else record.item[1]
+                scores = _score(record, self._lead)
+                yield StoredAnswer(record.model, doc, *scores, record.text)
+
+
 @dataclass(frozen=True)
 class StoredRun:
     """A finished or running ranking, read from its directory.
@@ -58,7 +88,7 @@ class StoredRun:
         The journal's first record: configuration, task, versions.
     result : dict
         Content of ``result.json``; for an unfinished run, the same rebuilt from the journal.
-    answers : list of StoredAnswer
+    answers : StoredAnswers
         Answers in the order in which they were recorded.
     banks : ItemBank, mapping of task to (mapping of outcome to ItemBank), or None
         All banks, as a Ranker takes them. None if the directory's copy is missing or changed; the
@@ -69,19 +99,19 @@ class StoredRun:
         Times of the first and last dated record, in seconds of the epoch.
     torn : bool
         Whether the journal ends in a line torn by a crash.
-    records : list of Record
-        The whole journal after its header.
+    n_lines : int
+        Lines of the journal when it was read.
     """
 
     path: Path
     header: Header
     result: RankingContent
-    answers: list[StoredAnswer]
+    answers: Collection[StoredAnswer]
     finished: bool
     started: float | None = None
     ended: float | None = None
     torn: bool = False
-    records: list[Record] = field(default_factory=list)
+    n_lines: int = 0
     banks: ItemBank | Mapping[str, Mapping[str, ItemBank]] | None = None
 
     @cached_property
@@ -220,37 +250,28 @@ def read_run(path: str | Path) -> StoredRun:
         raise RunError(f"there is no run directory {folder.path}")
     journal, records = read_journal(folder.journal.path)
     header = journal.header
-    tasks = header.report.get("outcomes") or {}
-    lead = _leading(header, next(iter(tasks))) if tasks else ""
     file = folder.path / RESULT
     stored = read_result(file) if file.is_file() else None
+    started = ended = None
     # A run that continued after its result is not finished, which only the journal shows.
-    finished = stored is not None and is_latest(stored, records)
+    finished, last_line = stored is not None, stored["last_line"] if stored else 0
+    for number, record in enumerate(records):
+        finished &= number < last_line or isinstance(record, NOT_OF_THE_RANKING)
+        if (moment := record.time) is not None:
+            started = moment if started is None else min(started, moment)
+            ended = moment if ended is None else max(ended, moment)
     result = stored if stored is not None and finished else state(folder.path).content
-    scored = {
-        model: {journal.item(i) for i in row["items"]} for model, row in result["models"].items()
-    }
-    answers = [
-        StoredAnswer(
-            answer.model, answer.item[:2] if len(tasks) > 1 else answer.item[1],
-            *_score(answer, lead), answer.text,
-        )
-        for answer in records
-        # Answers that came after the deciding one are in the journal but not in the ranking.
-        if isinstance(answer, Tell) and answer.item in scored.get(answer.model, ())
-    ]  # fmt: skip
-    times = [record.time for record in records if record.time is not None]
     return StoredRun(
         path=folder.path,
         header=header,
         result=result,
-        answers=answers,
+        answers=StoredAnswers(journal, header, result),
         banks=_banks(folder.path, header),
         finished=finished,
-        started=min(times, default=None),
-        ended=max(times, default=None),
+        started=started,
+        ended=ended,
         torn=journal.torn is not None,
-        records=records[1:],
+        n_lines=journal.count,
     )
 
 
@@ -322,7 +343,7 @@ class _Watched(Book):
 
     def __init__(self, run: StoredRun, moments: set[int]) -> None:
         assert run.banks is not None
-        super().__init__(make_ranker(run.banks, run.header), Journal())
+        super().__init__(make_ranker(run.banks, run.header), JournalFile(run.path / JOURNAL))
         self._run, self._moments, self.n_replayed, self.past = run, moments, 0, History()
         # Full results are there from the beginning.
         self._known = set(run.models) - set(run.tested)
@@ -363,7 +384,7 @@ def history(run: StoredRun) -> History:
         return History()
     moments = np.linspace(min(total, len(run.tested)), total, n_moments).round().astype(int)
     book = _Watched(run, set(moments.tolist()))
-    book.replay(run.records)
+    book.replay(islice(book.journal.read_new(), run.n_lines))
     book.settle()
     # The last checkpoint is at the end of the journal: what came after the last answer counts too.
     book.checkpoint()

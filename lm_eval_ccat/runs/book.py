@@ -17,7 +17,7 @@ import json
 import math
 import re
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,8 +48,8 @@ from ..records import (
     Windows,
 )
 from ..shown import short
+from .kept_answers import KeptAnswers, Pair
 
-Pair = tuple[str, Item]
 #: Kinds of changes that a user can accept, each by itself: prompts that differ from the bank's,
 #: code that scores, what a server serves, and answers cut off at different rates.
 PROMPTS, SCORING_CODE, SERVER, CUT_SHORT = CHANGES = "prompts", "scoring", "server", "cut"
@@ -357,13 +357,13 @@ class Book:
 
     Attributes
     ----------
-    asks : list of Ask
-        All asks, by number.
-    head : int
-        Number of the first ask that is neither told nor left.
+    asks : deque of Ask
+        The asks from the first that is neither told nor left, by number.
+    n_asks : int
+        Asks so far.
     n_told : int
         Answers and failures that the Ranker knows.
-    answers : dict of (model, item) to Answered
+    answers : KeptAnswers
         The answers that the Ranker was told, and those to items beyond its bank.
     waiting : dict of (model, item) to Answered
         Answers that the Ranker was not told yet.
@@ -384,15 +384,16 @@ class Book:
     ) -> None:
         self.ranker = ranker
         self.journal = journal
-        self.asks: list[Ask] = []
-        self.head = self.n_told = 0
-        self.answers: dict[Pair, Answered] = {}
+        self.asks: deque[Ask] = deque()
+        self.n_asks = self.n_told = 0
+        self.answers = KeptAnswers(journal)
         self.waiting: dict[Pair, Answered] = {}
         self.ended: End | None = None
         self.tally = Tally()
         self.told_of: dict[str, int] = defaultdict(int)
         self._open: dict[Pair, Ask] = {}
-        self._ended: set[Pair] = set()
+        self._failed: set[Pair] = set()  # without an answer
+        self._beyond: set[Pair] = set()  # which the Ranker was not told
         self.interrupted, self.closed = False, True
         self.accepted: set[str] = set()
         self._barred: set[tuple[str, str]] = set()
@@ -425,7 +426,7 @@ class Book:
         if self.ended is not None:
             self._tell_to(self.ended.after)
             if self.ended.gaps:
-                for ask in self.asks[self.head :]:
+                for ask in list(self.asks):
                     if ask.state == ANSWERED:
                         self.tell(ask)
         while self.ended is None and (due := self.next_told) is not None:
@@ -440,10 +441,15 @@ class Book:
     @property
     def next_told(self) -> Ask | None:
         """The ask whose answer is told next; None if that answer has not arrived."""
-        while self.head < len(self.asks) and self.asks[self.head].state in (TOLD, LEFT):
-            self.head += 1
-        ask = self.asks[self.head] if self.head < len(self.asks) else None
-        return ask if ask is not None and ask.state == ANSWERED else None
+        head = self.head
+        return head if head is not None and head.state == ANSWERED else None
+
+    @property
+    def head(self) -> Ask | None:
+        """The first ask that is neither told nor left."""
+        while self.asks and self.asks[0].state in (TOLD, LEFT):
+            self.asks.popleft()
+        return self.asks[0] if self.asks else None
 
     @property
     def pending(self) -> Iterable[Ask]:
@@ -463,7 +469,9 @@ class Book:
 
     def has(self, pair: Pair) -> bool:
         """Whether a pair has an answer or was given up, told or not."""
-        return pair in self._ended or pair in self.waiting
+        if pair in self._failed or pair in self.waiting:
+            return True
+        return pair in self.answers and pair not in self._beyond
 
     @property
     def done(self) -> bool:
@@ -492,11 +500,11 @@ class Book:
                 self._require_valid(record)
         moment = round(self._clock(), 3)
         written = [record.masked(moment) for record in records]
-        self.journal.append(written)
+        places = self.journal.append(written)
         if any(isinstance(record, Answered | Lost | Release) for record in written):
             self.journal.make_durable()  # paid for: it survives a power cut
-        for record in written:
-            self._take(record)
+        for record, place in zip(written, places):
+            self._take(replace(record, place=place))
 
     def _require_valid(self, answer: Tell | Fail) -> None:
         scores: Iterable[Any] = ()
@@ -533,7 +541,9 @@ class Book:
 
     def place(self, model: str, item: Any) -> Ask:
         """Add an ask that the Ranker has just made; `write_asks` records it."""
-        ask = Ask(len(self.asks), model, self.journal.item(item))
+        _ = self.head  # what is told leaves
+        ask = Ask(self.n_asks, model, self.journal.item(item))
+        self.n_asks += 1
         self.asks.append(ask)
         self._open[ask.pair] = ask
         if (late := self.waiting.get(ask.pair)) is not None:
@@ -575,9 +585,15 @@ class Book:
         self.n_told += 1
         self.told_of[pair[0]] += 1
         self.waiting.pop(pair, None)
-        self._ended.add(pair)
         if isinstance(answer, Tell) or answer.responses:
-            self.answers[pair] = answer
+            self._beyond.discard(pair)
+            self._note(answer)
+        else:
+            self._failed.add(pair)
+
+    def _note(self, answer: Answered) -> None:
+        assert answer.place is not None
+        self.answers.keep(answer.model, answer.item, answer.place)
 
     def _bar(self) -> None:
         """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
@@ -646,7 +662,8 @@ class Book:
 
     def keep(self, answer: Answered) -> None:
         """Keep an answer to an item beyond the bank."""
-        self.answers[answer.pair] = answer
+        self._beyond.add(answer.pair)
+        self._note(answer)
 
     def leave(self, model: str, item: Item | None = None) -> None:
         """Take a model's open asks out of the line: all of them, or that of one item."""

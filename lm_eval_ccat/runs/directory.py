@@ -13,9 +13,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -146,7 +148,9 @@ class RunDirectory:
 
     def present_identity(self) -> Header:
         """Return the header with all changes that the journal has recorded since."""
-        return read_journal(self.journal.path)[0].identity
+        journal, records = read_journal(self.journal.path)
+        deque(records, maxlen=0)  # which note the changes
+        return journal.identity
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a file of the directory atomically, so that no reader sees half of it."""
@@ -279,7 +283,7 @@ def rebuild(folder: str | Path, lines: int | None = None) -> Book:
     """
     directory = RunDirectory(folder)
     journal, records = read_journal(directory.journal.path)
-    return book_of(load_banks(directory.path), journal, records[:lines])
+    return book_of(load_banks(directory.path), journal, islice(records, lines))
 
 
 def book_of(

@@ -150,7 +150,7 @@ def test_an_estimate_is_refused_without_its_bank(board):
 def test_who_mends_every_hash_is_found_by_the_figures(board):
     """A better score with its line's checksum, its file's hash and the ledger's chain anew."""
     [journal] = (board.path / "journals").iterdir()
-    records = JournalFile(journal).read_new()
+    records = list(JournalFile(journal).read_new())
     low = next(
         n for n, record in enumerate(records)
         if isinstance(record, Tell) and record.model == "m01" and record.score < 0.5

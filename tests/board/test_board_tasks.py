@@ -151,7 +151,7 @@ def test_a_model_that_was_set_aside_has_no_row(board, tables, tmp_path):
     hashes = {task: bank.sha256 for task, bank in board.banks.items()}
     assert list(figures_of(board, journal, hashes, None)[0]) == ["m6", "m7"]
     file = JournalFile(journal)
-    file.read_new()
+    list(file.read_new())
     file.append([Drop(model="m6", reason="its server is gone")])
     rows, left_out = figures_of(board, journal, hashes, None)
     assert list(rows) == ["m7"] and left_out == {"m6": "its server is gone"}
@@ -163,7 +163,7 @@ def test_only_long_answers_with_mistakes_are_alike_word_for_word(board, tables, 
     logs = [some(table, ["m6", "m7"]) for table in tables.values()]
     place(board, written(tmp_path / "some", *logs))
     [journal] = (board.path / "journals").iterdir()
-    records = JournalFile(journal).read_new()
+    records = list(JournalFile(journal).read_new())
     for n, record in enumerate(records):
         if isinstance(record, Tell):
             few = record.item[1] < 4  # documents with mistakes

@@ -166,7 +166,7 @@ def test_lost_requests_take_their_part_of_a_budget_in_tokens(bench, billing):
         billing, ["m01", "m11"], budget={"tokens": 5000}, stop="limits", bank=None,
         failures={"backoff": 0.01},
     )  # fmt: skip
-    records = JournalFile(bench.run() / "journal.jsonl").read_new()
+    records = list(JournalFile(bench.run() / "journal.jsonl").read_new())
     lost = [record.cost for record in records if isinstance(record, Lost)]
     assert len(lost) > 3 and all(21 <= cost <= 318 for cost in lost)
     assert 4000 < content["cost"] + sum(lost) <= 5000 + 8 * 318

@@ -52,7 +52,7 @@ def test_a_ranking_takes_the_answers_of_another(bench, server, capsys, had):
     [rows] = (run / "m05").glob("samples_*.jsonl")
     logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
     assert sorted(logged) == sorted(content["models"]["m05"]["items"])
-    records = JournalFile(run / "journal.jsonl").read_new()
+    records = list(JournalFile(run / "journal.jsonl").read_new())
     old = [r for r in records if isinstance(r, Tell) and r.prior]
     assert len(old) == sum(used.values()) and all("first.run" in r.prior for r in old)
     assert not any(r.seconds for r in old), "nor took they any time"
@@ -76,7 +76,7 @@ def test_what_of_earlier_answers_is_damaged_is_named(bench, server, capsys, had,
 
 
 def test_an_answer_to_another_prompt_does_not_count(bench, server, had):
-    records = JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new()
+    records = list(JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new())
     changed = [
         replace(record, prompt_sha256="0" * 64) if isinstance(record, Answered) else record
         for record in records

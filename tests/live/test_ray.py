@@ -85,7 +85,7 @@ def log_of(bench) -> str:
 
 
 def told(bench) -> list[Any]:
-    records = JournalFile(bench.run("cluster") / "journal.jsonl").read_new()
+    records = list(JournalFile(bench.run("cluster") / "journal.jsonl").read_new())
     return [record.pair for record in records if isinstance(record, Tell)]
 
 

@@ -82,7 +82,7 @@ def test_kills_change_nothing_and_repeat_only_what_was_in_flight(bench, server, 
     server.latency = 0.004
     config = bench.config(server.url, THREE, name="killed", **settings)
     journal, kills = bench.run("killed") / "journal.jsonl", killed(start_rank, config)
-    records = JournalFile(journal).read_new()
+    records = list(JournalFile(journal).read_new())
     told = [(r.model, r.item[1]) for r in records if isinstance(r, Tell)]
     assert len(told) == len(set(told))
     # Every request beyond one per document was in flight when the process died.

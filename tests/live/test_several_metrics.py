@@ -212,7 +212,7 @@ def test_a_judge_that_raises_costs_answers_its_own_score(several, server, judged
     with judged_by(refuses_every_third):
         shown = ccat("rank", path, code=(0, 3, 4))
     assert max(server.asked.values()) == 1
-    records = JournalFile(several.run() / "journal.jsonl").read_new()
+    records = list(JournalFile(several.run() / "journal.jsonl").read_new())
     answers = [record for record in records if isinstance(record, Answered)]
     assert len(answers) == sum(server.asked.values())
     for record in answers:

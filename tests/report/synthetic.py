@@ -127,7 +127,7 @@ def make_run(
             report=report,
         )
     )
-    run.journal.read_new()
+    list(run.journal.read_new())
     run.journal.durable = False
     save_banks(bank, folder)
     clock = itertools.count(1.7e9, 0.4)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +14,11 @@ import pytest
 from worlds.boards import bank_of
 from worlds.journals import Teller
 
-from lm_eval_ccat import Ranker
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.journal import Journal
+from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.money import Tokens, sum_of
-from lm_eval_ccat.records import End, Interrupt, Lost, Session, Tell
+from lm_eval_ccat.records import End, Header, Interrupt, Lost, Session, Tell
 from lm_eval_ccat.runs.book import Book
 
 BANK = replace(bank_of("paper", 30), task="")
@@ -49,12 +51,13 @@ class Recorder(Journal):
         self.happened = happened
         self.full = False
 
-    def append(self, records: Any) -> None:
+    def append(self, records: Any) -> list[int]:
         if self.full:
             raise RunError("No space left on device")
         records = list(records)
-        super().append(records)
+        places = super().append(records)
         self.happened += [f"written {record.kind.value}" for record in records]
+        return places
 
     def make_durable(self) -> None:
         self.happened.append("durable")
@@ -181,3 +184,31 @@ def test_a_score_that_is_none_is_refused_before_it_is_written(score):
         with pytest.raises(RunError, match=rf"of {model} on item {item} is not in \[0, 1\]"):
             book.answer(model, item, wrong, 1.0)
     assert len(lines) == 1
+
+
+def test_a_journal_is_read_in_few_bytes_an_answer_whatever_the_answers_say(tmp_path):
+    """Texts stay on disk, where the book finds them again."""
+    bank, path, n = ItemBank.blank(range(750), task="t"), tmp_path / "journal.jsonl", 3000
+    models = ["a", "b", "c", "d"]
+    written = Book(Ranker(bank, models, stop="limits"), JournalFile(path))
+    written.write([Header(task={"name": "t"})])
+    while not written.ranker.done:
+        records = numbered(written, 100)
+        written.write([replace(tell, responses=[[f"{tell.n} " * 400]]) for tell in records])
+        written.settle()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        book = Book(Ranker(bank, models, stop="limits"), JournalFile(path))
+        before = tracemalloc.get_traced_memory()[0]
+        book.read()
+        book.settle()
+        held, peak = (bytes_ - before for bytes_ in tracemalloc.get_traced_memory())
+    finally:
+        tracemalloc.stop()
+    assert book.n_told == len(book.answers) == n
+    assert held < 400 * n and peak < 600 * n  # a text has 2,000
+    assert {a.pair: a.text for a in book.answers.values()} == {
+        a.pair: a.text for a in written.answers.values()
+    }
+    written.journal.close()

@@ -383,7 +383,7 @@ class Night:
     def _look(self, where: str, ended: bool) -> None:
         if not JournalFile(self.run_dir / "journal.jsonl").exists():
             return
-        records = JournalFile(self.run_dir / "journal.jsonl").read_new()
+        records = list(JournalFile(self.run_dir / "journal.jsonl").read_new())
         content = state(self.run_dir).content
         done: dict[tuple[str, int], float] = {}
         for record in records:

@@ -88,7 +88,7 @@ def journals(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def run_of(file: Path) -> tuple[Header, list[Record]]:
+def run_of(file: Path) -> tuple[Header, Iterator[Record]]:
     """The header of a journal, which says what the run is of, and all its records."""
     journal, records = read_journal(file)
     if not journal.header.task:
