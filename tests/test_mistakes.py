@@ -55,6 +55,7 @@ COMMANDS = {
     "a place made up": ("rank good.yaml --executor raz", 2, "executor 'raz' is neither"),
     "no run to report": ("report nowhere", 2, "no run directory or file nowhere"),
     "a page of a table": ("report t.csv", 2, "--plots DIR"),
+    "a page of a board": ("report board", 2, "board publish board -o site"),
     "a chart as a gif": ("report t.csv --plots x --formats gif", 2, "not 'gif'"),
     "a page watched soon": ("rank good.yaml --watch soon", 2, "at most 86400, not 'soon'"),
     "a page watched never": ("rank good.yaml --watch nan", 2, "at most 86400, not nan"),
@@ -143,6 +144,8 @@ def folder(tmp_path_factory):
     TABLE.write(folder / "t.csv")
     ScoreTable.from_arrays(np.full((4, 5), 0.5), list("abcd")).write(folder / "flat.csv")
     (folder / "e.csv").write_text("")
+    (folder / "board").mkdir()
+    (folder / "board" / "ledger.jsonl").write_text("")
     (folder / "good.yaml").write_text(f"task: t\n{TWO}")
     for name, task, shots in (("a", "t", 0), ("b", "u", 0), ("c", "t", 5)):
         side = f"task: {task}\nharness: {{num_fewshot: {shots}}}\nmodels: [{{model: hf}}]"

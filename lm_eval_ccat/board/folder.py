@@ -35,6 +35,7 @@ from ..ranker.verdicts import outside
 from .ledger import FULL, BoardLedger, BoardRow, TaskScore
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, "board.json"
+LEDGER = "ledger.jsonl"
 #: Files that are not for git: live runs in progress, and the lock.
 RUNS, LOCK = ".runs", ".lock"
 #: What the operator says of models, and for the operator alone: which items were shown.
@@ -89,7 +90,7 @@ class Board:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.rules = read_rules(self.path / RULES)
-        self.ledger = BoardLedger(self.path / "ledger.jsonl")
+        self.ledger = BoardLedger(self.path / LEDGER)
 
     @cached_property
     def banks(self) -> dict[str, ItemBank]:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..bank.suite import is_suite
+from ..board.folder import LEDGER
 from ..errors import UsageError
 from ..report import write_report
 from ..report.chart import FORMATS
@@ -39,6 +40,10 @@ def report(args: argparse.Namespace) -> int:
     paths = [Path(path) for path in args.paths]
     runs = [path for path in paths if path.is_dir() and not is_suite(path)]
     if runs:
+        if (runs[0] / LEDGER).is_file():
+            raise UsageError(
+                f"{runs[0]} is a board; its page: lm-eval-ccat board publish {runs[0]} -o site"
+            )
         if len(paths) > 1:
             raise UsageError("give one run directory at a time")
         written = [write_report(runs[0], args.output)]

@@ -69,12 +69,15 @@ class Adaptive:
     model : str or None
         Name of the model among the results of other models (``known``); each task then runs
         until the model's place among them is decided.
+    by_default : bool
+        Whether nobody named the stopping rule.
     """
 
     spec: Spec = field(default_factory=Spec)
     run_dir: Any = None
     resume: bool = False
     model: str | None = None
+    by_default: bool = False
 
     @classmethod
     def read(
@@ -121,8 +124,8 @@ class Adaptive:
             )
         limits = (spec.budget or None, spec.max_items, spec.known)
         if options.get("stop") is None and spec.stop == "decided" and limits == (None, None, None):
-            spec = replace(spec, stop=TARGET)
-        elif spec.target_se is not None and spec.known is None:
+            return cls(replace(spec, stop=TARGET), run_dir, resume, by_default=True)
+        if spec.target_se is not None and spec.known is None:
             spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
         return cls(spec, run_dir, resume)
 
@@ -368,9 +371,8 @@ def _run(
         models=lambda run: [model],
     ) as run:
         if not resume and plan.spec.target_se is not None:
-            by_default = options.spec.stop == TARGET
-            say = log.warning if by_default else log.info
-            say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
+            say = log.warning if options.by_default else log.info
+            say("%s: %s", "+".join(outcomes), target_in_words(plan, options.by_default))
         run.ask()
         answered, documents = {item for _, item in run.book.answers}, plan.documents()
         limit = None if plan.spec.budget or len(sessions) > 1 else options.spec.max_items

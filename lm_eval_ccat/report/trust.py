@@ -101,7 +101,7 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
     if run.torn:
         yield "Journal", "The journal ends in a line torn by a crash; that line is left out."
     for task, bank in run.bank_of.items():
-        yield from (("Bank", f"{task}: {text}" if task else text) for text in bank.warnings)
+        yield from (("Items", f"{task}: {text}" if task else text) for text in bank.warnings)
     if run.banks is None:
         yield (
             "Bank",

@@ -100,6 +100,13 @@ def test_a_thousand_models_are_shown_and_hostile_names_do_nothing(browser, site)
     assert run(browser, "return document.querySelectorAll('main img').length") == 0
 
 
+def test_a_name_without_an_organisation_is_whole(browser, site):
+    show(browser, site)
+    name = "const e = document.querySelector('#board tbody bdi'), b = document.createElement('b');"
+    name += "b.textContent = 'ONLINE-B'; e.replaceChildren(b); return b.scrollWidth - b.clientWidth"
+    assert run(browser, name) <= 0
+
+
 def test_the_head_says_who_may_be_the_best(browser, board, site):
     show(browser, site)
     placed = standing(board).placed

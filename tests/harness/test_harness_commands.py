@@ -101,6 +101,7 @@ def caplog(caplog):
     "task, flags, words",
     [
         ("texts", "--metric chrf", "by default the run stops at .*of 0.02 .*of 36 documents"),
+        ("texts", "--metric chrf --stop 'se 0.02'", "texts: the run stops at .*of 0.02 "),
         ("texts", "--bank BANK --stop 'se 0.001'", "of 0.001 .*take all 18 allowed of 36"),
         (
             "sums",
