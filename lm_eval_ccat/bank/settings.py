@@ -305,18 +305,22 @@ def _compare_generation(
 def sampling(settings: Mapping[str, Any]) -> tuple[str, Any]:
     """Return "sampled" or "greedy", and the temperature, which may be that of the model.
 
+    So the harness does with local weights, where ``do_sample: false`` means temperature 0; servers
+    are sent the temperature alone.
+
     Examples
     --------
     >>> sampling({"temperature": 0.6}), sampling({"do_sample": True}), sampling({})
     (('sampled', 0.6), ('sampled', 'of the model'), ('greedy', 0.0))
     """
-    drawn, temperature = bool(settings.get("do_sample")), settings.get("temperature")
+    drawn, temperature = settings.get("do_sample"), settings.get("temperature")
     if temperature is None:
         temperature = "of the model" if drawn else 0.0
-    try:
-        drawn = float(temperature) > 0.0
-    except (TypeError, ValueError):
-        pass
+    if drawn is not False:
+        try:
+            drawn = float(temperature) > 0.0
+        except (TypeError, ValueError):
+            pass
     return (SAMPLED if drawn else "greedy"), temperature
 
 

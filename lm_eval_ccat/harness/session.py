@@ -406,7 +406,8 @@ class TaskSession:
     ) -> tuple[list[list[Any]], list[Any]]:
         """Copy documents' requests: several models share them, and one model may ask one twice.
 
-        From the second answer on, a request carries a seed of its own where a server takes one.
+        From the second answer on, a request carries a seed of its own where a server takes one,
+        after the one that the task's settings or the model state.
         """
         seed = internals.seed_of(self.lm) if any(repeat > 1 for repeat in repeats) else None
         groups = []
@@ -418,8 +419,9 @@ class TaskSession:
                     changed["metadata"] = (instance.task_name, instance.doc_id, 1)
                 if seed is not None and repeat > 1:
                     prompt, settings, *further = instance.args
+                    first_seed = int(settings.get("seed") or seed)
                     changed["arguments"] = (
-                        prompt, {**settings, "seed": seed + repeat - 1}, *further
+                        prompt, {**settings, "seed": first_seed + repeat - 1}, *further
                     )  # fmt: skip
                 group.append(replace(instance, **changed))
             groups.append(group)

@@ -479,7 +479,8 @@ class Channel:
         if many:
             self.set_aside(f"{self.in_a_row} documents failed in a row; last: {reason}")
         elif tried >= 10 and failed > self.rule.share * tried:
-            self.set_aside(f"{failed} of {tried} documents failed; last: {reason}")
+            what = "answers" if self.plan.most_repeats > 1 else "documents"
+            self.set_aside(f"{failed} of {tried} {what} failed; last: {reason}")
 
     def closed(self, reason: str) -> None:
         """Set aside a model whose outage has lasted too long."""

@@ -153,9 +153,15 @@ def _answers_to(ids: Sequence[Any], table: ScoreTable) -> Floats:
 
 
 def _is_sampled(table: ScoreTable) -> bool:
-    """Whether a table has repeats, or its runs' settings say that answers are sampled."""
+    """Whether a table has repeats, or its runs' settings say that answers may be sampled.
+
+    Logs do not say what was asked: servers are sent no ``do_sample``.
+    """
     settings = table.settings.get("generation_kwargs")
-    drawn = isinstance(settings, Mapping) and sampling(settings)[0] == SAMPLED
+    drawn = isinstance(settings, Mapping) and any(
+        sampling(sent)[0] == SAMPLED
+        for sent in (settings, {"temperature": settings.get("temperature")})
+    )
     return drawn or table.repeated
 
 

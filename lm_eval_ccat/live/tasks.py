@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -158,21 +158,33 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
 
 
 def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
-    """Return whether some answers are sampled: by a task's settings, or by what a model type sends.
+    """Return whether some answers are sampled: by a task's settings as a model type sends them.
 
-    The harness sends temperature 0 where a task sets none.
+    The harness sends servers temperature 0 where a task sets none, whatever `do_sample` says.
     """
     generating = [
         session for session in sessions if internals.output_type(session.task) == "generate_until"
     ]
     drawn = any(
-        sampling(session.config.get("generation_kwargs") or {})[0] == SAMPLED
+        _is_drawn(session.config.get("generation_kwargs") or {}, model.model, session.lm)
         for session in generating
+        for model in spec.models or [ModelSpec("")]
     )
     always = any(
         internals.always_samples(model.model or "", model.model_args) for model in spec.models
     )
     return bool(generating) and (drawn or always)
+
+
+def _is_drawn(settings: Mapping[str, Any], model_type: str | None, lm: Any) -> bool:
+    """Whether a task's settings sample as a model type, or else an open model, is sent them."""
+    if (
+        internals.sends_temperature_alone(model_type)
+        if model_type
+        else internals.is_api(type(internals.unwrapped(lm)))
+    ):
+        settings = {key: value for key, value in settings.items() if key != "do_sample"}
+    return sampling(settings)[0] == SAMPLED
 
 
 def open_plain(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:

@@ -78,8 +78,11 @@ class OutcomeState:
     def pass_at(self, model: int) -> tuple[int, float] | None:
         """Return pass@k for the k answers that every item has; None below two, or for other scores.
 
-        A task with its items answered twice and more has it, where scores are 0 or 1.
+        A task with its items answered twice and more has it, where scores are 0 or 1 and higher is
+        better: of an error nobody asks for one in k.
         """
+        if not self.outcome.bank.scale.higher_is_better:
+            return None
         n_items = len(self.kept_items) // self._repeats
         answers, right = np.zeros((2, n_items))
         for slot, score in self.scores[model].items():

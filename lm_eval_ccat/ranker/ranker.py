@@ -268,6 +268,12 @@ class Ranker:
     def _require_a_pass(self, prices: Mapping[str, float]) -> None:
         """Refuse a budget that does not pay one answer of every model to every item."""
         tasks = self._contents.tasks
+        n_kept = sum(int(task.bank.kept.sum()) for task in tasks)
+        if self._max_items is not None and self._max_items < n_kept:
+            raise UsageError(
+                f"max_items {self._max_items} does not pay one pass: repeats begin once every "
+                f"model has answered every item, which takes at least {n_kept}"
+            )
         units = sum(
             self._accounts.units[task.where][: task.bank.n_items][task.bank.kept].sum()
             for task in tasks

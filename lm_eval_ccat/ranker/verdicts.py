@@ -418,6 +418,8 @@ class Verdicts:
             size = belief.n_items if belief.question == POPULATION else float(n_items)
             grid = np.arange(current_n + 1.0, min(size, current_n + _FAR) + 1.0)
             later = _with_items(current, grid, belief.n_items)
+            if looks.pass_length:  # repeats tell more and more of the noise within items
+                later = later._replace(df=current.df * grid / current_n)
             better, worse, _ = looks.of_gaps(later, belief.n_items, level)
             enough = (better > 0.0) | (worse > 0.0) | (later.variance <= 0.0)
             items_needed = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)

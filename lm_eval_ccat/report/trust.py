@@ -25,6 +25,11 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
         row = models[name]
         if place := row.get("place"):
             yield "Place", f"{name}: {place['in_words']}."
+        if "scatter" in row:
+            pass_at = row.get("pass_at")
+            beside = f"; pass@{pass_at['k']} is {number(pass_at['estimate'])}" if pass_at else ""
+            scatter = number(row["scatter"])
+            yield "Repeats", f"{name}: a full run's mean scatters by {scatter}{beside}."
         for finding in row.get("findings", ()):
             yield "Range", f"{name} {finding}."
         if row.get("set_aside"):
@@ -60,7 +65,9 @@ def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
             expected = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
             text += f"; {expected} of them are expected to be wrong"
         yield "Decisions", text + "."
-    facts_of_models = [fact for fact in of_models(run.result) if fact[0] in ("Range", "Sample")]
+    facts_of_models = [
+        fact for fact in of_models(run.result) if fact[0] in ("Range", "Repeats", "Sample")
+    ]
     yield from sorted(facts_of_models, key=lambda fact: fact[0])
     agrees = (
         ""

@@ -68,7 +68,9 @@ def answers_in(run: Path) -> list[tuple[str, tuple[int, int]]]:
 
 def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling, capsys) -> None:
     content = few.ranked(sampling, list(THREE), (0, 3), **SETTINGS)
-    assert re.search(r"leads next by +.*answers +$", capsys.readouterr().out, re.M)
+    said = capsys.readouterr().out
+    assert re.search(r"leads next by +.*answers +$", said, re.M)
+    assert re.search(r"high: a full run's mean scatters by 0\.\d+", said)
     answers = answers_in(few.run())
     assert max(Counter(answers).values()) == 1 and max(r for _, (_, r) in answers) > 1
     assert {body["seed"] for body in sampling.bodies} >= {1234, 1235}
@@ -81,6 +83,36 @@ def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling
     fewest, _, most = sorted(slots, key=len)
     assert len(fewest - most) <= 16 < len(fewest & most)
     assert f"of {len(THREE) * N_ITEMS * REPEATS:,}" in content["headline"]
+
+
+def test_each_repeat_has_a_seed_of_its_own_after_the_one_that_is_stated(few, sampling) -> None:
+    harness = {**HARNESS, "gen_kwargs": {"temperature": 0.7, "seed": 1235}}
+    settings = {**SETTINGS, "harness": harness, "repeats": 3, "stop": "limits"}
+    few.ranked(sampling, ["low", "mid"], (0, 3), **settings)
+    seeds = Counter(body["seed"] for body in sampling.bodies)
+    assert seeds == dict.fromkeys((1235, 1236, 1237), 2 * N_ITEMS)
+
+
+def test_a_server_is_sent_temperature_0_whatever_do_sample_says(few, sampling, capsys) -> None:
+    def asked(**gen_kwargs) -> dict:
+        harness = {"include_path": "tasks", "gen_kwargs": gen_kwargs}
+        settings = {**SETTINGS, "harness": harness, "repeats": 2, "stop": "limits"}
+        name = "-".join(gen_kwargs)
+        return few.ranked(sampling, ["low", "high"], (0, 3), name=name, **settings)
+
+    greedy = asked(do_sample=True)
+    assert "at temperature 0 a second answer repeats the first" in capsys.readouterr().err
+    assert "sampled" not in greedy and {b["temperature"] for b in sampling.bodies} == {0}
+    assert asked(do_sample=False, temperature=0.7)["sampled"]
+
+
+def test_a_run_of_repeats_answers_no_question_about_single_answers(few, sampling, capsys) -> None:
+    few.ranked(sampling, ["low", "high"], (0, 3), **{**SETTINGS, "repeats": 2})
+    run = str(few.run())
+    assert main(["compare", run, run, "--models", "low,high"]) == 0
+    capsys.readouterr()
+    assert main(["compare", run, run, "--models", "low,high", "--question", "run"]) == 2
+    assert "estimates expected scores" in capsys.readouterr().err
 
 
 def test_killed_and_resumed_it_ends_with_one_result(
@@ -212,6 +244,7 @@ def test_temperature_0_asks_one_answer_and_says_why(few, sampling, capsys) -> No
     [
         ({"repeats": 0}, "repeats"),
         ({"budget": {"items": 50}}, "does not pay one pass"),
+        ({"max_items": 29}, "max_items 29 does not pay one pass"),
         ({"bank": "default.bank.json"}, "asks every item once"),
     ],
 )

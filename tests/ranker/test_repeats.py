@@ -12,6 +12,7 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.sample.repeats import pass_at
+from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.boundary import WITHIN, clock_of_passes
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.references import means_of_known
@@ -314,3 +315,20 @@ def test_repeats_are_raised_only_where_there_are_some(repeats: int, becomes: int
     ranker = Ranker(ItemBank.blank(range(N_ITEMS)), ["a"], repeats=repeats)
     with pytest.raises(UsageError, match=f"repeats {repeats} cannot become {becomes}"):
         ranker.change(repeats=becomes)
+
+
+def test_pass_at_k_is_of_right_answers_and_not_of_errors() -> None:
+    def rows(higher: bool) -> Any:
+        bank = ItemBank.blank(range(N_ITEMS), scale=Scale(0.0, 1.0, higher_is_better=higher))
+        ranker = Ranker(bank, ["a", "b"], repeats=REPEATS, stop="limits")
+        told(ranker)
+        return ranker.result().to_dict()["models"]["a"]
+
+    assert rows(True)["pass_at"]["k"] == REPEATS
+    assert "pass_at" not in rows(False) and "scatter" in rows(False)
+
+
+def test_max_items_below_one_pass_are_refused() -> None:
+    with pytest.raises(UsageError, match="takes at least 6"):
+        a_ranker(max_items=N_ITEMS - 1)
+    a_ranker(max_items=N_ITEMS)

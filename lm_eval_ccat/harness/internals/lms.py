@@ -177,6 +177,11 @@ def always_samples(name: str, arguments: Mapping[str, Any]) -> bool:
     return any(part in model for part in _REASONING)
 
 
+def sends_temperature_alone(name: str) -> bool:
+    """Whether a model type is sent the temperature, by default 0, and no ``do_sample``."""
+    return name == "sglang" or is_api(_model_class(name))
+
+
 def _model_class(name: str) -> Any:
     # The harness registers its own types only while no others are registered.
     import_module("lm_eval.models")
