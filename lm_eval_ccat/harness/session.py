@@ -419,7 +419,8 @@ class TaskSession:
                     changed["metadata"] = (instance.task_name, instance.doc_id, 1)
                 if seed is not None and repeat > 1:
                     prompt, settings, *further = instance.args
-                    first_seed = int(settings.get("seed") or seed)
+                    seed_in_settings = settings.get("seed")
+                    first_seed = seed if seed_in_settings is None else int(seed_in_settings)
                     changed["arguments"] = (
                         prompt, {**settings, "seed": first_seed + repeat - 1}, *further
                     )  # fmt: skip

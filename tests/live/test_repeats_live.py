@@ -85,12 +85,15 @@ def test_an_answer_is_a_document_of_its_own_with_a_seed_of_its_own(few, sampling
     assert f"of {len(THREE) * N_ITEMS * REPEATS:,}" in content["headline"]
 
 
-def test_each_repeat_has_a_seed_of_its_own_after_the_one_that_is_stated(few, sampling) -> None:
-    harness = {**HARNESS, "gen_kwargs": {"temperature": 0.7, "seed": 1235}}
+@pytest.mark.parametrize("stated", [0, 1235])
+def test_each_repeat_has_a_seed_of_its_own_after_the_one_that_is_stated(
+    few, sampling, stated: int
+) -> None:
+    harness = {**HARNESS, "gen_kwargs": {"temperature": 0.7, "seed": stated}}
     settings = {**SETTINGS, "harness": harness, "repeats": 3, "stop": "limits"}
     few.ranked(sampling, ["low", "mid"], (0, 3), **settings)
     seeds = Counter(body["seed"] for body in sampling.bodies)
-    assert seeds == dict.fromkeys((1235, 1236, 1237), 2 * N_ITEMS)
+    assert seeds == dict.fromkeys((stated, stated + 1, stated + 2), 2 * N_ITEMS)
 
 
 def test_a_server_is_sent_temperature_0_whatever_do_sample_says(few, sampling, capsys) -> None:
