@@ -256,15 +256,18 @@ def compare_scores(
         variance = math.inf
     answers = None if repeats is None else int(repeats.answers[0])
     of_answers = repeats is not None and these_items and not exact and repeats.answers[0] > n
+    zero = 0.0
     if repeats is not None and of_answers:
         variance, df = float(repeats.variance[0]), float(repeats.df[0])
+        zero = float(repeats.event[0] / repeats.answers[0])
     location = np.array([float(np.mean(baseline)), float(np.mean(candidate))])
     variances, dfs, items = (
         np.full((2, 2), value) for value in (0.0 if exact else variance, max(df, 1), float(n))
     )
     question = BENCHMARK if of_answers else POPULATION
-    belief = Belief(location, variances, dfs, items, math.inf, question)
-    looks = Looks(once=True).after(belief, 1.0 - confidence)
+    per_zero = np.full((2, 2), zero)
+    belief = Belief(location, variances, dfs, items, math.inf, question, per_zero=per_zero)
+    looks = Looks(once=True, pass_length=n if of_answers else 0).after(belief, 1.0 - confidence)
     verdicts = Verdicts(belief, looks, ("baseline", "candidate"), confidence)
     contrast = Difference.of(
         verdicts, documents=n, margin=margin, scale=scale, clusters=n_clusters,

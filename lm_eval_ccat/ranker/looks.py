@@ -81,6 +81,14 @@ class Looks:
     def _stretches(self, n_items: float) -> tuple[Horizon, ...]:
         return stretches(self.horizons, self.since, n_items, self.pass_length)
 
+    @property
+    def _bounds_luck(self) -> bool:
+        """Whether a gap must outweigh zeros, or events of noise, to come: in one look, of repeats.
+
+        The noise of repeats may be that of one item, whose few answers are no normal variable.
+        """
+        return not self.once or self.pass_length > 0
+
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the smallest two-sided level at which each one-sided tail decides."""
         tails = np.maximum(tails, _LEAST_P)
@@ -170,7 +178,7 @@ class Looks:
         if tells.any():
             tails = tail(size[tells], gaps.variance[tells], gaps.df[tells])
             out[tells] = -self.log_p(tails, gaps.n[tells], n_items)
-            if not self.once:
+            if self._bounds_luck:
                 log = log_p_of_zeros(size[tells], zero[tells], zeros[tells])
                 out[tells] = np.minimum(out[tells], -log)
         return out
@@ -216,7 +224,7 @@ class Looks:
         """Return how far an end lies from the difference: `_beyond` inverted."""
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
-        if not self.once:
+        if self._bounds_luck:
             arm = np.maximum(arm, zeros_to_come(level, zeros) * zero)
         return np.where(gaps.variance == 0.0, 0.0, arm)
 

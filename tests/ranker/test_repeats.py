@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.sample.repeats import pass_at
+from lm_eval_ccat.methods.sample.repeats import RepeatSums, pass_at
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.boundary import WITHIN, clock_of_passes
+from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.references import means_of_known
 
@@ -332,3 +334,29 @@ def test_max_items_below_one_pass_are_refused() -> None:
     with pytest.raises(UsageError, match="takes at least 6"):
         a_ranker(max_items=N_ITEMS - 1)
     a_ranker(max_items=N_ITEMS)
+
+
+def verdict_on_tables(answers: np.ndarray) -> str:
+    spread = RepeatSums.of_answers(*answers).spread()
+    return compare_scores(*answers.mean(axis=1), repeats=spread, these_items=True).verdict
+
+
+def verdict_of_one_look(answers: np.ndarray) -> str:
+    bank = ItemBank.blank(range(N_ITEMS))
+    ranker = Ranker(bank, ["a", "b"], repeats=len(answers[0]), stop="limits", looks="one")
+    for model, repeat, item in np.ndindex(answers.shape):
+        ranker.tell("ab"[model], item, answers[model, repeat, item])
+    return ranker.result().decisions["a", "b"]
+
+
+@pytest.mark.parametrize("verdict", [verdict_on_tables, verdict_of_one_look])
+def test_noise_of_one_item_calls_equal_models_different_in_at_most_a_twentieth(verdict) -> None:
+    """Four answers of two equal models to six items, of which one is right in half of them."""
+    chance = 0.0
+    for rights in itertools.product(range(5), repeat=2):
+        answers = np.tile(np.arange(N_ITEMS) % 2.0, (2, 4, 1))
+        for scores, right in zip(answers, rights):
+            scores[:, 0] = np.arange(4) < right
+        if verdict(answers) in ("better", "worse", "decided"):
+            chance += math.prod(math.comb(4, right) for right in rights) / 2**8
+    assert chance <= 0.05
