@@ -15,6 +15,7 @@ from ..content import (
     RehearsalContent,
     WayContent,
 )
+from ..methods.belief import RUN
 from ..money import Tokens
 from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
@@ -203,13 +204,16 @@ def powers(plan: Plan) -> dict[str, Power]:
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
     level = (1.0 - spec.confidence) / max(pairs, 1)
     banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
-    spreads = spreads_of(banks)
+    spreads, sampled = spreads_of(banks), plan.sampled and spec.question != RUN
+    kinds = PUBLISHED if spreads is None else {"random": spreads}
+    at_random = {
+        kind: Power.of_random_items(spreads, size, level, sampled)
+        for kind, spreads in kinds.items()
+    }
     if spreads is None:
-        return {
-            kind: Power.of_random_items(spreads, size, level) for kind, spreads in PUBLISHED.items()
-        }
-    of_bank = Power.of_banks(banks, level, weights=plan.weights or "documents")
-    return {"bank": of_bank, "random": Power.of_random_items(spreads, size, level)}
+        return at_random
+    of_bank = Power.of_banks(banks, level, sampled, weights=plan.weights or "documents")
+    return {"bank": of_bank, **at_random}
 
 
 def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
@@ -225,7 +229,8 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     -------
     dict
         ``smallest_gap_by_items``, and by difference and way (see `powers`; ``full`` is a full run)
-        the items of each model, tokens, dollars, and minutes if an answer takes a second. Both are
+        the items of each model, tokens, dollars, and minutes if an answer takes a second. A
+        difference that one sampled answer to every item does not decide has no ways. Both are
         empty for repeats: nobody knows how much of what differs is noise within items.
     """
     spec, size, scale = plan.spec, len(plan.items()), plan.scale
@@ -247,7 +252,13 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
     usd = sum(cost.mean for cost in costs) if all(cost.known for cost in costs) else None
     by_gap: dict[str, dict[str, WayContent]] = {}
     for difference in () if again else GAPS if gap is None else [gap / unit]:
-        items = {way: _at_least(plan, power.items(difference)) for way, power in ways.items()}
+        items = {
+            way: _at_least(plan, n)
+            for way, power in ways.items()
+            if (n := power.items(difference)) is not None
+        }
+        if items:
+            items["full"] = size
         by_gap[f"{difference * unit:g}"] = {
             way: {
                 "items_per_model": n,
@@ -258,7 +269,7 @@ def prospects(plan: Plan, gap: float | None = None) -> ProspectsContent:
                 # Models work at the same time.
                 "minutes_at_1s": n / min(map(_at_once, spec.models)) / 60.0,
             }
-            for way, n in {**items, "full": size}.items()
+            for way, n in items.items()
         }
     return {
         "chance": CHANCE,
@@ -297,7 +308,10 @@ def need_in_words(plan: Plan) -> str:
         )
     size, parts, ways = len(plan.items()), [], powers(plan).values()
     for gap in GAPS:
-        numbers = dict.fromkeys(str(_at_least(plan, power.items(gap))) for power in ways)
+        needed = [power.items(gap) for power in ways]
+        numbers = dict.fromkeys(
+            f"more than {size}" if n is None else str(_at_least(plan, n)) for n in needed
+        )
         on_scale = float(plan.scale.restore_error(gap))
         parts.append(f"{' to '.join(numbers)} if they differ by {on_scale:g}")
     return (
@@ -315,7 +329,8 @@ def offer_in_words(plan: Plan) -> str:
     unit, size = float(plan.scale.restore_error(1.0)), len(plan.items())
     saved: list[str] = []
     for gap in GAPS:
-        if not saved and (n := by_bank.items(gap)) < (at_random_items := at_random.items(gap)):
+        n, at_random_items = by_bank.items(gap), at_random.items(gap)
+        if not saved and n is not None and at_random_items is not None and n < at_random_items:
             saved.append(
                 f"differences of {gap * unit:g} are decided after {n} items of each model, not "
                 f"{at_random_items}"

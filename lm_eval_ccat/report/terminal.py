@@ -503,6 +503,8 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     takes_what = f"{'items of each':>14}{'tokens':>10}{'cost':>10}{'minutes':>9}"
     yield f"  {'difference':>14} {'':>16}{takes_what}"
     for gap, of_way in content["by_gap"].items():
+        if not of_way:
+            yield f"  {gap:>14} one sampled answer to every item does not decide it: set `repeats`"
         for way, takes in of_way.items():
             tokens = takes["input_tokens"] + takes["output_tokens"]
             yield (

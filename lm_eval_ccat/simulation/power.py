@@ -6,7 +6,8 @@ difference and ``c`` the standard errors that decide a pair in a ranking of at m
 (`Looks`), a true difference ``d`` is decided with the chance that a normal variable of mean
 ``d / se`` exceeds ``c``; so the smallest that is decided with a chance of 80% is
 ``(c + 0.84) se``. Random items alone have ``se = s sqrt(1/n - 1/N)``, ``s`` the standard deviation
-of the difference on single items.
+of the difference on single items. Of sampled answers all of ``s`` may be noise, which not even all
+items make known: then ``se = s sqrt(1/n)``.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Power:
         Items of the benchmark.
     level : float
         Error level of a decision, 0.05 at a confidence of 95%.
+    sampled : bool
+        Whether answers are draws, so that all items do not make a difference exact.
 
     Examples
     --------
@@ -80,32 +83,45 @@ class Power:
     error: Floats
     n_items: int
     level: float = 0.05
+    sampled: bool = False
+
+    @property
+    def _exact_at(self) -> float:
+        """Items that make a difference exact."""
+        return math.inf if self.sampled else float(self.n_items)
 
     @classmethod
-    def of_random_items(cls, spreads: Spreads, n_items: int, level: float = 0.05) -> Power:
+    def of_random_items(
+        cls, spreads: Spreads, n_items: int, level: float = 0.05, sampled: bool = False
+    ) -> Power:
         """Return that of random items, the same for both models.
 
         Parameters
         ----------
         spreads : Spreads
-        n_items, level
+        n_items, level, sampled
             See the class.
         """
-        n = np.arange(2.0, max(n_items, 3))
-        share = 1.0 / n - 1.0 / n_items
+        n = np.arange(2.0, max(n_items + sampled, 3))
+        share = 1.0 / n - (0.0 if sampled else 1.0 / n_items)
         error = spreads.score * np.sqrt(share)
-        return cls(n, spreads.difference**2 * share, n - 1.0, error, n_items, level)
+        return cls(n, spreads.difference**2 * share, n - 1.0, error, n_items, level, sampled)
 
     @classmethod
     def of_banks(
-        cls, banks: Mapping[str, ItemBank], level: float = 0.05, **ranker_options: Any
+        cls,
+        banks: Mapping[str, ItemBank],
+        level: float = 0.05,
+        sampled: bool = False,
+        **ranker_options: Any,
     ) -> Power:
         """Return that of a ranking by banks, of one task each, whose methods have item curves.
 
         Parameters
         ----------
         banks : mapping of task to ItemBank
-        level : float, optional
+        level, sampled
+            See the class.
         **ranker_options
             Further arguments of `Ranker`, such as ``weights`` of several tasks.
 
@@ -121,25 +137,32 @@ class Power:
         >>> power.smallest(20) > power.smallest(40) > power.smallest(60)
         True
         """
-        plays = [_played(banks, seed, ranker_options) for seed in range(PLAYED)]
-        n, variance, df, error = np.mean(plays, axis=0)
-        return cls(n, variance, df, error, sum(bank.n_items for bank in banks.values()), level)
+        options = {**ranker_options, "sampled": sampled}
+        n, variance, df, error = np.mean(
+            [_played(banks, seed, options) for seed in range(PLAYED)], axis=0
+        )
+        n_items = sum(bank.n_items for bank in banks.values())
+        return cls(n, variance, df, error, n_items, level, sampled)
 
     def smallest(self, items: int) -> float:
         """Return the smallest difference on [0, 1] that `items` of each model decide."""
-        if items >= self.n_items:
+        if items >= self._exact_at:
             return 0.0
-        shares = 1.0 / self.n - 1.0 / self.n_items
-        share = 1.0 / items - 1.0 / self.n_items
+        shares, share = (1.0 / n - 1.0 / self._exact_at for n in (self.n, items))
         # The variance per share of items not seen changes slowly, and not beyond what was played.
         variance = share * float(np.interp(items, self.n, self.variance / shares))
         df = float(np.interp(items, self.n, self.df))
         n = np.array([float(items)])
-        reach = Looks(horizons=(items,)).reach(self.level, np.array([df]), n, self.n_items)
+        reach = Looks(horizons=(items,)).reach(self.level, np.array([df]), n, self._exact_at)
         return (float(reach[0]) + float(ndtri(CHANCE))) * math.sqrt(variance)
 
-    def items(self, gap: float) -> int:
-        """Return the fewest items of each model that decide a difference on [0, 1]; at most all."""
+    def items(self, gap: float) -> int | None:
+        """Return the fewest items of each model that decide a difference on [0, 1].
+
+        At most all; None if not even all do.
+        """
+        if self.smallest(self.n_items) > gap:
+            return None
         low, high = min(FIRST_LOOK, self.n_items), self.n_items
         while low < high:
             middle = (low + high) // 2

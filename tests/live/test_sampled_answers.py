@@ -76,3 +76,19 @@ def test_a_live_comparison_at_a_temperature_is_about_expected_scores(bench, serv
     found = compare(*sides, task="loopback_task", settings=settings)
     assert found.outcomes[0].sampled and found.outcomes[0].question == "benchmark"
     assert "in expected scores on these documents" in lines(found)[0]
+
+
+def test_a_forecast_of_single_sampled_answers_ends_in_noise(bench, server, ccat) -> None:
+    def planned(name: str, **gen_kwargs: float) -> tuple[dict, str]:
+        harness = {"include_path": "tasks", "gen_kwargs": gen_kwargs}
+        config = bench.config(server.url, TWO, bank=None, harness=harness, name=name)
+        return json.loads(ccat("plan", config, "--json").out), ccat("plan", config).out
+
+    drawn, text = planned("drawn", temperature=0.7)
+    *_, by_all_items = drawn["smallest_gap_by_items"].values()
+    assert min(by_all_items.values()) > 0.01 and drawn["by_gap"]["0.02"].keys() <= {"graded"}
+    assert "one sampled answer to every item does not decide it" in text
+    fixed, text = planned("fixed", temperature=0.0)
+    *_, by_all_items = fixed["smallest_gap_by_items"].values()
+    assert set(by_all_items.values()) == {0.0} and "full" in fixed["by_gap"]["0.02"]
+    assert "sampled" not in text

@@ -101,3 +101,21 @@ def test_the_same_newcomer_answers_all_tasks(world):
     means = np.array([[s.mean() for s in newcomers.scores(rng).values()] for _ in range(100)])
     assert np.corrcoef(means.T)[0, 1] > 0.95
     assert Newcomers.of({"t": bank, "u": ItemBank.blank(range(9))}) is None
+
+
+def test_one_sampled_answer_to_every_item_decides_only_large_differences():
+    """All items asked once leave the noise of answers, so that no difference becomes exact."""
+    p, n_items = 0.5, 60
+    power = Power.of_random_items(Spreads((2 * p * (1 - p)) ** 0.5, 0.5), n_items, sampled=True)
+    gap = power.smallest(n_items)
+    assert power.items(0.9 * gap) is None and power.items(1.1 * gap) <= n_items
+    assert power.items_for_error(0.5 / n_items**0.5 * 1.001) == n_items
+    rng, decided = np.random.default_rng(3), 0
+    for _ in range(RANKINGS):
+        ranker = Ranker(ItemBank.blank(range(n_items)), ["a", "b"], sampled=True)
+        while pairs := ranker.ask(8):
+            for model, item in pairs:
+                skill = p + gap / 2 if model == "a" else p - gap / 2
+                ranker.tell(model, item, float(rng.random() < skill))
+        decided += ranker.result().decisions["a", "b"] == "decided"
+    assert 0.65 < decided / RANKINGS < 0.95
