@@ -179,7 +179,7 @@ class RankingBuilder:
                 for item in items
                 if (probability := account.probability.get(item)) is not None
             ],
-            failed={named[item]: account.failed[item] for item in failed},
+            failed=[(named[item], account.failed[item]) for item in failed],
             ability=(described.ability, described.ability_error) if described else None,
             sample=drawn if drawn and drawn.n > 1 else None,
             noise=described.noise if described else None,

@@ -161,7 +161,7 @@ class Ranking(Shown):
     abilities = _Column(lambda m: m.ability)
     items = _Column(lambda m: m.items)
     draws = _Column(lambda m: m.draws or None)
-    failed = _Column(lambda m: None if m.known else m.failed)
+    failed = _Column(lambda m: None if m.known else dict(m.failed))
     cost = _Column(lambda m: m.cost)
     set_aside = _Column(lambda m: m.set_aside)
     findings = _Column(lambda m: m.findings or None)
@@ -369,7 +369,7 @@ class Ranking(Shown):
             "n_items": len(row.items),
             "items": list(row.items),
             "draws": [[item, probability] for item, probability in row.draws],
-            "failed": [{"doc_id": item, "reason": reason} for item, reason in row.failed.items()],
+            "failed": [{"doc_id": item, "reason": reason} for item, reason in row.failed],
             "cost": row.cost,
             "set_aside": row.set_aside,
             "findings": row.findings,

@@ -83,8 +83,8 @@ class ModelRow:
         Items that it was scored on, in the order they were told: doc_ids, or (task, doc_id).
     draws : list of (item, float)
         Those of `items` that were drawn at random, with the probability of the draw.
-    failed : dict of item to str
-        Items that it failed on, with the reason.
+    failed : list of (item, str)
+        Items that it failed on, with the reason; one that failed in several repeats is there again.
     cost : float
         Amount spent on it, in price x units.
     set_aside : str or None
@@ -109,7 +109,7 @@ class ModelRow:
     ability: tuple[float, float] | None = None
     items: list[Any] = field(default_factory=list)
     draws: list[tuple[Any, float]] = field(default_factory=list)
-    failed: dict[Any, str] = field(default_factory=dict)
+    failed: list[tuple[Any, str]] = field(default_factory=list)
     cost: float = 0.0
     set_aside: str | None = None
     findings: list[str] = field(default_factory=list)

@@ -190,7 +190,7 @@ class StoredRun:
         return [
             (
                 model,
-                tuple(doc_id) if several else doc_id[1] if isinstance(doc_id, list) else doc_id,
+                tuple(doc_id[:2]) if several else doc_id[1] if isinstance(doc_id, list) else doc_id,
                 failure["reason"],
             )
             for model, row in self.result["models"].items()

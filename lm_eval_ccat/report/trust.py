@@ -12,7 +12,7 @@ from ..runs.directory import banks_at
 from ..shown import first_of, plural
 from ..upkeep.words import facts_of, in_one_line
 from .stored_run import StoredRun
-from .tables import item_text, pairs_decided
+from .tables import failures_in_words, item_text, pairs_decided
 
 #: Topics of sentences about a model that the page shows as warnings at its head.
 GRAVE = ("Set aside", "Failed", "Empty")
@@ -21,6 +21,7 @@ GRAVE = ("Set aside", "Failed", "Empty")
 def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
     """Yield facts about each model in addition to its figures: topic and sentence."""
     number, samples, models = numbers(content), [], content["models"]
+    repeated = "answers_of_benchmark" in content
     for name in dict.fromkeys([*content["order"], *models]):
         row = models[name]
         if place := row.get("place"):
@@ -35,10 +36,10 @@ def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
         if row.get("set_aside"):
             yield "Set aside", f"{name} was set aside: {row['set_aside']}"
         elif failed := row.get("failed"):
-            first = failed[0]
+            first, doc_ids = failed[0], [failure["doc_id"] for failure in failed]
             yield (
                 "Failed",
-                f"{name} failed on {plural(len(failed), 'document')}; "
+                f"{name} failed on {failures_in_words(doc_ids, repeated)}; "
                 f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
                 f"The first: {item_text(first['doc_id'])}: {first['reason']}",
             )

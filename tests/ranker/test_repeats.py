@@ -18,6 +18,7 @@ from lm_eval_ccat.ranker.boundary import WITHIN, clock_of_passes
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.references import means_of_known
+from lm_eval_ccat.report.trust import of_models
 
 N_ITEMS, REPEATS = 6, 3
 NAMES = ("a", "b", "c")
@@ -360,3 +361,17 @@ def test_noise_of_one_item_calls_equal_models_different_in_at_most_a_twentieth(v
         if verdict(answers) in ("better", "worse", "decided"):
             chance += math.prod(math.comb(4, right) for right in rights) / 2**8
     assert chance <= 0.05
+
+
+def test_every_failed_answer_is_told_and_its_document_once() -> None:
+    ranker = a_ranker(stop="limits")
+    told(ranker, fails=lambda model, item, repeat: model == "a" and item + repeat > 6)
+    result = ranker.result()
+    content = result.to_dict()
+    failed = [
+        (failure["doc_id"], failure["reason"]) for failure in content["models"]["a"]["failed"]
+    ]
+    assert sorted(failed) == [(4, "HTTP 500"), *[(5, "HTTP 500")] * 2]
+    assert result.failed["a"].keys() == {4, 5}
+    [sentence] = [text for topic, text in of_models(content) if topic == "Failed"]
+    assert sentence.startswith("a failed on 3 answers to 2 documents; they count as not seen")
