@@ -198,9 +198,8 @@ class Column:
     def heading(self, content: RankingContent) -> str:
         """Return its heading for a result."""
         confidence = f"{100 * content['confidence']:g}%"
-        asked = "answers" if "answers_of_benchmark" in content else "items"
         title = self.title or self.name.replace("_", " ")
-        return title.format(confidence=confidence, asked=asked)
+        return title.format(confidence=confidence, asked=what_is_asked(content))
 
     def cell(self, model: ModelCells) -> str:
         """Return its text for a model; "" if there is none."""
@@ -213,6 +212,11 @@ class Column:
         """Return the number by which the page sorts; what has none comes last."""
         value = self.value(model)
         return -1e300 if value is None else float(value)
+
+
+def what_is_asked(content: RankingContent) -> str:
+    """Return "answers" where items have several, else "items"."""
+    return "answers" if "answers_of_benchmark" in content else "items"
 
 
 COLUMNS = (
@@ -287,6 +291,24 @@ COLUMNS = (
         leaves=3,
     ),
     Column(
+        name="scatter",
+        value=lambda model: model.row.get("scatter"),
+        places=GRID,
+        applies=lambda content, models: any("scatter" in model.row for model in models),
+    ),
+    Column(
+        name="pass_at_k",
+        value=lambda model: model.row["pass_at"]["estimate"] if "pass_at" in model.row else None,
+        places=GRID,
+        applies=lambda content, models: any("pass_at" in model.row for model in models),
+    ),
+    Column(
+        name="k",
+        value=lambda model: model.row["pass_at"]["k"] if "pass_at" in model.row else None,
+        places=GRID,
+        applies=lambda content, models: any("pass_at" in model.row for model in models),
+    ),
+    Column(
         name="asked",
         text=lambda model: str(model.waiting or ""),
         places=TERMINAL,
@@ -335,9 +357,12 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
     """
     models = model_cells(content)
     values = {
-        column.name: [column.value(model) for model in models]
-        for column in COLUMNS
+        what_is_asked(content) if column.name == "items" else column.name: [
+            column.value(model) for model in models
+        ]
+        for column in COLUMNS  # one that stands elsewhere, too, is always in a data frame
         if GRID in column.places.split()
+        and (column.places != GRID or column.applies(content, models))
     }
     filled = {name: column for name, column in values.items() if set(column) != {""}}
     stopped = content["stopped_because"] or "not finished"

@@ -30,7 +30,14 @@ from ..live.identity import facts_of_plan
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
 from ..money import ASSUMED, BILLED, dollars, in_unit, no_money, spent_in_words, sum_of
-from ..ranker.columns import TERMINAL, ModelCells, columns_of, model_cells, paid
+from ..ranker.columns import (
+    TERMINAL,
+    ModelCells,
+    columns_of,
+    model_cells,
+    paid,
+    what_is_asked,
+)
 from ..ranker.headline import held
 from ..shown import first_of, plural, to_draw, visible, visible_name, visible_values
 from .tables import (
@@ -78,7 +85,7 @@ def print_result(console: Console, content: RankingContent) -> None:
         console.print(Text("From the same answers: estimate ± standard error (rank)", "italic"))
         console.print(_outcomes(content))
     if content.get("board"):
-        console.print(Text("Estimate ± standard error (items)", "italic"))
+        console.print(Text(f"Estimate ± standard error ({what_is_asked(content)})", "italic"))
         console.print(_board(content["board"], list(names)))
     for line in notes(content):
         console.print(Text(line))
@@ -382,8 +389,7 @@ class Progress(Observer):
             f"({row.row['n_items']}{_cost(row.row, unit)})"
             for row in tested
         ]
-        asked = "answers" if "answers_of_benchmark" in content else "items"
-        items = f"{content['items_administered']} {asked}"
+        items = f"{content['items_administered']} {what_is_asked(content)}"
         unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
         held_up = filter(None, [self.book.held_up()])
         known = [first_of(models, MOST_IN_LINE)] if content["items_administered"] else []

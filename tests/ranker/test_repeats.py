@@ -375,3 +375,21 @@ def test_every_failed_answer_is_told_and_its_document_once() -> None:
     assert result.failed["a"].keys() == {4, 5}
     [sentence] = [text for topic, text in of_models(content) if topic == "Failed"]
     assert sentence.startswith("a failed on 3 answers to 2 documents; they count as not seen")
+
+
+def test_markdown_names_answers_and_says_how_far_a_full_run_scatters() -> None:
+    ranker = a_ranker(stop="limits")
+    told(ranker)
+    result = ranker.result()
+    heads, _, first_row = (
+        [cell.strip() for cell in line.split("|")]
+        for line in result.to_markdown().splitlines()[2:5]
+    )
+    cells, content = dict(zip(heads, first_row)), result.to_dict()
+    row = content["models"][cells["model"]]
+    assert "items" not in heads and cells["answers"] == str(N_ITEMS * REPEATS)
+    assert float(cells["scatter"]) == pytest.approx(row["scatter"], rel=1e-3)
+    assert float(cells["pass at k"]) == pytest.approx(row["pass_at"]["estimate"], rel=1e-3)
+    assert cells["k"] == str(REPEATS)
+    single = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"]).result().to_markdown()
+    assert "| items |" in single and "scatter" not in single and "pass at" not in single

@@ -136,6 +136,17 @@ def test_a_task_with_too_few_items_has_no_estimate_of_its_own():
     assert "too few items (3)" in line and "0.5 ± 0.1 (30)" in line and "law (50%)" in line
 
 
+@pytest.mark.parametrize(
+    ("repeats", "unit"), [({}, "items"), ({"answers_of_benchmark": 9}, "answers")]
+)
+def test_the_table_of_tasks_names_what_it_counts(repeats, unit):
+    text = printed(ranking("ab", board=[], **repeats))
+    assert "standard error" not in text
+    column = {"name": "law", "kind": "task", "models": {}}
+    text = printed(ranking("ab", board=[column], **repeats))
+    assert f"Estimate ± standard error ({unit})" in text
+
+
 def test_the_matrix_has_the_probability_that_the_row_is_better():
     content = ranking("abc", [("a", "b")])
     lines = notes(content)
