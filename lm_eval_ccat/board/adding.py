@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..bank.suite import bank_files
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
 from ..methods.sample.repeats import RepeatSums
+from ..metrics.scale import differing_scales
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
@@ -59,10 +60,18 @@ class Added:
     rows : list of BoardRow
     left_out : dict of str to str
         The reason for each model.
+    notes : list of str
+        What is not known of the results, or was passed over in them.
     """
 
     rows: list[BoardRow] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        """A line on each model that was left out."""
+        return [f"{model}: left out: {reason}" for model, reason in self.left_out.items()]
 
     @property
     def partial(self) -> bool:
@@ -113,7 +122,7 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
         raise UsageError(
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
         )
-    added = Added()
+    added = Added(notes=notes_of(tables))
     with board.locked():
         before = latest(board.ledger.rows(), FULL)
         scores = _scores(board, tables, added)
@@ -162,6 +171,11 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
             outcome.task in (task, None) and outcome.metric in bank.metric for outcome in outcomes
         )
     }
+
+
+def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
+    """Return what readers say of the scores of several tasks, each sentence once."""
+    return list(dict.fromkeys(note for table in tables.values() for note in table.warnings))
 
 
 def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> str:
@@ -302,7 +316,7 @@ def init(
     metric : str, optional
         Metric; needed if the results hold several.
     say : callable, optional
-        Called with a line on each model whose results are left out.
+        Called with a line on each model whose results are left out, and on what is not known.
     **rules
         Fields of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
         ``rotate_after``.
@@ -341,6 +355,7 @@ def init(
             target = path if exists else Path(draft, "board")
             if exists:
                 before = Board(path)
+                _require_scales(before, suite)
                 for bank in before.banks.values():
                     bank.save(before.old_bank(bank.sha256))
             target.mkdir(exist_ok=True)
@@ -349,14 +364,25 @@ def init(
             replace_text(target / RULES, json.dumps(content, indent=1) + "\n")
             replace_text(target / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
             if not known:
-                for model, reason in add(target, source).left_out.items():
-                    say(f"{model}: left out: {reason}")
+                added = add(target, source)
+                for line in (*added.notes, *added.reasons):
+                    say(line)
             if not exists:
                 unlocked = shutil.ignore_patterns(LOCK)
                 shutil.copytree(target, path, dirs_exist_ok=True, ignore=unlocked)
     except OSError as error:
         raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
     return Board(path)
+
+
+def _require_scales(board: Board, suite: SuiteBank) -> None:
+    """Refuse new banks on another scale than a board's, whose rows stay."""
+    for task, (new, *_) in ((task, [*outcomes.values()]) for task, outcomes in suite.items()):
+        old = board.banks.get(task)
+        if old is None or old.metric != new.metric:
+            continue
+        if words := differing_scales(new.metric, ("the board", old.scale), ("the bank", new.scale)):
+            raise UsageError(f"{words}; calibrate with the board's scale, or begin another board")
 
 
 def _calibrated(source: Path, task: str | None, metric: str | None) -> SuiteBank:

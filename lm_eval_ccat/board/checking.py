@@ -20,6 +20,8 @@ from ..ranker import Ranking
 from ..records import Header
 from ..runs.directory import book_of
 from ..scores import ScoreTable
+from ..scores.reading import Logged
+from ..scores.table import read_beside
 from .adding import full_score
 from .folder import CONFIDENCE, Board, average, metric_of, offered
 from .ledger import ESTIMATE, BoardRow, TaskScore, sha256_of
@@ -175,10 +177,12 @@ def _of_scores(board: Board, row: BoardRow, read: dict[str, ScoreTable]) -> Boar
     for task, task_score in row.tasks.items():
         if task_score.evidence not in read:
             metric, _, filter = task_score.metric.partition(",")
-            scale = board.banks[task].scale if task in board.banks else None
-            named = None if filter == "none" else filter
+            named = Logged(task, metric, None if filter == "none" else filter)
             path = board.path / task_score.evidence
-            table = ScoreTable.read(path, metric, task, named, scale=scale)
+            if task in board.banks:
+                table = read_beside(path, named, "the bank", board.banks[task].scale)
+            else:
+                table = ScoreTable.read(path, metric, task, named.filter)
             read[task_score.evidence] = table
         table = read[task_score.evidence]
         if row.model not in table.models:

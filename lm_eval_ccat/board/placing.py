@@ -22,7 +22,7 @@ from ..live.fields import YAML, defines_task
 from ..records import Asks, Header, Record, Tell
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
-from .adding import IN_LEDGER, Added, of_others, tables_of
+from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
 from .folder import CONFIDENCE, RUNS, Board, offered, standing
 from .ledger import sha256_of
@@ -246,7 +246,7 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
-    refused = Added()
+    refused = Added(notes=notes_of(tables))
     for task, table in tables.items():
         for model in (name for table in tables.values() for name in table.models):
             if model not in table.models:
@@ -287,7 +287,8 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
                 run.journal.append(_answers(board.banks[task], task, model, table))
         run.journal.close()
         added = _of_run(board, run.path, name)
-    return replace(added, left_out={**refused.left_out, **added.left_out})
+    left_out = {**refused.left_out, **added.left_out}
+    return replace(added, left_out=left_out, notes=[*refused.notes, *added.notes])
 
 
 def _answers(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[Record]:

@@ -69,9 +69,9 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     state = boards.standing(board)
     words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
-    content = {"rows": rows, "left_out": added.left_out}
+    content = {"rows": rows, "left_out": added.left_out, "notes": added.notes}
     emit(args.json, content, words.values() or ["No row was added."])
-    warn(*(f"{model}: left out: {reason}" for model, reason in added.left_out.items()))
+    warn(*added.notes, *added.reasons)
     warn(*_suspicions(board, words))
     return PARTIAL if added.partial else 0
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from ..errors import UsageError
 from ..live import verify as verifying
 from ..live.stored import stored_ranking
-from ..scores import ScoreTable
+from ..scores.table import read_beside
 from ..simulation.audit import audit
 from .parsing import JSON, Options, emit, progress, warn
 
@@ -69,14 +69,7 @@ def _repair(args: argparse.Namespace) -> int:
 def _against_full_results(args: argparse.Namespace) -> int:
     stored = stored_ranking(args.run, args.task, args.metric)
     with progress("reading logs") as show:
-        table = ScoreTable.read(
-            args.full,
-            stored.outcome.metric,
-            stored.outcome.task,
-            stored.outcome.filter,
-            scale=stored.scale,
-            on_progress=show,
-        )
+        table = read_beside(args.full, stored.outcome, "the run", stored.scale, on_progress=show)
     outcome = audit(stored.content, table)
     emit(args.json, {"run": stored.source, **outcome.to_dict()}, [outcome.to_text()])
     warn(*outcome.content["warnings"])

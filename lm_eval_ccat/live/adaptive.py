@@ -208,12 +208,14 @@ def prepare(
     warnings = check_session(measured, session, agrees) if spec.bank else []
     measured, accepted, doubts = as_prompted(measured, session, spec.accept_change)
     warnings = list(dict.fromkeys([*warnings, *shared, *doubts, *accepted]))
-    for warning in warnings:
-        if (text := f"{name}: {warning}") not in logged:
-            log.warning(text)
     session.each_alone = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
-    known = known_means(spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled)
+    known = known_means(
+        spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled, warn=warnings.append
+    )
+    for warning in dict.fromkeys(warnings):
+        if (text := f"{name}: {warning}") not in logged:
+            log.warning(text)
     plan = Plan(
         spec, {name: measured}, {name: session}, Charges(spec), known=known,
         warnings=tuple(warnings), accepted=tuple(accepted),

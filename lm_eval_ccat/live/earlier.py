@@ -212,6 +212,7 @@ def known_means(
     model: str | None = None,
     *,
     sampled: bool = False,
+    warn: Callable[[str], object] = lambda line: None,
 ) -> dict[str, KnownMean] | None:
     """Return the means of models with full results on all tasks; None if there are none.
 
@@ -229,6 +230,8 @@ def known_means(
         Name in the logs of the model that is run; its own earlier results are left out.
     sampled : bool, optional
         Whether answers are sampled, so that full results have their noise.
+    warn : callable, optional
+        Called with what was passed over in the results, or is not known of them.
 
     Raises
     ------
@@ -252,6 +255,8 @@ def known_means(
         means: dict[str, KnownMean] = {}
         if source is not None:
             table = read_known(source, outcome.bank, model)
+            for line in table.warnings:
+                warn(f"known: {line}")
             population = spec.question == POPULATION
             means = means_of_known(table, outcome.bank, population, sampled=sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in new})

@@ -287,7 +287,7 @@ def make_plan(spec: Spec) -> Plan:
             if 1 < len(task_weights_of) < len(measured)
         }
     sampled = is_sampled(spec, sessions.values())
-    known = known_means(spec, measured, names, weights, sampled=sampled)
+    known = known_means(spec, measured, names, weights, sampled=sampled, warn=warnings.append)
     return plan_of(
         spec, measured, sessions, known, weights,
         groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..content import RESULT, RankingContent
 from ..errors import RunError, ScaleError, ScoreTableError, UsageError
-from ..metrics.scale import Scale
+from ..metrics.scale import Scale, differing_scales
 from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
@@ -190,11 +190,11 @@ def require_one_scale(
     UsageError
         Ends or direction differ, so that one score does not mean the same on both sides.
     """
-    if not first_side.scale.agrees_with(second_side.scale):
-        scales = [f"{_named(side)} {side.scale.describe()}" for side in (first_side, second_side)]
+    sides = ((_named(side), side.scale) for side in (first_side, second_side))
+    if difference := differing_scales(metric, *sides):
         raise UsageError(
-            f"the two sides have different scales of {metric}: {', '.join(scales)}; state the "
-            "scale that both have: --range WORST,BEST (range=, lower_is_better=)"
+            f"the two sides have {difference}; state the scale that both have: --range "
+            "WORST,BEST (range=, lower_is_better=)"
         )
     return first_side.scale
 

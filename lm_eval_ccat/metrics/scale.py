@@ -208,6 +208,20 @@ class Scale:
         return f"{self.low:g} to {self.high:g}, {direction} is better"
 
 
+def differing_scales(metric: str, first: tuple[str, Scale], second: tuple[str, Scale]) -> str:
+    """Say how the scales of two sources of scores, each with its name, differ; "" if they do not.
+
+    Examples
+    --------
+    >>> differing_scales("acc", ("old", Scale()), ("new", Scale(0, 100)))
+    'different scales of acc: old 0 to 1, higher is better; new 0 to 100, higher is better'
+    """
+    if first[1].agrees_with(second[1]):
+        return ""
+    described = "; ".join(f"{name} {scale.describe()}" for name, scale in (first, second))
+    return f"different scales of {metric}: {described}"
+
+
 def _finite(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ScaleError(f"the {what} of a scale must be a number, not {value!r}")

@@ -17,7 +17,7 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import References, spread_of_mean
 from ..methods.sample.repeats import EVENTS
-from ..metrics.scale import Floats
+from ..metrics.scale import Floats, differing_scales
 from ..scores.table import ScoreTable
 from .contents import OutcomeState
 
@@ -126,11 +126,9 @@ def means_of_known(
     UsageError
         The table is on another scale, or has none of the bank's items.
     """
-    if table.scale != bank.scale:
-        raise UsageError(
-            f"the known results are on the scale {table.scale.describe()}, the bank's is "
-            f"{bank.scale.describe()}"
-        )
+    sides = ("the bank", bank.scale), ("the known results", table.scale)
+    if difference := differing_scales(bank.metric, *sides):
+        raise UsageError(f"{difference}; read them with the bank's range and direction")
     columns = [
         (i, bank.index[doc_id]) for i, doc_id in enumerate(table.doc_ids) if doc_id in bank.index
     ]

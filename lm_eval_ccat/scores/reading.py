@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import ScaleError, ScoreTableError, UsageError
 from ..metrics.registry import known_scale
-from ..metrics.scale import Floats, Scale
+from ..metrics.scale import Floats, Scale, differing_scales
 from ..plugins import did_you_mean
 from ..shown import first_of
 
@@ -42,6 +42,9 @@ class Query:
         valid, but not a random sample, so their mean is meaningless.
     scale : Scale or None
         The scale of the raw scores, cap included; it overrides `range` and `lower_is_better`.
+    beside : (str, Scale) or None
+        What the scores are put beside, and its scale: they are read on it. If the source states
+        another, or another direction, it is refused; if it states none, a warning says so.
     guess : bool
         Whether scores in [0, 1] of a metric whose scale is not known, or known to be another, may
         be read as 0 to 1, higher is better if that is not known either; and whether
@@ -56,11 +59,14 @@ class Query:
     partial: bool = False
     scale: Scale | None = None
     guess: bool = True
+    beside: tuple[str, Scale] | None = None
 
     def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
         """Whether scores alone suggest a scale: neither user, file nor metric table states it."""
         known = self._known(metric)
-        if any(source is not None for source in (self.scale, self.range, stated_scale)):
+        if any(
+            source is not None for source in (self.scale, self.beside, self.range, stated_scale)
+        ):
             return False
         return known is None or known.ends != scale.ends
 
@@ -100,10 +106,13 @@ class Query:
         ScoreTableError
             There is no score.
         ScaleError
-            No scale could be found, or it could only be guessed and may not be.
+            No scale could be found, it could only be guessed and may not be, or it is not that of
+            `beside`.
         UsageError
             The user turns the direction that the file states, and may not.
         """
+        if self.beside is not None:
+            return self._beside(self.beside, metric, where, stated_scale, lower_is_better)
         scale, notes = self._read_scale(raw, metric, where, stated_scale, lower_is_better)
         stated_lower = lower_is_better
         if stated_lower is None and stated_scale is not None:
@@ -195,6 +204,34 @@ class Query:
             "and what is estimated is the capped mean"
         )
         return Scale(cap=cap), [note] if over else []
+
+    @staticmethod
+    def _beside(
+        beside: tuple[str, Scale],
+        metric: str,
+        where: str,
+        stated_scale: Scale | None,
+        lower_is_better: bool | None,
+    ) -> tuple[Scale, list[str]]:
+        """Return the scale of `beside`, and a warning if the source does not state its own."""
+        owner, scale = beside
+        of_source = stated_scale or scale
+        if stated_scale is None and lower_is_better is not None:
+            of_source = Scale(*scale.ends, higher_is_better=not lower_is_better)
+        if difference := differing_scales(metric, beside, (where, of_source)):
+            ends = f"({scale.low:g}, {scale.high:g})"
+            raise ScaleError(
+                f"{difference}. If {where} states a wrong one, write its scores with the right "
+                f"one: ScoreTable.read({where!r}, {metric!r}, range={ends}, "
+                f"lower_is_better={not scale.higher_is_better}).write('scores.parquet')"
+            )
+        if stated_scale is not None:
+            return scale, []
+        unknown = "scale" if lower_is_better is None else "ends of the scale"
+        return scale, [
+            f"{where} does not state the {unknown} of {metric}; {owner} has {scale.describe()}, "
+            "and so are the scores read"
+        ]
 
 
 #: Nothing is stated: the only metric, task and filter.

@@ -688,6 +688,48 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
     return tuple(plain[i] for i in order), order
 
 
+def read_beside(
+    path: str | Path,
+    outcome: Logged,
+    owner: str,
+    scale: Scale,
+    *,
+    partial: bool = False,
+    on_progress: Progress = None,
+) -> ScoreTable:
+    """Read scores that are put beside those of a bank, a run or a form.
+
+    Parameters
+    ----------
+    path : path-like
+    outcome : Logged
+    owner : str
+        The name, for messages, of what has the scale.
+    scale : Scale
+    partial, on_progress : optional
+        As for `ScoreTable.read`.
+
+    Raises
+    ------
+    ScoreTableError
+        The path has no such scores.
+    ScaleError
+        They state another scale or direction, or a score lies outside the scale.
+
+    Examples
+    --------
+    >>> ScoreTable.from_arrays([[0.2], [0.1]], ["a", "b"], metric="f1").write("f1.csv")
+    >>> read_beside("f1.csv", Logged(None, "f1"), "the bank", Scale(0, 100))
+    Traceback (most recent call last):
+        ...
+    lm_eval_ccat.errors.ScaleError: different scales of f1: the bank 0 to 100, higher is better;
+    f1.csv 0 to 1, higher is better. If f1.csv states a wrong one, ...
+    """
+    path = Path(path)
+    query = outcome.query(Query(partial=partial, beside=(owner, scale)))
+    return reader_of(path).read(path, query, on_progress)
+
+
 @dataclass(frozen=True)
 class Reader:
     """Reads one kind of log; `reader_of_rows` of ``readers.frameworks`` makes one of single rows.

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from ..content import Facts, PairContent, RankingContent
 from ..errors import UsageError
-from ..metrics.scale import Floats, Scale
+from ..metrics.scale import Floats, Scale, differing_scales
 from ..scores import ScoreTable
 from ..shown import Shown, ShownTable, some
 from .folds import mean_of_seen
@@ -121,11 +121,9 @@ def audit(
         A model of the run is not in the table, or the table has another scale than the run.
     """
     claimed, scale = ranking["models"], Scale.from_dict(ranking["scale"])
-    if not table.scale.agrees_with(scale):
-        raise UsageError(
-            f"the run is on the scale {scale.describe()}, the full results are on "
-            f"{table.scale.describe()}; read them with the range that both have"
-        )
+    sides = ("the run", scale), ("the full results", table.scale)
+    if difference := differing_scales(str(table.metric), *sides):
+        raise UsageError(f"{difference}; read them with the range that both have")
     called = {name: (names or {}).get(name, name) for name in (*ranking["order"], *claimed)}
     references = [model for model, block in claimed.items() if not block["n_items"]]
     for name in [name for name in references if called[name] not in table.models]:

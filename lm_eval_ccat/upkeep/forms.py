@@ -39,7 +39,8 @@ from ..metrics.registry import Metric
 from ..metrics.scale import Floats, Scale
 from ..metrics.text_pairs import PAIR_METRICS, SENTENCE, parts_of
 from ..scores import ScoreTable
-from ..scores.table import reader_of
+from ..scores.reading import Logged
+from ..scores.table import read_beside, reader_of
 from .check import aligned_scores
 from .score_tables import table_of
 
@@ -466,7 +467,7 @@ def score_form(form: Form, logs: str | Path) -> dict[str, list[Facts]]:
     task = next((task for task in (form.name, form.task) if task in tasks), None)
     estimates: dict[str, list[Facts]] = {}
     if task is not None or tasks == {None}:
-        table = ScoreTable.read(path, form.metric, task, form.filter, scale=form.scale)
+        table = read_beside(path, Logged(task, form.metric, form.filter), "the form", form.scale)
         ids = _doc_ids(form, table) if task == form.name else table.doc_ids
         for model, row in zip(table.models, table.model_scores()):
             scores = dict(zip(ids, row.tolist()))

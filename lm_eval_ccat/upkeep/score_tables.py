@@ -21,7 +21,7 @@ from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..scores.prompts import Prompts
 from ..scores.reading import ANY, Logged, Query
-from ..scores.table import reader_of
+from ..scores.table import read_beside, reader_of
 from ..shown import some
 from .words import dated
 
@@ -188,7 +188,7 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     bank : ItemBank
     path : path-like
     **how
-        Further arguments of `ScoreTable.read`.
+        Further arguments of `read_beside`.
 
     Returns
     -------
@@ -200,11 +200,11 @@ def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     ScoreTableError
         The path has no such scores.
     ScaleError
-        A score lies outside the bank's scale.
+        The source states another scale or direction than the bank's, or a score lies outside it.
     """
     scaling = ItemScaling.of_bank(bank.constants)
     name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
-    table = ScoreTable.read(path, name, bank.task, bank.filter, scale=scale, **how)
+    table = read_beside(path, Logged(bank.task, name, bank.filter), "the bank", scale, **how)
     return table if scaling is None else scaling.apply(table)
 
 

@@ -298,7 +298,7 @@ def test_claims_are_held_against_full_results_and_a_model_set_aside_has_no_place
     ]  # fmt: skip
     assert judged["decided"] == {"held": 1, "of": 2}
     assert judged["ties"] == {"truly_tied": 0, "of": 1}
-    with pytest.raises(UsageError, match="run is on the scale 0 to 1, lower is better"):
+    with pytest.raises(UsageError, match="scales of my: the run 0 to 1, lower is better"):
         audit({**ranking, "scale": Scale(higher_is_better=False).to_dict()}, table)
 
 

@@ -710,7 +710,10 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     metric = find_metric(
         name, range=ends, lower_is_better=lower, task=task, config=config, otherwise=_ANY_NUMBER
     )
-    unknown = metric.scale is _ANY_NUMBER
+    unknown, scale = metric.scale is _ANY_NUMBER, metric.scale
+    if query.beside is not None and None not in (scale.cap, query.beside[1].cap):
+        # Where the scores of an unbounded metric are cut is the reader's choice.
+        scale = query.beside[1]
     labels = labels_of(runs)
     grid = ScoreGrid(labels)
     by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
@@ -743,7 +746,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         name,
         task=task,
         filter=filter,
-        stated_scale=None if unknown else metric.scale,
+        stated_scale=None if unknown else scale,
         lower_is_better=None if higher is None else not higher,
         warnings=warnings,
         say_missing=True,

@@ -65,6 +65,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         path,
         replace(query, scale=scale),
         str(names.pop("metric")),
+        stated_scale=scale,
         **names,
         settings=dict(header.task.get("settings") or {}),
         sources=(str(journal),),
