@@ -418,10 +418,12 @@ class Verdicts:
             size = belief.n_items if belief.question == POPULATION else float(n_items)
             grid = np.arange(current_n + 1.0, min(size, current_n + _FAR) + 1.0)
             later = _with_items(current, grid, belief.n_items)
+            weak = 0.0
             if looks.pass_length:  # repeats tell more and more of the noise within items
                 later = later._replace(df=current.df * grid / current_n)
+                weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
             better, worse, _ = looks.of_gaps(later, belief.n_items, level)
-            enough = (better > 0.0) | (worse > 0.0) | (later.variance <= 0.0)
+            enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
             items_needed = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
             asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}
             answers_needed = {name: max(int(items_needed) - n, 0) for name, n in asked.items()}

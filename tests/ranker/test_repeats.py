@@ -393,3 +393,20 @@ def test_markdown_names_answers_and_says_how_far_a_full_run_scatters() -> None:
     assert cells["k"] == str(REPEATS)
     single = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"]).result().to_markdown()
     assert "| items |" in single and "scatter" not in single and "pass at" not in single
+
+
+def test_the_answers_that_would_decide_are_those_that_do() -> None:
+    """Model a is right in an even three of four answers, and b in one; few are known so far."""
+    ranker, count = Ranker(ItemBank.blank(range(30)), ["a", "b"], repeats=8), Counter[str]()
+    forecasts = []
+    while not ranker.done:
+        for model, item in ranker.ask():
+            count[model] += 1
+            place = count[model] % 4
+            ranker.tell(model, item, float(place == 0 if model == "b" else place != 1))
+        if count["a"] == count["b"] in (8, 12, 16):
+            [pair] = ranker.result().open_pairs
+            forecasts.append(count["a"] + pair["items"]["a"])
+    decided_after = count["a"]
+    assert len(forecasts) == 3
+    assert all(decided_after <= forecast <= decided_after + 2 for forecast in forecasts)
