@@ -23,7 +23,10 @@ class PairContent(TypedDict, total=False):
     a, b
         The two models.
     difference
-        The score of `a` less that of `b`, on the metric's own scale.
+        The score of `a` less that of `b`, on the metric's own scale: above 0 where `a` scores more,
+        which is better or worse as `scale` says. Differences of `compare` (candidate less baseline)
+        and of ``board.json`` (a row less the next) follow the same rule; a *lead* is the difference
+        in favour of the better model.
     low, high
         The ends of its interval, at the ranking's `confidence` and `looks`.
     p

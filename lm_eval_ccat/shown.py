@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -128,15 +129,33 @@ def decimals_for(error: float) -> int:
     return min(6, max(0, 1 - math.floor(math.log10(error))))
 
 
-#: Ends of an interval that are nearer to 0 only show on which side they lie.
-_NEXT_TO_0 = 1e-7
+def rounded(value: float, decimals: int, sign: str = "") -> str:
+    """Format a number with decimals, halves away from 0, and never a negative zero.
+
+    Parameters
+    ----------
+    value : float
+    decimals : int
+    sign : str, optional
+        "+" to write the sign of what is above 0 as well.
+
+    Examples
+    --------
+    >>> rounded(0.25, 1), rounded(-0.25, 1, "+"), rounded(0.35, 1), rounded(-0.001, 1, "+")
+    ('0.3', '-0.3', '0.4', '+0.0')
+    """
+    if not math.isfinite(value):
+        return f"{value:{sign}}"
+    # The decimals that Python writes are the number that a reader rounds, not its binary ones.
+    number = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    return f"{abs(number) if number == 0 else number:{sign}f}"
 
 
 def difference(low: float, middle: float, high: float) -> list[str]:
     """Format a difference and the ends of its interval, with decimals to match its width.
 
-    An end that is not 0 is not rounded to 0: whether an interval excludes 0 can be read from it.
-    An end right beside 0, as that of a pair decided at an earlier look may be, is ">0" or "<0".
+    Whether an interval excludes 0 can be read from it: what is not 0 is not rounded to 0. An end
+    right beside 0, as that of a pair decided at an earlier look may be, is ">0" or "<0".
 
     Examples
     --------
@@ -146,20 +165,21 @@ def difference(low: float, middle: float, high: float) -> list[str]:
     ['-0.038', '-0.019', '+0.002']
     >>> difference(float("-inf"), 0.25, float("inf"))
     ['-inf', '+0.25', '+inf']
-    >>> difference(1e-12, 0.066, 0.145)
-    ['>0', '+0.066', '+0.145']
+    >>> difference(1e-12, 0.066, 0.145), difference(-0.0, -0.0, -0.0)
+    (['>0', '+0.066', '+0.145'], ['+0', '+0', '+0'])
     """
     half = (high - low) / 2.0
     if not 0.0 < half < math.inf:
-        return [f"{value:+.4g}" for value in (low, middle, high)]
-    nearest = min((abs(end) for end in (low, high) if abs(end) > _NEXT_TO_0), default=half)
-    decimals = max(decimals_for(half), min(6, math.ceil(-math.log10(2.0 * nearest))))
-    return [
-        f"{value:+.{decimals}f}"
-        if value == 0.0 or abs(value) > _NEXT_TO_0
-        else (">0" if value > 0.0 else "<0")
-        for value in (low, middle, high)
-    ]
+        return [f"{value + 0.0:+.4g}" for value in (low, middle, high)]
+    decimals = decimals_for(half)
+    ends = [abs(end) for end in (low, high) if rounded(abs(end), 6).strip("0.")]
+    if ends:
+        decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(ends)))))
+    texts = [rounded(value, decimals, "+") for value in (low, middle, high)]
+    for place, end in ((0, low), (2, high)):
+        if end != 0.0 and not texts[place].strip("+-0."):
+            texts[place] = ">0" if end > 0.0 else "<0"
+    return texts
 
 
 # -- untrusted text ------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from .. import __version__
 from ..errors import CcatError, RunError
 from ..files import replace_text, writing
 from ..masking import mask_text
+from ..metrics.scale import Scale
+from ..ranker.headline import Lead
 from ..report.chart import asset
 from ..report.page import environment, own_files
 from ..report.tables import script_json
@@ -97,7 +99,7 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         "citation": citation(board, rows),
         "rows": [
             {"rank": place.rank, "rank_range": [place.best, place.worst],
-             "lead": place.lead and place.lead._asdict(), **_public(place.row),
+             "lead": place.lead and _difference(place.lead, board.scale), **_public(place.row),
              "copies": list(twins.get(place.row.model, ())),
              "facts": facts.get(place.row.model, {})}
             for place in state.placed
@@ -115,6 +117,19 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
         for name, text in texts.items():
             replace_text(target / name, text)
     return [target / name for name in texts]
+
+
+def _difference(lead: Lead, scale: Scale) -> dict[str, float]:
+    """Return a lead as the score of a row less that of the next, as ``result.json`` states pairs.
+
+    Examples
+    --------
+    >>> _difference(Lead(0.2, 0.1, 0.4), Scale(0, 1, higher_is_better=False))
+    {'difference': -0.2, 'low': -0.4, 'high': -0.1}
+    """
+    sign = 1.0 if scale.higher_is_better else -1.0
+    low, gap, high = sorted(sign * end + 0.0 for end in lead)
+    return {"difference": gap, "low": low, "high": high}
 
 
 def _public(row: BoardRow) -> dict[str, object]:

@@ -8,15 +8,17 @@ from pathlib import Path
 from ..bank.suite import is_suite
 from ..board.folder import LEDGER
 from ..errors import UsageError
+from ..live.result import state
+from ..masking import mask_text
 from ..report import write_report
 from ..report.chart import FORMATS
 from ..report.plots import plot_files, plot_run
-from .parsing import Opt, Options
+from .parsing import Opt, Options, write_file
 
 OPTIONS: Options = {
     "paths=PATH...": "a run directory of `rank`; with --plots also files of simulate, a bank or "
     "a suite",
-    "-o --output HTML": "the page (default: RUN_DIR/report.html)",
+    "-o --output FILE": "the page (.html; default: RUN_DIR/report.html) or its table (.md)",
     "--plots DIR": "write the charts into DIR as well",
     "--formats LIST": Opt("formats of the charts; png and pdf need the extra `plot`", "svg"),
 }
@@ -46,7 +48,14 @@ def report(args: argparse.Namespace) -> int:
             )
         if len(paths) > 1:
             raise UsageError("give one run directory at a time")
-        written = [write_report(runs[0], args.output)]
+        output = args.output and Path(args.output)
+        if output and output.suffix not in (".html", ".md"):
+            raise UsageError(f"--output {output}: the ending must be .html or .md")
+        if output and output.suffix == ".md":
+            write_file(output, mask_text(state(runs[0]).to_markdown()))
+            written = [output]
+        else:
+            written = [write_report(runs[0], output)]
         if args.plots is not None:
             written += plot_run(runs[0], args.plots, formats)
     else:

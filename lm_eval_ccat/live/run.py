@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +23,8 @@ from ..money import UNKNOWN
 from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Tell
 from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
-from ..scores.prompts import compare_prompts
+from ..scores.answers import EarlierAnswer
+from ..scores.prompts import DIGITS, WRITTEN, compare_prompts
 from .channel import clock
 from .copies import CopiesError
 from .earlier import answers_at_hand
@@ -152,16 +153,34 @@ class Run:
         if spec.prior:
             names, warn = [entry.name for entry in spec.models], self.observer.warn
             earlier = answers_at_hand(spec.prior, names, self.plan.repeats, warn)
-            known = ", ".join(
-                f"{len(answers)} of {name}" for name, answers in earlier.items() if answers
-            )
-            self.observer.note(
-                f"Earlier answers found: {known}. When the ranking reaches their documents, it "
-                "scores them at no cost."
-            )
+            counts = {name: len(answers) for name, answers in earlier.items()}
+            asked_anew = {
+                entry.name: sum(
+                    self._has_another_prompt(item, answer, bool(spec.template_for(entry)))
+                    for item, answer in earlier[entry.name].items()
+                )
+                for entry in spec.models
+            }
+            known, changed = _counts_in_words(counts), _counts_in_words(asked_anew)
+            sentences = [f"Earlier answers found: {known}."]
+            if changed:
+                sentences.append(f"Of these {changed} are to another prompt and are asked anew.")
+            if counts != asked_anew:
+                whose = "documents of the others" if changed else "their documents"
+                sentences.append(f"When the ranking reaches {whose}, it scores them at no cost.")
+            self.observer.note(" ".join(sentences))
             for model in models:
                 model.at_hand = earlier[model.name]
         return models
+
+    def _has_another_prompt(self, item: Item, answer: EarlierAnswer, templated: bool) -> bool:
+        """Whether an earlier answer is surely to another prompt than a document has in this run."""
+        mark = self.plan.sessions[item[0]].marks.get(item[1])
+        earlier_mark = answer.mark
+        if not templated:
+            earlier_mark = answer.prompt_hash[:DIGITS]
+        comparable = earlier_mark is not None and not earlier_mark.startswith(WRITTEN)
+        return comparable and mark is not None and earlier_mark != mark
 
     def warn_once(self, text: str) -> None:
         """Warn once of what several models have in common."""
@@ -407,6 +426,10 @@ class Run:
         records = JournalFile(self.directory.journal.path).read_new()
         answers = (record for record in records if isinstance(record, Answered))
         return {answer.model for answer in answers if isinstance(answer, Tell) or answer.responses}
+
+
+def _counts_in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} of {name}" for name, count in counts.items() if count)
 
 
 def harness_models(run: Run) -> list[HarnessModel]:

@@ -12,8 +12,9 @@ from statistics import median
 from typing import Any
 
 from ..content import ModelContent, RankingContent
+from ..metrics.scale import Scale
 from ..money import dollars
-from ..shown import ShownTable, decimals_for
+from ..shown import ShownTable, decimals_for, rounded
 from .headline import Lead, leads_of_next
 
 #: Where a column may stand; Markdown and data frames are the grid.
@@ -102,13 +103,16 @@ def model_cells(
     models, order = content["models"], list(content["order"])
     number = numbers(content)
     tie_of = {model: position for position, group in enumerate(content["ties"]) for model in group}
-    after, lead_of = dict(pairwise(order)), leads_of_next(content)
+    lead_of = leads_of_next(content)
+    decided = {
+        (pair["a"], pair["b"]) for pair in content["pairwise"] if pair["decision"] == "decided"
+    }
+    decided_of = {pair[0]: pair in decided for pair in pairwise(order)}
     cells = []
     for name in dict.fromkeys([*order, *models]):
         row, lead = models[name], lead_of.get(name)
         low, high = row["interval"]
         best, worst = row.get("rank_range") or (0, 0)
-        tied = tie_of.get(name, -1) == tie_of.get(after.get(name, ""), -2)
         cells.append(
             ModelCells(
                 name,
@@ -122,7 +126,7 @@ def model_cells(
                 best=best,
                 worst=worst,
                 lead=lead,
-                decided=lead is not None and not tied,
+                decided=decided_of.get(name, False),
                 waiting=None if waiting is None else waiting.get(name, 0),
             )
         )
@@ -135,7 +139,7 @@ def numbers(content: RankingContent) -> Callable[[float], str]:
         "models"
     ].values()
     decimals = decimals_for(median([model.get("standard_error", 0.0) for model in asked] or [0.0]))
-    return lambda value: f"{value:.{decimals}f}"
+    return lambda value: rounded(value, decimals)
 
 
 def paid(model: ModelContent) -> float:
@@ -366,5 +370,8 @@ def ranking_grid(content: RankingContent, title: str) -> ShownTable:
     }
     filled = {name: column for name, column in values.items() if set(column) != {""}}
     stopped = content["stopped_because"] or "not finished"
-    notes = (f"stopped: {stopped}", *content.get("warnings", ()), content["signature"])
+    scale = Scale.from_dict(content["scale"]).describe()
+    notes = (
+        f"scale: {scale}", f"stopped: {stopped}", *content.get("warnings", ()), content["signature"]
+    )  # fmt: skip
     return ShownTable(title, tuple(filled), [list(row) for row in zip(*filled.values())], notes)

@@ -161,7 +161,9 @@ class Difference:
         >>> Difference.stated((4.0, 3.4), (-2.0, 0.8), 0.8, "open", lower, **about).verdict
         'not worse'
         """
+        # What is left of equal means by rounding is no difference.
         difference = means[1] - means[0]
+        difference = difference if abs(difference) > ROUNDING * scale.span else 0.0
         up = 1.0 if scale.higher_is_better else -1.0
         gain, (low, high) = up * difference, sorted(up * end for end in ends)
         limit = margin + ROUNDING * scale.span  # a difference of exactly the margin is no more
@@ -179,7 +181,7 @@ class Difference:
             if math.isfinite(n_items) and answers is None:  # at the last document the error is 0
                 needed = 1.0 / (1.0 / n_items + (1.0 - documents / n_items) / needed)
             lacking = max(math.ceil(needed) - asked, 1) if needed < 1e9 else None
-        low, high = max(min(ends), -scale.span), min(max(ends), scale.span)
+        low, high = max(min(ends) + 0.0, -scale.span), min(max(ends) + 0.0, scale.span)
         more_documents, more_answers = (lacking, None) if answers is None else (None, lacking)
         return cls(
             documents, None, *means, difference, low, high, p_better, verdict, more_documents,

@@ -33,9 +33,24 @@ class Lead(NamedTuple):
         >>> Lead(1.1, 0.4, 1.8).in_words("bleu"), Lead(0.25, 0.25, 0.25).in_words()
         ('1.10 bleu (0.40 to 1.80)', '0.25')
         """
-        low, middle, high = (text.lstrip("+") for text in difference(self.low, self[0], self.high))
-        ends = f" ({low} to {high})" if self.low < self.high else ""
+        middle, ends = self._texts()
         return f"{middle}{f' {unit}' if unit else ''}{ends}"
+
+    def _texts(self) -> tuple[str, str]:
+        low, middle, high = (text.lstrip("+") for text in difference(self.low, self[0], self.high))
+        return middle, f" ({low} to {high})" if self.low < self.high else ""
+
+    @property
+    def of_none(self) -> str:
+        """Say that no difference is seen, with the ends of the interval; "" if there is one.
+
+        Examples
+        --------
+        >>> Lead(0.0, -0.2, 0.2).of_none, Lead(0.1, -0.1, 0.3).of_none
+        ('no difference seen (-0.20 to 0.20)', '')
+        """
+        middle, ends = self._texts()
+        return "" if middle.strip("0.") else f"no difference seen{ends}"
 
 
 def leads(content: RankingContent) -> dict[tuple[str, str], Lead]:
@@ -51,7 +66,8 @@ def leads(content: RankingContent) -> dict[tuple[str, str], Lead]:
     sign = 1.0 if content["scale"]["higher_is_better"] else -1.0
     return {
         (pair["a"], pair["b"]): Lead(
-            sign * pair["difference"], *sorted((sign * pair["low"], sign * pair["high"]))
+            sign * pair["difference"] + 0.0,
+            *sorted(sign * pair[end] + 0.0 for end in ("low", "high")),
         )
         for pair in content["pairwise"]
     }
@@ -98,6 +114,8 @@ def headline(content: RankingContent) -> str:
     finding = _finding(content)
     if metric and metric not in finding:
         question_words += f" by {metric}"
+    if not content["scale"]["higher_is_better"]:
+        question_words += ", lower is better"
     return f"{finding}; {level}, {question_words}; {_effort(content)}"
 
 
@@ -170,8 +188,8 @@ def _finding(content: RankingContent) -> str:
         low, high = models[order[0]]["interval"]
         only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
-    label = content.get("metric", "")
-    lead = leads(content)[order[0], order[1]].in_words("" if " " in label else label)
+    label, first_lead = content.get("metric", ""), leads(content)[order[0], order[1]]
+    lead = first_lead.in_words("" if " " in label else label)
     may = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     if len(may) == 1:
         return _of_a_leader(content, lead)
@@ -182,11 +200,17 @@ def _finding(content: RankingContent) -> str:
         names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
         gap = f", {lead} apart" * (len(may) == 2)
         return f"{names} are equivalent{gap}" + (", the best" * (len(may) < len(order)))
-    likely = max(may, key=lambda model: models[model].get("p_best") or 0.0)
+    first, second = map(visible_name, order[:2])
+    if len(order) == 2 and first_lead.of_none:
+        return f"{first} and {second} cannot be told apart: {first_lead.of_none}"
+    if first_lead.of_none and set(order[:2]) <= candidates:
+        equal = f"between {first} and {second} {first_lead.of_none}"
+        return f"{len(may)} of {len(order)} may be the best; {equal}"
+    # Of two, the chances as they were drawn may be in another order than the estimates.
+    likely = max(may[: 1 if len(order) == 2 else None], key=lambda m: models[m].get("p_best") or 0)
     leader, chance = visible_name(likely), models[likely].get("p_best")
     sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
     if len(order) == 2:
-        first, second = map(visible_name, order)
         return f"{first} is probably better than {second}{sure}, by {lead}"
     if chance is None or chance <= 0.5:
         return f"{leader} leads{sure}; {len(may)} of {len(order)} may be the best"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations, pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from ..content import ModelContent, OpenPairContent, PlaceContent, RankingContent, SampleContent
 from ..methods.belief import BENCHMARK, RUN
@@ -16,8 +19,9 @@ from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .columns import ranking_grid
 from .headline import order_in_words
+from .looks import ROUNDING
 from .rows import ModelRow, PairRow, place_of
-from .verdicts import WORDS, Verdicts
+from .verdicts import DECIDED, EQUIVALENT, OPEN, WORDS, Verdicts
 
 _ALL_PAIRS = 100  # most models for which every pair is written down
 Pair = tuple[str, str]
@@ -210,7 +214,11 @@ class Ranking(Shown):
 
     @cached_property
     def pairs(self) -> tuple[PairRow, ...]:
-        """All pairs with at least one tested model, best first."""
+        """All pairs, best first; beyond a hundred models, of known ones only neighbours.
+
+        Of two known models nothing is tested: the interval is that of their full results, which
+        have no error unless items or answers count as a sample.
+        """
         verdicts = self.verdicts
         n_tested, order, out = len(verdicts.tested), verdicts.rows.tolist(), []
         better, state = verdicts.better.tolist(), verdicts.state.tolist()
@@ -228,7 +236,25 @@ class Ranking(Shown):
                     low[i][j], high[i][j], WORDS[state[i][j]], stands, barred[i][j],
                 )  # fmt: skip
                 out.append(row if below[i] < below[j] else row.turned)
-        return tuple(out)
+        return (*out, *self._known_pairs())
+
+    def _known_pairs(self) -> Iterator[PairRow]:
+        """Yield the pairs of reference models."""
+        names = set(self.known)
+        known = [name for name in self.order if name in names]
+        all_pairs = len(self.order) <= _ALL_PAIRS
+        for a, b in combinations(known, 2) if all_pairs else pairwise(known):
+            yield self._known_pair(a, b, self.confidence)
+
+    def _known_pair(self, a: str, b: str, confidence: float) -> PairRow:
+        first, second = self.row(a).estimate, self.row(b).estimate
+        gap, error = first.mean - second.mean, math.hypot(first.error, second.error)
+        gap = gap if abs(gap) > ROUNDING else 0.0
+        p = float(ndtr(gap / error)) if error else 0.5 + 0.5 * float(np.sign(gap))
+        arm = -float(ndtri(0.5 * (1.0 - confidence))) * error
+        low, high = max(gap - arm, -1.0), min(gap + arm, 1.0)
+        decision = DECIDED if low > 0.0 or high < 0.0 else OPEN if error else EQUIVALENT
+        return PairRow(a, b, p, gap, low, high, WORDS[decision])
 
     @cached_property
     def pairwise(self) -> dict[Pair, float]:
@@ -287,7 +313,7 @@ class Ranking(Shown):
         Parameters
         ----------
         a, b : str
-            At least one of them must be tested, and neither set aside.
+            Neither may be set aside.
         confidence : float, optional
             Two-sided; default that of the ranking.
 
@@ -300,6 +326,9 @@ class Ranking(Shown):
         True
         """
         i, j = (self.verdicts.names.index(name) for name in (a, b))
+        if min(i, j) >= self.verdicts.n_tested:
+            row = self._known_pair(a, b, self.confidence if confidence is None else confidence)
+            return row.difference, row.low, row.high
         gap, low, high = self._differences(confidence)
         if i < len(low):
             return float(gap[i, j]), float(low[i, j]), float(high[i, j])

@@ -188,7 +188,7 @@ class PairRow(NamedTuple):
         """The same pair with `b` before `a`."""
         return self._replace(
             a=self.b, b=self.a, p=1.0 - self.p,
-            difference=-self.difference, low=-self.high, high=-self.low,
+            difference=0.0 - self.difference, low=0.0 - self.high, high=0.0 - self.low,
         )  # fmt: skip
 
     def to_dict(self, scale: Scale) -> PairContent:
@@ -202,10 +202,11 @@ class PairRow(NamedTuple):
         (-1.0, -1.5, -0.5)
         """
         unit = scale.span if scale.higher_is_better else -scale.span
-        low, high = sorted((unit * self.low, unit * self.high))
+        ends = self.low, self.difference, self.high
+        low, gap, high = sorted(unit * end + 0.0 for end in ends)  # no negative zero
         content: PairContent = {
-            "a": self.a, "b": self.b, "difference": unit * self.difference, "low": low,
-            "high": high, "p": self.p, "decision": self.decision,
+            "a": self.a, "b": self.b, "difference": gap, "low": low, "high": high, "p": self.p,
+            "decision": self.decision,
         }  # fmt: skip
         if self.population is not None:
             content["population"] = self.population

@@ -45,12 +45,12 @@ def lines(comparison: Comparison) -> list[str]:
     for outcome in comparison.outcomes:
         beside = "" if outcome.decisive else " (reported)"
         texts.append(
-            f"{outcome.name}{beside}, {about(outcome)}: "
+            f"{outcome.name} ({outcome.scale}){beside}, {about(outcome)}: "
             + in_words(comparison, outcome, outcome.overall)
         )
         width = max(map(len, outcome.groups), default=0)
         texts += [
-            f"  {name:<{width}}  {figures(difference)}"
+            f"  {name:<{width}}  {figures(comparison, difference)}"
             for name, difference in outcome.groups.items()
         ]
         texts += other_answer(comparison, outcome)
@@ -63,8 +63,10 @@ def markdown(comparison: Comparison) -> str:
     def md(text: str) -> Markup:
         return Markup(in_markdown(text))
 
-    content = {"md": md, "other_answer": other_answer, "about": about, "forecast": forecast}
-    return _rendered("comparison.md.j2", comparison, **content)
+    return _rendered(
+        "comparison.md.j2", comparison, md=md, other_answer=other_answer, about=about,
+        forecast=forecast, percent=percent(comparison),
+    )  # fmt: skip
 
 
 def junit(comparison: Comparison) -> str:
@@ -75,7 +77,7 @@ def junit(comparison: Comparison) -> str:
             outcome.name,
             name,
             difference.verdict if outcome.decisive and difference is outcome.overall else "",
-            f"{about(outcome)}: {in_words(comparison, outcome, difference)}",
+            f"{outcome.scale}, {about(outcome)}: {in_words(comparison, outcome, difference)}",
         )
         for outcome in comparison.outcomes
         for name, difference in ((outcome.name, outcome.overall), *outcome.groups.items())
@@ -102,7 +104,8 @@ def comparison_page(comparison: Comparison) -> str:
         text = " ".join(f"{answer[0].upper()}{answer[1:]}." for answer in answers)
         tables.append(
             {
-                "title": outcome.name, "text": text, "places": places, "margin": margin,
+                "title": f"{outcome.name} ({outcome.scale})", "text": text, "places": places,
+                "margin": margin,
                 "rows": rows, "losses": outcome.losses,
                 "answers_at_hand": any(any(loss.answers) for loss in outcome.losses),
             }
@@ -118,7 +121,7 @@ def comparison_page(comparison: Comparison) -> str:
     margin_words = f"margin {margin:g}, " if margin else ""
     notes = [
         f"Candidate minus baseline on the documents that both have; {margin_words}confidence "
-        f"{100 * comparison.confidence:g}%, two-sided.",
+        f"{percent(comparison)}, two-sided.",
         *(
             ["Within the shaded band the candidate differs by no more than the margin."]
             if margin
@@ -144,12 +147,11 @@ def in_words(comparison: Comparison, outcome: Compared, difference: Difference) 
 
     Examples
     --------
-    "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
+    "b is worse than a by more than 0.01: -0.034 [95%: -0.051 to -0.017] ..."
     """
     words = forecast(outcome, difference)
-    return (
-        f"{sentence(comparison, difference.verdict)}: {figures(difference)}{words and '; '}{words}"
-    )
+    clause = f"{sentence(comparison, difference.verdict)}: {figures(comparison, difference)}"
+    return f"{clause}{words and '; '}{words}"
 
 
 def forecast(outcome: Compared, difference: Difference) -> str:
@@ -163,8 +165,8 @@ def forecast(outcome: Compared, difference: Difference) -> str:
     return f"about {difference.more_documents:,} more would decide"
 
 
-def figures(contrast: Difference) -> str:
-    """Difference, interval, probability and documents in one line."""
+def figures(comparison: Comparison, contrast: Difference) -> str:
+    """Difference, interval and its confidence, probability and documents in one line."""
     clusters = (
         f" in {plural(contrast.clusters, 'cluster')}" if contrast.clusters is not None else ""
     )
@@ -174,10 +176,16 @@ def figures(contrast: Difference) -> str:
         else ""
     )
     low, gap, high = difference(contrast.low, contrast.difference, contrast.high)
+    ends = f"{percent(comparison)}: {low} to {high}" if contrast.low < contrast.high else "exact"
     return (
-        f"{gap} [{low}, {high}], P(better) {probability(contrast.p_better)}, "
+        f"{gap} [{ends}], P(better) {probability(contrast.p_better)}, "
         f"{plural(contrast.documents, 'document')}{clusters}{answers}"
     )
+
+
+def percent(comparison: Comparison) -> str:
+    """The confidence of its intervals."""
+    return f"{100 * comparison.confidence:g}%"
 
 
 def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
@@ -190,12 +198,13 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     if outcome.sampled:  # all documents, answered once, leave the noise of answers
         known = replace(outcome, question=BENCHMARK)
         return [f"  {about(known)}: {in_words(comparison, outcome, contrast)}"]
-    gap = difference(contrast.difference, contrast.difference, contrast.difference)[1]
+    # As the other answer prints it, unless they differ by what groups of answers weigh.
+    gap = difference(outcome.overall.low, contrast.difference, outcome.overall.high)[1]
     clause = sentence(comparison, contrast.verdict)
-    these = (
+    documents = (
         "this document" if contrast.documents == 1 else f"these {contrast.documents:,} documents"
     )
-    return [f"  in full runs of {these}: {clause} ({gap})"]
+    return [f"  in full runs of {documents}: {clause} ({gap})"]
 
 
 def sentence(comparison: Comparison, verdict: str) -> str:

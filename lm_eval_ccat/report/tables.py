@@ -71,20 +71,22 @@ def rank_rows(result: RankingContent) -> tuple[list[ModelCells], Axis] | None:
 
 
 def pairs_decided(result: RankingContent) -> dict[str, int]:
-    """Count the pairs: all, decided, equivalent, neighbours and decided neighbours."""
+    """Count the pairs with a tested model: all, decided, equivalent, neighbours, decided ones."""
     place = {model: i for i, model in enumerate(result["order"])}
+    known = {model for model, row in result["models"].items() if row.get("known")}
     once = [
         (place[pair["b"]] - place[pair["a"]], pair.get("decision"))
         for pair in result["pairwise"]
-        if pair["a"] in place and place[pair["a"]] < place.get(pair["b"], -1)
+        if not {pair["a"], pair["b"]} <= known
+        and pair["a"] in place
+        and place[pair["a"]] < place.get(pair["b"], -1)
     ]
-    n_neighbours = sum(gap == 1 for gap, _ in once)
     return {
         "pairs": len(once),
         "decided": sum(what == "decided" for _, what in once),
         "equivalent": sum(what == "equivalent" for _, what in once),
-        "near": n_neighbours,
-        "near_decided": n_neighbours - sum(len(tie) - 1 for tie in result["ties"]),
+        "near": sum(gap == 1 for gap, _ in once),
+        "near_decided": sum(pair == (1, "decided") for pair in once),
     }
 
 

@@ -114,6 +114,9 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
         (content("ab", may=2, best=0.997),
          "a is probably better than b (99%), by 0.10 bleu (-0.40 to 0.15)"),
         (content("a"), "a scores 0.1 to 0.3"),
+        (content("ab", may=2, best=0.5, pairwise=[
+            {"a": "a", "b": "b", "decision": "open", "difference": -0.0, "low": -1, "high": 1}]),
+         "a and b cannot be told apart: no difference seen (-1.0 to 1.0)"),
         (content("ab", may=2, pairwise=[
             {"a": "a", "b": "b", "decision": "equivalent", "difference": 1, "low": -1, "high": 3}]),
          "a and b are equivalent, 1.0 bleu (-1.0 to 3.0) apart"),
@@ -122,6 +125,7 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
 def test_the_headline_says_who_leads_by_how_much_and_how_sure_that_is(found, sentence):
     n = len(found["order"])
     by = "" if "bleu" in sentence else " by bleu"
+    by += ", lower is better" * (not found["scale"]["higher_is_better"])
     assert headline(found) == (
         f"{sentence}; 95% at every look, order of full runs of these 100 items{by}; asked {5 * n} "
         f"of {100 * n}, $0.120 of about {dollars(0.2 * n)}"

@@ -237,7 +237,7 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     assert f"\nVerdicts {about}, margin 0.01" in comment
     title, _, head, _, row, *_ = comment.splitlines()
     assert title == "### candidate against baseline: **worse**"
-    assert head.split(" | ")[3:6] == ["difference", "interval", "P(better)"]
+    assert head.split(" | ")[3:6] == ["difference", "95% interval", "P(better)"]
     name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
     assert (name, better, documents, verdict) == ("demo/exact\\_match", "<0.1%", "300", "worse")
     assert re.fullmatch(r"-0\.\d+", difference)

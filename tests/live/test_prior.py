@@ -100,3 +100,19 @@ def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
     monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
     with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):
         earlier.answers_at_hand({"m03": ["logs"]}, ["m03"], {"t": 1}, print)
+
+
+def test_answers_to_another_prompt_are_not_said_to_cost_nothing(bench, server, had, capsys):
+    (other := bench.folder / "other").mkdir()
+    records = JournalFile(bench.folder / "first.run" / "journal.jsonl").read_new()
+    JournalFile(other / "journal.jsonl").append(
+        [
+            replace(record, prompt_sha256="0" * 64) if isinstance(record, Answered) else record
+            for record in records
+        ]
+    )
+    capsys.readouterr()
+    bench.ranked(server, PAIR, budget={"items": 20}, prior="other", **WHOLE)
+    counts, said = f"{len(had['m05'])} of m05, {len(had['m07'])} of m07", capsys.readouterr().err
+    assert f"found: {counts}. Of these {counts} are to another prompt and are asked anew" in said
+    assert "at no cost" not in said

@@ -189,6 +189,8 @@ def figures(ranking: Ranking) -> dict[str, Any]:
     for part in (out, *(p for k in ("tasks", "outcomes", "groups") for p in _inner(out, k))):
         for key in ("signature", "looks", "scale", "familywise"):
             part.pop(key)
+        known = {name for name, model in part["models"].items() if model.get("known")}
+        part["pairwise"] = [p for p in part["pairwise"] if not {p["a"], p["b"]} <= known]
         for pair in part["pairwise"]:  # `test_result` has the truth about differences
             for key in ("difference", "low", "high"):
                 pair.pop(key)

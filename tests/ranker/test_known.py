@@ -10,6 +10,7 @@ from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.metrics import Scale
 
 METHODS = ["paper", "default"]
 N_ITEMS, N_KNOWN = 150, 15
@@ -130,7 +131,38 @@ def test_a_large_board_stays_readable():
     ranks = [result.order.index(m) + 1 for m in shown]
     assert max(abs(r - place["rank"]) for r in ranks) <= 6
     pairs = result.to_dict()["pairwise"]
-    assert len(pairs) < 2 * 3000 and {p["a"] for p in pairs} >= {"new", *place["tied_with"]}
+    assert len(pairs) < 4 * 3000 and {p["a"] for p in pairs} >= {"new", *place["tied_with"]}
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("question", ["benchmark", "population"])
+def test_two_known_models_differ_by_what_their_full_results_say(question, lower):
+    """Exactly, or by as much as other items like these would show; printed of each neighbour."""
+    bank = ItemBank.blank(range(N_ITEMS), scale=Scale(0, 50, higher_is_better=not lower))
+    known = {"x": (0.6, 0.0, 0.6), "y": (0.5, 0.0, 0.5), "z": (0.5, 0.0, 0.5), "v": (0.4, 0, 0.4)}
+    if question == "population":
+        known = {
+            name: (mean, 0.03 if name < "z" else 0.001, mean) for name, (mean, *_) in known.items()
+        }
+    ranker = Ranker(bank, {"new": 1.0}, known=known, question=question, max_items=12)
+    result = drive(ranker, {"new": draw(0.1, 5)[0]})
+    pairs = {(p["a"], p["b"]): p for p in result.to_dict()["pairwise"]}
+    assert len(pairs) == 5 * 4
+    for (a, b), pair in pairs.items():
+        excludes = pair["low"] > 0.0 or pair["high"] < 0.0
+        assert (pair["decision"] == "decided") == excludes
+        assert pair["low"] <= pair["difference"] <= pair["high"]
+        if "new" in (a, b):
+            continue
+        gap = (known[a][0] - known[b][0]) * (-50 if lower else 50)
+        arm = 1.959964 * 50 * np.hypot(known[a][1], known[b][1])
+        ends = [pair[key] for key in ("difference", "low", "high")]
+        assert ends == pytest.approx([gap, gap - arm, gap + arm], abs=1e-6)
+        assert "-0.0" not in map(str, ends)
+        assert pair["decision"] == "equivalent" or gap or question == "population"
+    table = result.to_dataframe()
+    assert table.lead.notna().tolist() == [True] * 4 + [False]
+    assert (table.lead.dropna() >= 0.0).all()
 
 
 @pytest.mark.parametrize("known", [None, MEANS])

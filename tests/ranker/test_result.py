@@ -96,7 +96,7 @@ def test_a_board_of_many_writes_down_the_pairs_that_tell():
     assert {(p["a"], p["b"]) for p in result.to_dict()["pairwise"]} == wanted
     assert len(wanted) < len(result.pairwise)
     few = drive(Ranker(bank_of("default"), {"a": 1.0}, known={"k": 0.5, "l": 0.9}), of(SCORES))
-    assert len(few.to_dict()["pairwise"]) == len(few.pairwise) == 4
+    assert len(few.to_dict()["pairwise"]) == len(few.pairwise) == 6
 
 
 @pytest.mark.parametrize("names", ["abcd", "dcba"])

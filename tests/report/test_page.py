@@ -16,6 +16,7 @@ import yaml
 from synthetic import make_run
 
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.report import read_run, write_report
 from lm_eval_ccat.report.page import document_weights, documents
@@ -34,6 +35,15 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
+
+
+def test_report_writes_markdown_where_the_file_says_so(run_dir, tmp_path, ccat):
+    ccat("report", run_dir, "-o", tmp_path / "x.md")
+    text = (tmp_path / "x.md").read_text("utf-8")
+    assert text == state(run_dir).to_markdown() and "| rank | model |" in text
+    assert "scale: 0 to 100, higher is better" in text.replace("\\", "")
+    said = ccat("report", run_dir, "-o", tmp_path / "x.pdf", code=2).err
+    assert "x.pdf: the ending must be .html or .md" in said
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
+import pytest
 from scores.test_harness_logs import sample_row, write_run
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import ScoreTable, compare
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.comparison import Comparison
+from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import Difference
-from lm_eval_ccat.report.plain import figures
+from lm_eval_ccat.report.plain import comparison_page, figures, junit, lines, markdown
 
 
 def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> None:
@@ -41,7 +45,40 @@ def test_compare_writes_a_page_that_says_what_it_prints(tmp_path, capsys) -> Non
 
 def test_an_interval_has_its_lower_end_first():
     found = Difference(300, None, 0.5, 0.52, 0.02, -0.01, 0.05, 0.9, "not known", None)
-    assert figures(found) == "+0.020 [-0.010, +0.050], P(better) 90%, 300 documents"
+    comparison = Comparison("a", "b", 0.0, 0.95, [], [])
+    assert (
+        figures(comparison, found) == "+0.020 [95%: -0.010 to +0.050], P(better) 90%, 300 documents"
+    )
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_every_surface_of_a_comparison_says_scale_direction_and_confidence(tmp_path, lower):
+    rng, scale = np.random.default_rng(0), Scale(0, 8, higher_is_better=not lower)
+    base = 8 * rng.uniform(0.2, 0.8, 60)
+    rows = [base, np.clip(base + rng.normal(0.25, 4, 60), 0, 8)]
+    sides = [ScoreTable.from_arrays([row], [n], scale=scale) for n, row in zip("ab", rows)]
+    found = compare(*sides, confidence=0.9)
+    [line, other, *_], page = lines(found), comparison_page(found)
+    for text in (line, markdown(found), junit(found), page, json.dumps(found.to_dict())):
+        assert f"0 to 8, {'lower' if lower else 'higher'} is better" in text
+    for text in (line, markdown(found), junit(found), page):
+        assert "90%" in text
+    # One number has one text: of the difference for documents like these, and on these.
+    gap = line.split(": ")[2].split(" [")[0]
+    assert other.endswith(f"({gap})") and gap in markdown(found) and gap in junit(found)
+    assert f">{gap} (" in page
+
+
+def test_equal_models_have_no_negative_zero_on_any_surface():
+    rows = [[0.1, 0.2, 0.6], [0.3, 0.2, 0.4]]  # whose sums differ by rounding alone
+    for lower in (False, True):
+        scale = Scale(0, 3, higher_is_better=not lower)
+        sides = [ScoreTable.from_arrays([row * 8], [n], scale=scale) for n, row in zip("ab", rows)]
+        for question in ("benchmark", "population"):
+            found = compare(*sides, question=question)
+            surfaces = [*lines(found), markdown(found), junit(found), json.dumps(found.to_dict())]
+            assert not re.search(r"-0(\.0*)?(?![\d.])", " ".join(surfaces)), surfaces
+            assert "e-1" not in " ".join(surfaces)
 
 
 def test_the_page_lists_the_documents_that_the_candidate_lost_by_their_loss(tmp_path, capsys):
