@@ -43,9 +43,9 @@ def lines(comparison: Comparison) -> list[str]:
     """Return one line per outcome, followed by its groups."""
     texts = []
     for outcome in comparison.outcomes:
-        beside = "" if outcome.decisive else " (reported)"
+        beside = outcome.scale if outcome.decisive else f"reported; {outcome.scale}"
         texts.append(
-            f"{outcome.name} ({outcome.scale}){beside}, {about(outcome)}: "
+            f"{outcome.name} ({beside}), {about(outcome)}: "
             + in_words(comparison, outcome, outcome.overall)
         )
         width = max(map(len, outcome.groups), default=0)

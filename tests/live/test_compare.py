@@ -161,8 +161,8 @@ def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_rep
     a, b = logs("v1/same", 0.9, 1), logs("v2/same", 0.3, 2)
     out = ccat("compare", a, b, "--metric", "exact_match", "acc=0", code=5).out
     about = "for documents like these"
-    assert f"acc (reported), {about}: v2 is worse than v1" in out
-    assert f"exact_match, {about}: v2" in out
+    assert f"acc (reported; 0 to 1, higher is better), {about}: v2 is worse than v1" in out
+    assert f"exact_match (0 to 1, higher is better), {about}: v2" in out
     empty = Path(a).parent / "empty"
     empty.mkdir()
     err = ccat("compare", a, empty, code=1).err
@@ -180,18 +180,19 @@ def test_a_metric_decides_with_all_of_its_filters_or_with_the_one_that_is_named(
         write_run(tmp_path, place, rows, model_name=place, filters=("flexible", "strict"))
     sides = tmp_path / "old", tmp_path / "new"
     for metrics, lines, code in (
-        ((), ["exact_match,flexible, for", "exact_match,strict, for"], 5),
-        (("exact_match",), ["exact_match,flexible, for", "exact_match,strict, for"], 5),
-        (("exact_match,flexible",), ["exact_match,flexible, for"], 0),
-        (("exact_match,strict",), ["exact_match,strict, for"], 5),
+        ((), ["exact_match,flexible", "exact_match,strict"], 5),
+        (("exact_match",), ["exact_match,flexible", "exact_match,strict"], 5),
+        (("exact_match,flexible",), ["exact_match,flexible"], 0),
+        (("exact_match,strict",), ["exact_match,strict"], 5),
         (
             ("exact_match=0", "exact_match,flexible"),
-            ["exact_match,flexible, for", "exact_match,strict (reported), for"], 0,
+            ["exact_match,flexible", "exact_match,strict reported"], 0,
         ),
     ):  # fmt: skip
         named = ("--metric", *metrics) if metrics else ()
         said = ccat("compare", *sides, *named, code=code).out.splitlines()
-        assert [line.partition("/")[2].partition(" documents")[0] for line in said[:-1:2]] == lines
+        heads = [line.partition("/")[2].partition("; 0 to 1")[0] for line in said[:-1:2]]
+        assert [head.partition(" (0 to 1")[0].replace(" (", " ") for head in heads] == lines
     err = ccat("compare", *sides, "--metric", "exact_match,strickt", code=2).err
     assert "share no metric 'exact_match,strickt'; they hold demo/exact_match,flexible, demo" in err
 
@@ -230,7 +231,9 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     outputs = [text for file in files for text in ("-o", file)]
     asked = ["--metric", "exact_match", "--margin", 0.01, "--question", question]
     first, second, step = ccat("compare", a, b, *asked, *outputs, code=5).out.splitlines()
-    assert first.startswith(f"demo/exact_match, {about}: candidate is worse")
+    assert first.startswith(
+        f"demo/exact_match (0 to 1, higher is better), {about}: candidate is worse"
+    )
     assert second.startswith(f"  {other}: candidate is worse")
     assert step.startswith(f"Next: open {files[2]}")
     comment, report, page = (file.read_text() for file in files)
