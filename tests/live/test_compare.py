@@ -242,7 +242,8 @@ def test_every_form_of_a_comparison_names_the_question_it_decides(
     assert title == "### candidate against baseline: **worse**"
     assert head.split(" | ")[3:6] == ["difference", "95% interval", "P(better)"]
     name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
-    assert (name, better, documents, verdict) == ("demo/exact\\_match", "<0.1%", "300", "worse")
+    of_metric = "demo/exact\\_match (0 to 1, higher is better)"
+    assert (name, better, documents, verdict) == (of_metric, "<0.1%", "300", "worse")
     assert re.fullmatch(r"-0\.\d+", difference)
     assert re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
     failure = ElementTree.fromstring(report).find("testcase/failure")
