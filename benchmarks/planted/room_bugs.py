@@ -359,8 +359,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model's full score is the mean of its scores on [0, 1]",
-            "float(bank.scale.restore(row_scores.mean()))",
-            "float(row_scores.mean())",
+            "(float(end) for end in table.scale.restore(np.array([mean, low, high])))",
+            "(float(end) for end in (mean, low, high))",
         ),
         (
             "results that stand in the ledger stand there twice",
@@ -524,8 +524,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an average is one of raw scores",
-            "float(board.banks[task].scale.normalise(task_score.score))",
-            "task_score.score",
+            "share * float(scale.normalise(figure))",
+            "share * float(figure)",
         ),
         ("a row that became comparable stays apart", "apart.pop(row.model, None)", "pass"),
         (
@@ -911,8 +911,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a result is the latest though its journal went on",
-            "isinstance(record, Session | Windows | Accept | Interrupt | BeyondBank)",
-            "not isinstance(record, Fail)",
+            "        isinstance(record, NOT_OF_THE_RANKING)\n        for",
+            "        not isinstance(record, Fail)\n        for",
         ),
         (
             "reported metrics share in the score",
@@ -944,8 +944,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "answers that were not told are asked again",
-            "if answer.responses}",
-            "if not answer.responses}",
+            "            if answer.responses:",
+            "            if not answer.responses:",
         ),
     ),
     "live/verify": (
@@ -967,8 +967,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a lost line is not counted",
-            "lost = len(data[size:].splitlines())",
-            "lost = data[size:].count(b'\\n')",
+            "lost = sum(1 for _ in stream)  # a torn line counts",
+            "lost = stream.read().count(b'\\n')",
         ),
     ),
     "live/quiet": (
@@ -987,10 +987,10 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/copies": (
         (
             "short answers end a run",
-            "        if long:\n            raise RunError(",
-            "        if not long:\n            raise RunError(",
+            "        if long:\n            raise CopiesError(",
+            "        if not long:\n            raise CopiesError(",
         ),
-        ("a model whose repeats differ gives copies", "if self._differs[long] or len", "if len"),
+        ("a model whose repeats differ gives copies", " or not copied:", ":"),
     ),
     "live/models": (
         (
@@ -1116,8 +1116,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "every repeat has the same seed",
-            '{**settings, "seed": seed + repeat - 1}',
-            '{**settings, "seed": seed}',
+            '{**settings, "seed": first_seed + repeat - 1}',
+            '{**settings, "seed": first_seed}',
         ),
         (
             "the batch is sized by the shortest prompt",
