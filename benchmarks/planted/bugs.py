@@ -583,8 +583,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of the page calls its open neighbour decided",
         "lm_eval_ccat/ranker/columns",
-        "tied = tie_of.get(name, -1) == tie_of",
-        "tied = tie_of.get(name, -1) != tie_of",
+        "decided_of = {pair[0]: pair in decided",
+        "decided_of = {pair[0]: pair not in decided",
         ("tests/report/test_one_truth.py",),
     ),
     Bug(

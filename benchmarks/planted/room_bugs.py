@@ -136,8 +136,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "neighbours are decided though they are tied",
-            "n_neighbours - sum(len(tie) - 1 for tie",
-            "n_neighbours - sum(len(tie) // 2 - 1 for tie",
+            '"near_decided": sum(pair == (1, "decided") for pair in once),',
+            '"near_decided": sum(pair[0] == 1 for pair in once),',
         ),
         (
             "pairs that do not stand beyond the benchmark count twice",
@@ -250,8 +250,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an interval's ends are exchanged",
-            "{gap} [{low}, {high}]",
-            "{gap} [{high}, {low}]",
+            "{percent(comparison)}: {low} to {high}",
+            "{percent(comparison)}: {high} to {low}",
         ),
         (
             "the sides of a sentence are exchanged",
@@ -260,8 +260,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a reported metric is not said to be one",
-            'beside = "" if outcome.decisive else',
-            'beside = "" if not outcome.decisive else',
+            'beside = outcome.scale if outcome.decisive else',
+            'beside = outcome.scale if not outcome.decisive else',
         ),
     ),
     "report/chart": (
