@@ -260,8 +260,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a reported metric is not said to be one",
-            'beside = outcome.scale if outcome.decisive else',
-            'beside = outcome.scale if not outcome.decisive else',
+            "beside = outcome.scale if outcome.decisive else",
+            "beside = outcome.scale if not outcome.decisive else",
         ),
     ),
     "report/chart": (
