@@ -50,7 +50,7 @@ print(json.dumps([time.perf_counter() - began, peak]))
 
 def write_run(folder: Path, n_answers: int) -> None:
     """Write a run directory of this many answers."""
-    n_items = -(-n_answers // MODELS)
+    n_items = -(-n_answers // MODELS) + 50  # some are left for `resume`
     names, bank = [f"m{j:02d}" for j in range(MODELS)], ItemBank.blank(range(n_items), task="t")
     report = {
         "metric": "acc", "key": "acc,none", "scale": Scale().to_dict(), "currency": "items",
