@@ -24,6 +24,7 @@ from .sides import (
     SIDES,
     Side,
     fields_of,
+    require_one_promise,
     require_one_scale,
     shared_outcomes,
     told_apart,
@@ -154,6 +155,8 @@ def compare(
             continue
         names = sides[0].model(first.models, models[0]), sides[1].model(second.models, models[1])
         require_margin(margin, outcome.metric, require_one_scale(outcome.metric, first, second))
+        if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
+            require_one_promise(first, second)
         warnings += _prompt_warnings((first, second), names, (a, b), accepted)
         if isinstance(first, ScoreTable) and isinstance(second, ScoreTable):
             fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}

@@ -83,19 +83,24 @@ class Side:
         names = names_by_configuration(
             [(model_of(c, file.parent), c) for file, c in zip(files, contents)]
         )
-        if earlier := len(names) - len(set(names)):
-            self.warning += (
-                f"; {plural(earlier, 'earlier run')} left out, as a later one is of the same model "
-                "and settings"
-            )
+        latest: dict[tuple[Logged, str], str] = {}  # who holds a model's results on an outcome
+        earlier = set()
         for ranking in (r for file, n in zip(files, names) for r in stored_rankings(file, n)):
+            for model in ranking.content["models"]:
+                earlier.add(latest.get((ranking.outcome, model), ""))
+                latest[ranking.outcome, model] = ranking.source
             before = self.rankings.get(ranking.outcome, ranking)
             require_one_scale(ranking.outcome.metric, before, ranking)
-            _require_one_promise(before, ranking)
+            require_one_promise(before, ranking)
             models = {**before.content["models"], **ranking.content["models"]}  # the latest counts
             merged: RankingContent = {**ranking.content, "models": models}
             sources = {**before.sources, **ranking.sources}
             self.rankings[ranking.outcome] = replace(ranking, content=merged, sources=sources)
+        if earlier := earlier - {""}:
+            self.warning += (
+                f"; {plural(len(earlier), 'earlier run')} left out, as a later one is of the same "
+                "model and settings"
+            )
 
     @property
     def outcomes(self) -> list[Logged]:
@@ -199,8 +204,8 @@ def require_one_scale(
     return first_side.scale
 
 
-def _require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> None:
-    """Refuse adaptive runs in one folder whose intervals do not mean the same.
+def require_one_promise(first_run: StoredRanking, second_run: StoredRanking) -> None:
+    """Refuse adaptive runs whose intervals do not mean the same.
 
     Raises
     ------

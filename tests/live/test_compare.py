@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import permutations
@@ -440,6 +441,20 @@ def test_a_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(bench, serve
     err = ccat("compare", out, "--models", "m01,m11", code=2).err
     assert "differ in confidence (0.95 and 0.51)" in err or "(0.51 and 0.95)" in err
     file.write_text(whole)
+    # Two folders whose runs decide different questions.
+    other = out.parent / "other"
+    shutil.copytree(out, other)
+    [file] = (other / "m11").rglob("results_*.json")
+    content["adaptive"][TASK] |= {"confidence": 0.95, "question": "population"}
+    file.write_text(json.dumps(content))
+    err = ccat("compare", out / "m01", other / "m11", code=2).err
+    assert "differ in question (benchmark and population)" in err
+    # A model of another task is no later run of the same model.
+    content = json.loads(whole)
+    content["adaptive"]["another"] = content["adaptive"].pop(TASK)
+    file.with_name("results_2031-01-01T00-00-00.000000.json").write_text(json.dumps(content))
+    file.write_text(whole)
+    assert "earlier run" not in ccat("compare", out / "m01", other / "m11").err
     err = ccat("compare", out, out, "--models", "m01,m12", code=2).err
     assert "no model 'm12'; did you mean m11 or m01?" in err
 

@@ -470,6 +470,13 @@ def test_one_model_is_one_configuration_and_its_name_says_what_differs(tmp_path)
         "2 earlier runs left out where a later run of the same model and settings has the "
         "document: org/m (2)"
     )
+    for day, base in enumerate(("org/m", "org/large"), 30):  # one adapter on two models
+        about = {
+            "model_name": "lora/a",
+            "config": {"model_args": {"pretrained": base, "peft": "lora/a"}},
+        }
+        write_run(tmp_path / "adapter", "a", rows_of([0, 0]), day=day, **about)
+    assert set(ScoreTable.read(tmp_path / "adapter").models) == {"lora/a+large", "lora/a+m"}
     for day, step in enumerate(("a/step1", "b/step1"), 20):  # the ends of two paths are alike
         about = {"model_name": "org/n", "config": {"model_args": {**same, "revision": step}}}
         write_run(tmp_path / "n", "n", rows_of([0, 0]), day=day, **about)

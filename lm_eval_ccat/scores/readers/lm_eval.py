@@ -54,6 +54,7 @@ _MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
 #: Arguments of which another value is another configuration of a model: how its name says so, and
 #: the value that stands for none.
 _CONFIGURING = {
+    "pretrained": ("+{}", ""),  # of one adapter on several models
     "revision": ("@{}", "main"), "subfolder": ("/{}", ""), "dtype": ("+{}", "auto"),
     "load_in_4bit": ("+4bit", "false"), "load_in_8bit": ("+8bit", "false"),
     "quantization": ("+{}", "none"), "gguf_file": ("+{}", ""), "autogptq": ("+gptq", "false"),
