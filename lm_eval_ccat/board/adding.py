@@ -178,8 +178,10 @@ def notes_of(tables: Mapping[str, ScoreTable]) -> list[str]:
     return list(dict.fromkeys(note for table in tables.values() for note in table.warnings))
 
 
-def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> str:
-    """Return why a model's documents or prompts are not those of a board's bank; "" if they are.
+def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> tuple[str, str]:
+    """Return why a model's documents or prompts are not the board's, and what is not known of them.
+
+    Both are "" if documents and prompts are verified to be the board's.
 
     Parameters
     ----------
@@ -194,7 +196,7 @@ def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> str:
     >>> bank = ItemBank.blank([0, 1], task="t", doc_hashes=["a", "b"])
     >>> other = ScoreTable.from_arrays([[1.0, 0.0]], ["m"], [1, 2], doc_hashes=["b", "c"])
     >>> of_others(bank, "t", other, "m")
-    "1 of its 2 documents of t are not the board's (doc_id 2): run the board's documents"
+    ("1 of its 2 documents of t are not the board's (doc_id 2): run the board's documents", '')
     """
     compared = bank.compare(asked.doc_ids, asked.doc_hashes)
     foreign = sorted([*compared.new, *compared.changed], key=asked.doc_ids.index)
@@ -202,9 +204,15 @@ def of_others(bank: ItemBank, task: str, asked: ScoreTable, model: str) -> str:
         return (
             f"{len(foreign)} of its {asked.n_items} documents of {task} are not the board's "
             f"(doc_id {some(foreign, 3)}): run the board's documents"
-        )
-    difference, _ = compare_prompts(bank.marks, asked.prompts_of(model), ("the bank", "its logs"))
-    return difference and f"{task}: {difference}"
+        ), ""
+    names = "the bank", "the source"
+    difference, doubt = compare_prompts(bank.marks, asked.prompts_of(model), names)
+    if difference:
+        return f"{task}: {difference}", ""
+    doubts = [doubt] if doubt else []
+    if bank.doc_hashes is not None and not compared.same:
+        doubts.insert(0, f"{names[1]} states no hashes of documents, so ids alone name them")
+    return "", f"{task}: {'; '.join(doubts)}" if doubts else ""
 
 
 def _scores(
@@ -217,7 +225,10 @@ def _scores(
         for model, row in rows[task].items():
             asked = table.take(np.flatnonzero(np.isfinite(row)))
             lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-            if reason := of_others(bank, task, asked, model):
+            reason, doubt = of_others(bank, task, asked, model)
+            if doubt and doubt not in added.notes:
+                added.notes.append(doubt)
+            if reason:
                 added.left_out[model] = reason
             elif lacking:
                 added.left_out[model] = (

@@ -253,7 +253,10 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
                 refused.left_out[model] = f"no results on {task}"
         for model, row in zip(table.models, table.model_scores()):
             asked = table.take(np.flatnonzero(np.isfinite(row)))
-            if reason := of_others(board.banks[task], task, asked, model):
+            reason, doubt = of_others(board.banks[task], task, asked, model)
+            if doubt and doubt not in refused.notes:
+                refused.notes.append(doubt)
+            if reason:
                 refused.left_out[model] = reason
     models = [
         model for model in next(iter(tables.values())).models if model not in refused.left_out

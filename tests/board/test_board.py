@@ -256,7 +256,7 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
         said = "1 of its 120 documents of loopback_task are not the board's (doc_id 0)"
     else:
         table = replace(table, prompts=Prompts.of_rows([["4e5f6a7b"] * 120] * 2))
-        said = "prompt of document 0 is 0a1b2c3d in the bank and 4e5f6a7b in its logs"
+        said = "prompt of document 0 is 0a1b2c3d in the bank and 4e5f6a7b in the source"
     table.write(tmp_path / "other.parquet")
     for action in ("add", "place"):  # of answers to other documents no estimate is made either
         err = ccat("board", action, board.path, tmp_path / "other.parquet", code=4).err
@@ -265,7 +265,14 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
     if change != "more":
         same = replace(table, doc_ids=tuple(range(120)), doc_hashes=hashes, prompts=marks)
         same.write(tmp_path / "same.parquet")
-        assert len(add(board.path, tmp_path / "same.parquet").rows) == 2
+        added = add(board.path, tmp_path / "same.parquet")
+        assert len(added.rows) == 2 and not added.notes
+        silent = replace(same, doc_hashes=None, prompts=None)  # by ids alone they may be others
+        silent.write(tmp_path / "silent.parquet")
+        for action in ("add", "place"):
+            err = ccat("board", action, board.path, tmp_path / "silent.parquet", code=(0, 4)).err
+            assert err.count("states no hashes of documents, so ids alone name them") == 1
+            assert err.count("prompts unknown: the source does not state them") == 1
 
 
 def test_ranks_and_leads_count_the_longer_arm_of_an_interval(board):
