@@ -218,7 +218,9 @@ class Query:
         of_source = stated_scale or scale
         if stated_scale is None and lower_is_better is not None:
             of_source = Scale(*scale.ends, higher_is_better=not lower_is_better)
-        if difference := differing_scales(metric, beside, (where, of_source)):
+        # Raw scores of an unbounded metric are alike whatever cap each source states.
+        alike = None not in (scale.cap, of_source.cap)
+        if not alike and (difference := differing_scales(metric, beside, (where, of_source))):
             ends = f"({scale.low:g}, {scale.high:g})"
             raise ScaleError(
                 f"{difference}. If {where} states a wrong one, write its scores with the right "

@@ -95,7 +95,7 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(several, server, 
 
     # The verdict of `compare` is of what steered, the others are reported; --metric picks one.
     asked = ["compare", several.run(), several.run(), "--models", "m01,m11"]
-    assert "errors (reported), in full runs of" in ccat(*asked).out
+    assert "errors (reported; 0 to 10, lower is better), in full runs of" in ccat(*asked).out
     of = estimates(content, "errors")
     for metrics, decisive in (([], ["share"]), (["--metric", "errors"], ["errors"])):
         found = json.loads(ccat(*asked, *metrics, "--json").out)["outcomes"]
