@@ -73,5 +73,5 @@ def test_a_tracker_that_is_missing_or_unknown_is_named(monkeypatch):
     with pytest.raises(UsageError, match="no tracker 'tensorboard'"):
         log_result(RESULT, "tensorboard")
     monkeypatch.setitem(sys.modules, "trackio", None)
-    with pytest.raises(UsageError, match=r"lm-eval-ccat\[trackio\]"):
+    with pytest.raises(UsageError, match=r"pip install '.*\[trackio\]'"):
         log_result(RESULT, "trackio")

@@ -39,7 +39,7 @@ def test_a_tracker_that_fails_is_warned_of_and_the_result_stays(bench, server, c
 def test_a_tracker_without_its_package_costs_no_call(bench, server, ccat, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
     for args, says in (
-        ({"trackio_args": {"project": "p"}}, "lm-eval-ccat[trackio]"),
+        ({"trackio_args": {"project": "p"}}, "[trackio]'"),
         ({"wandb_args": ["p"]}, "`harness.wandb_args` must be a mapping"),
     ):
         config = bench.config(server.url, TWO, harness={**TASKS, **args})
