@@ -233,9 +233,8 @@ class Moments(NamedTuple):
         return variance
 
     def _belief(self, estimate: Floats, variance: Floats, df: Floats, n_items: float) -> Belief:
-        u = self.left
-        variance[u[:, None] + u == 0.0] = 0.0  # of two models known in full
-        n = n_items - u
+        variance[self.left[:, None] + self.left == 0.0] = 0.0  # of two models known in full
+        n = n_items - self.left
         n = np.minimum(n[:, None], n)
         return Belief(np.clip(estimate, 0.0, 1.0), variance, df, n, float(n_items))
 

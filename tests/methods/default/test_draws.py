@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import calibrate
 from lm_eval_ccat.methods.default.departures import SCALES, VAGUE, posterior
-from lm_eval_ccat.methods.default.field import Field, ItemSequence, Joint
+from lm_eval_ccat.methods.default.field import EXCESS_ALONE, Field, ItemSequence, Joint, Moments
 from lm_eval_ccat.methods.default.fit import model_of
 
 
@@ -151,3 +151,28 @@ def test_a_draw_that_is_given_back_weighs_nothing_when_its_item_is_chosen_later(
         return member.drawn.tolist(), member.rbar
 
     assert departure(True) == departure(False) and departure(True)[0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("inflation", "drawn", "alone"), [(4.0, 0.002, True), (1.0, 0.002, False), (4.0, 0.1, False)]
+)
+def test_draws_speak_alone_where_they_state_less_than_the_bank_and_they_together(
+    inflation, drawn, alone
+):
+    """Two models, 60 of 100 items left: the mean of the draws has no other error than its own."""
+    each, both = np.ones(2), np.eye(2)
+    t, rbar = np.array([0.5, 0.4]), np.array([0.1, -0.1])
+    moments = Moments(
+        t, 0.01 * each, each, 60.0 * each, 20.0 * each, rbar, 0.0 * each, each, each,
+        0.04 * both, drawn * both, 0.001 * both, 20.0 * np.ones((2, 2)),
+    )  # fmt: skip
+    departures = replace(VAGUE, inflation_of_pairs=inflation)
+    belief = moments.result(departures, 100.0)
+    of_draws = 0.6**2 * (2 * 0.04 / 60 + 2 * drawn)
+    gap = belief.location[0] - belief.location[1]
+    if alone:
+        assert gap == pytest.approx(0.1 + 0.6 * 0.2)
+        assert belief.variance[0, 1] == pytest.approx(EXCESS_ALONE * of_draws)
+    else:
+        assert 0.1 < gap < 0.1 + 0.6 * 0.2
+        assert belief.variance[0, 1] < EXCESS_ALONE * of_draws
