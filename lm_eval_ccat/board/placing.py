@@ -18,10 +18,11 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
 from ..journal import JOURNAL
-from ..live.fields import YAML, defines_task
+from ..live.fields import defines_task
 from ..records import Asks, Header, Record, Tell
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
+from ..scores.reading import YAML
 from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
 from .folder import CONFIDENCE, RUNS, Board, offered, standing

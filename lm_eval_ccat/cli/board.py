@@ -29,7 +29,7 @@ from ..board.adding import Added
 from ..live.result import PARTIAL, Observer
 from ..shown import plural
 from .live import Display
-from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
+from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, task_names, warn
 
 
 def init(args: argparse.Namespace) -> int:
@@ -124,7 +124,7 @@ ACTIONS: dict[str, tuple[Run, Options]] = {
                            "banks and are the first rows; or banks (a suite's folder, one bank)",
                            REQUIRED),
         "--metric M": "metric; needed where the results hold several",
-        "--task --tasks T": "task; needed where the results hold several",
+        "--task --tasks T": Opt("task; needed where the results hold several", None, task_names),
     }),
     "add": (add, {
         **BOARD, "source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **JSON,

@@ -27,7 +27,7 @@ from ..files import replace_text, writing
 from ..metrics.registry import known_scale
 from ..plugins import did_you_mean
 from ..scores import ScoreTable
-from ..scores.reading import Query
+from ..scores.reading import Query, task_name
 from ..scores.table import reader_of
 from ..shown import plural, to_draw, visible_json
 from ..upkeep import score_tables
@@ -322,10 +322,16 @@ def range_of(text: str) -> tuple[float, float]:
 
 # -- scores that a command reads ------------------------------------------------------------------
 
+
+def task_names(text: str) -> str:
+    """Read the value ``A,B`` of ``--task`` where logs have the task's name, never its file."""
+    return ",".join(map(task_name, text.split(",")))
+
+
 #: Options of every command that reads scores from logs or a table.
 READING: Options = {
     "--metric M": "metric; needed where the scores hold several",
-    "--task --tasks T": "task; needed where the logs hold several",
+    "--task --tasks T": Opt("task; needed where the logs hold several", None, task_names),
     "--filter F": "filter of the task; needed where it has several",
     "--range WORST,BEST": Opt(
         "worst and best possible score of a metric without a known scale, such as 0,100, or 25,0 "

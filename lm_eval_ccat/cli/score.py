@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..files import writing
 from ..upkeep.rescore import rescore
-from .parsing import JSON, Opt, Options, emit, warn
+from .parsing import JSON, Opt, Options, emit, task_names, warn
 
 _OF_RESCORE = ("task", "filter", "source_field", "judge", "model")
 
@@ -19,7 +19,7 @@ OPTIONS: Options = {
     "ter; with one of sacrebleu's tokenizers as bleu@zh",
     "LOGS?": "harness logs: a folder or a file",
     "-o --output TABLE": "score table to write, .parquet or .csv",
-    "--task --tasks T": "needed where the logs hold several",
+    "--task --tasks T": Opt("needed where the logs hold several", None, task_names),
     "--filter F": "needed where the task has several",
     "--source_field FIELD": "comet: the documents' field with the source text, such as "
     "translation.de (default: source_text, source or src)",

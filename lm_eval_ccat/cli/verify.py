@@ -10,7 +10,7 @@ from ..live import verify as verifying
 from ..live.stored import stored_ranking
 from ..scores.table import read_beside
 from ..simulation.audit import audit
-from .parsing import JSON, Options, emit, progress, warn
+from .parsing import JSON, Opt, Options, emit, progress, task_names, warn
 
 OPTIONS: Options = {
     "RUN": "a run directory of `rank`; with --full also its result.json, or results_*.json of an "
@@ -18,7 +18,7 @@ OPTIONS: Options = {
     "--full LOGS": "compare with full results: a directory of harness outputs, or a table",
     "--repair": "keep the longest sound part of a damaged journal; the damaged one is renamed",
     "--metric M": "metric; needed where the run has several",
-    "--task --tasks T": "task; needed where the run has several",
+    "--task --tasks T": Opt("task; needed where the run has several", None, task_names),
     **JSON,
 }
 

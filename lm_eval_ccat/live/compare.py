@@ -12,6 +12,7 @@ from ..errors import MetricError, ScaleError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION, RUN
 from ..options import AT_LEAST_0, CONFIDENCE, OptionPlace, choice
 from ..scores import ScoreTable
+from ..scores.reading import task_name
 from .asked import AskedSide, differing_prompts
 from .comparison import Compared, Comparison, Gate, require_margin
 from .fields import METRICS
@@ -141,6 +142,7 @@ def compare(
         raise UsageError("--include_path, --max_items and the like are for live models")
     sides = Side(a, SIDES[0]), Side(b, SIDES[1])
     gate = Gate(margin, _confidence(sides, confidence), question)
+    task = None if task is None else task_name(task)
     warnings = [side.warning for side in sides if side.warning]
     outcomes: list[Compared] = []
     names, refused = ("", ""), None

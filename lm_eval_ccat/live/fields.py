@@ -30,9 +30,7 @@ from ..options import (
 )
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable
-
-#: Endings of a task's file.
-YAML = (".yaml", ".yml")
+from ..scores.reading import YAML, task_of_file
 
 
 def _mapping(value: Any, place: OptionPlace) -> Values:
@@ -134,8 +132,7 @@ def _own_task(name: str, files: Sequence[Path]) -> str | None:
 def defines_task(file: Path, name: str) -> bool:
     """Whether a YAML file defines a task of this name, and is no configuration of a ranking."""
     text = file.read_text(encoding="utf-8", errors="replace")
-    definition = re.search(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", text, re.MULTILINE)
-    return definition is not None and not re.search(r"^models:", text, re.MULTILINE)
+    return task_of_file(file) == name and not re.search(r"^models:", text, re.MULTILINE)
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:

@@ -287,7 +287,8 @@ def shared_outcomes(
     ----------
     sides : sequence of Side
     metrics : sequence of str
-        A metric stands for all of its filters unless it names one: ``"exact_match,strict-match"``.
+        A metric stands for all of its filters unless it names one: ``"exact_match,strict-match"``;
+        the task may stand before it, as messages write it: ``"gsm8k/exact_match"``.
         Without any, all are requested, by "".
     task : str or None
 
@@ -305,13 +306,20 @@ def shared_outcomes(
     missing = list(metrics)
     for outcome in (o for o in held[0] if any(_same(o, twin) for twin in held[1])):
         requested = requests or {"": Logged(task, outcome.metric)}
-        names = [name for name, request in requested.items() if _same(outcome, request)]
+        names = [
+            name
+            for name, request in requested.items()
+            if _same(outcome, request) or (name == outcome.name and task in (None, outcome.task))
+        ]
         missing = [name for name in missing if name not in names]
         if names:
-            shared[outcome] = max(names, key=lambda name: "," in name)
+            shared[outcome] = max(names, key=len)  # the one that says most
     if missing or not shared:
         held_names = sorted({outcome.name for outcomes in held for outcome in outcomes})
         what = f"no metric {missing[0]!r}" if missing else "nothing"
+        known_tasks = {outcome.task for outcomes in held for outcome in outcomes}
+        if task is not None and not known_tasks & {task, None}:
+            what = f"no task {task!r}"
         raise UsageError(f"the two sides share {what}; they hold {', '.join(held_names)}")
     return shared
 

@@ -15,7 +15,8 @@ from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..options import Values
 from ..plugins import did_you_mean, near_path
-from .fields import HUB, YAML, defines_task
+from ..scores.reading import YAML
+from .fields import HUB, defines_task
 from .spec import ModelSpec, Spec
 
 #: Settings of the harness's --config that determine how requests are built.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ MAX_LINE = 128 << 20
 #: Bytes of the largest file that is one JSON value.
 MAX_VALUE = 1 << 30
 _CHUNK = 1 << 20
+#: Endings of a task's file.
+YAML = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,26 @@ class Logged:
     def query(self, query: Query) -> Query:
         """Return what the user states, for this task, metric and filter."""
         return replace(query, metric=self.metric, task=self.task, filter=self.filter)
+
+
+def task_of_file(file: Path) -> str | None:
+    """Return the name of the task that a YAML file defines; None if it defines no single task."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    definition = re.search(r"^task:[ \t]*([\"']?)(\w.*?)\1[ \t]*(#.*)?$", text, re.MULTILINE)
+    return None if definition is None else definition[2]
+
+
+def task_name(task: str) -> str:
+    """Return the name under which logs hold a task, which may be given as its YAML file.
+
+    Examples
+    --------
+    >>> _ = Path("sums.yaml").write_text("task: my_sums\\n")
+    >>> task_name("sums.yaml"), task_name("gsm8k")
+    ('my_sums', 'gsm8k')
+    """
+    file = Path(task)
+    return (file.suffix in YAML and file.is_file() and task_of_file(file)) or task
 
 
 def one_of(path: Path, what: str, requested: str | None, names: Iterable[Any]) -> Any:

@@ -198,6 +198,27 @@ def test_a_metric_decides_with_all_of_its_filters_or_with_the_one_that_is_named(
     assert "share no metric 'exact_match,strickt'; they hold demo/exact_match,flexible, demo" in err
 
 
+def test_logs_are_found_by_the_file_that_defines_their_task(logs, tmp_path, monkeypatch, ccat):
+    """`rank` and `compare` with a live model take the file, so the next command has it, too."""
+    sides = logs("base", 0.9, 1), logs("cand", 0.3, 2)
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text('task: "demo" # of one\noutput_type: generate_until\n')
+    told = ccat("compare", *sides, "--task", "mine.yaml", "--metric", "acc", code=5).out
+    for metric in ("acc", "demo/acc"):  # as the line before names it
+        plain = ccat("compare", *sides, "--task", "demo", "--metric", metric, code=5).out
+        assert plain == told and "demo/acc (0 to 1, higher is better)" in plain
+    demoted = ("--metric", "acc=0", "demo/acc")
+    assert ccat("compare", *sides, *demoted, code=5).out == told
+    err = ccat("compare", *sides, "--task", "dmo", "--metric", "acc", code=2).err
+    assert "share no task 'dmo'; they hold demo/acc, demo/exact_match" in err
+    first, again = (
+        ccat("calibrate", "logs", "--metric", "acc", "--task", task, "-o", "b.json", code=1).err
+        for task in ("demo", "mine.yaml")
+    )
+    assert first == again and "the scores of several models" in first
+    assert compare(*sides, "acc", task="mine.yaml").verdict == "worse"
+
+
 def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, ccat):
     a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, range(30, 330))
     out, report = tmp_path / "x" / "c.json", tmp_path / "r.xml"
