@@ -137,9 +137,9 @@ class Moments(NamedTuple):
     S, T, M : ndarray of shape (n_models, n_models)
         Covariances of residuals on one item, of mean residuals on the draws, and of departures
         before any draw.
-    carry : ndarray of shape (n_models, n_models)
-        Effective number of draws behind the variances of residuals (on the diagonal) and of their
-        differences: four if two 0/1 models differ on four of fifty draws.
+    df_of_draws : ndarray of shape (n_models, n_models)
+        Degrees of freedom that draws give to variances of residuals (on the diagonal) and of their
+        differences.
     """
 
     t: Floats
@@ -154,7 +154,7 @@ class Moments(NamedTuple):
     S: Floats
     T: Floats
     M: Floats
-    carry: Floats
+    df_of_draws: Floats
 
     def levers(self, d: Departures, variance: Floats, n_items: int) -> tuple[Floats, Floats]:
         """Return the slope of each estimate in the ability, and its share of the variance.
@@ -200,7 +200,7 @@ class Moments(NamedTuple):
         u, left = self.left / n_items, np.maximum(self.left, 1.0)
         covariance = (self.S / np.maximum(left[:, None], left) + self.T) * (u[:, None] * u)
         variance = EXCESS_ALONE * self._of_pairs(covariance)
-        df = NU0 + np.maximum(self.carry - 1.0, 0.0)
+        df = NU0 + self.df_of_draws
         return self._belief(self.t + u * self.rbar, variance, df, n_items)
 
     def _combined(self, d: Departures, n_items: float) -> Belief:
@@ -221,7 +221,7 @@ class Moments(NamedTuple):
         np.fill_diagonal(variance, single)
         # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
         bank = np.clip(after / before, 0.0, 1.0)
-        draws = (1.0 - bank) ** 2 / (NU0 + np.maximum(self.carry - 1.0, 0.0))
+        draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)
         df = 1.0 / (bank**2 / d.df + draws)
         return self._belief(self.t + u * beta, variance, df, n_items)
 
@@ -329,21 +329,27 @@ class Joint:
         for matrix, of_model in zip(self.sums, (*sums, cube + cube_of_partner)):
             matrix[a] = matrix[:, a] = of_model
 
-    @property
-    def carry(self) -> Floats:
-        """Effective number of draws behind the variance of a difference of mean residuals.
+    def df_of_draws(self, q: Floats) -> Floats:
+        """Return the degrees of freedom of the variances of differences of mean residuals.
 
-        ``(sum y^2)^2 / sum y^4`` with ``y`` the differences of ``c e``: four if two 0/1 models
-        differ on four of fifty draws. On the diagonal, ``y`` is ``c e`` itself.
+        With ``y`` the differences of ``c e`` on ``q`` draws, those of a mean of squares, by
+        Satterthwaite, at most ``q - 1``:
+
+            ``2 (sum y^2)^2 / (sum y^4 - (sum y^2)^2 / q)``
+
+        Nine if two 0/1 models differ on four of fifty draws. On the diagonal, ``y`` is ``c e``.
         """
         covariance, fourth, cross = self.sums.mean_residual, self.sums.squares, self.sums.cubes
         alone, even = covariance.diagonal(), fourth.diagonal()
         squares = (alone[:, None] + alone - 2.0 * covariance) ** 2
         quartics = even[:, None] + even
         smallest = _ROUNDING * quartics + 1e-300  # of models that answered alike nothing is left
-        squares /= np.maximum(quartics + 6.0 * fourth - 4.0 * cross, smallest)
-        np.fill_diagonal(squares, alone**2 / np.maximum(even, 1e-300))
-        return np.asarray(squares)
+        quartics = np.maximum(quartics + 6.0 * fourth - 4.0 * cross, smallest)
+        np.fill_diagonal(squares, alone**2)
+        np.fill_diagonal(quartics, even)
+        q = np.minimum(q[:, None], q)
+        scatter = np.maximum(quartics - squares / np.maximum(q, 1.0), smallest)
+        return np.asarray(np.minimum(2.0 * squares / scatter, np.maximum(q - 1.0, 0.0)))
 
     def moments(self, d: Departures) -> Moments:
         """Return the current state of all models under this prior."""
@@ -360,7 +366,7 @@ class Joint:
         T = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
         M = d.prior(values.v, values.t, values.level)
-        return Moments(*values[:-1], S, T, M, self.carry)
+        return Moments(*values[:-1], S, T, M, self.df_of_draws(q))
 
 
 class Move(Enum):
