@@ -114,7 +114,8 @@ def compare(args: argparse.Namespace) -> int:
         compared = replace(compared, outcomes=outcomes)
     for path, text in outputs:
         write_file(path, text(compared))
-    next_step = after_comparison(compared, pages, live, settings.get("max_items"))
+    keeps_answers = not live or args.run_dir is not None
+    next_step = after_comparison(compared, pages, live, settings.get("max_items"), keeps_answers)
     emit(args.json, compared.to_dict(), [*lines(compared), next_step])
     for outcome in compared.outcomes:
         warn_of_range(args, outcome.metric, outcome.higher_is_better)

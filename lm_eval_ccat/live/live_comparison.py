@@ -69,10 +69,6 @@ def compare_live(
 
     Both get the same random documents; a stored run answers from its logs.
     """
-    baseline, candidate = names = [
-        name or (str(side.get("name") or which) if isinstance(side, Mapping) else Path(side).name)
-        for side, name, which in zip(sides, models, SIDES)
-    ]
     if any(isinstance(side, ScoreTable) for side in sides):
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if settings["task"] is None or len(settings["metrics"]) > 1:
@@ -82,8 +78,7 @@ def compare_live(
     for key in ("models", "prior", "save_bank", "known"):
         if key in settings:
             raise UsageError(f"`{key}:` cannot be used in a comparison")
-    if names[0] == names[1]:
-        raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
+    baseline, candidate = names = _names(sides, models)
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
     entries = [{**({} if n in logs else side), "name": n} for n, side in zip(names, sides)]
@@ -130,6 +125,29 @@ def compare_live(
             baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
             sum_of(tally.paid.values()),
         )  # fmt: skip
+
+
+def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str]:
+    """Return what to call the sides: as requested, else as `rank` would, or by the folder of logs.
+
+    Raises
+    ------
+    UsageError
+        Both are given the same name.
+    """
+    live = [isinstance(side, Mapping) for side in sides]
+    first, second = (
+        name or (Spec.read({"models": [side]}).models[0].name if asked else Path(side).name)
+        for side, asked, name in zip(sides, live, models)
+    )
+    if first == second:  # such as a server's old and new weights: only their parts differ
+        first, second = (
+            part if asked and not (name or side.get("name")) else first
+            for side, part, asked, name in zip(sides, SIDES, live, models)
+        )
+    if first == second:
+        raise UsageError(f"both models are called {first}; name them: --models A,B")
+    return first, second
 
 
 def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
@@ -191,6 +209,12 @@ class StoredSides:
         if not answers.any():
             raise UsageError("the stored runs have no document in common with the task")
         bank = replace(outcome.bank, kept=outcome.bank.kept & (answers > 0))
+        n_items, n_comparable = int(outcome.bank.kept.sum()), int(bank.kept.sum())
+        if n_comparable < n_items:
+            warnings.append(
+                f"{' and '.join(self.logs)}: the logs hold {n_comparable:,} of the task's "
+                f"{n_items:,} documents, so the comparison is of these alone"
+            )
         [name] = plan.measured[outcome.task]
         repeats = int(answers[answers > 0].min())
         if repeats < plan.most_repeats:

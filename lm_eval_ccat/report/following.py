@@ -85,7 +85,11 @@ def to_decide(content: RankingContent) -> str:
 
 
 def after_comparison(
-    comparison: Comparison, pages: Sequence[Path], live: bool, max_items: int | None
+    comparison: Comparison,
+    pages: Sequence[Path],
+    live: bool,
+    max_items: int | None,
+    keeps_answers: bool = True,
 ) -> str:
     """Return what to type after `compare`.
 
@@ -98,6 +102,8 @@ def after_comparison(
         Whether models were asked.
     max_items : int or None
         The limit of documents that stopped it, if any.
+    keeps_answers : bool
+        Whether the same command goes on from the answers.
 
     Examples
     --------
@@ -111,6 +117,7 @@ def after_comparison(
         for outcome in comparison.outcomes
         if outcome.decisive and outcome.overall.verdict == NOT_KNOWN and outcome.n_items is not None
     ]
+    anew = "" if keeps_answers else " (it asks all anew; --run_dir DIR would keep the answers)"
     if comparison.verdict == NOT_KNOWN and undecided:
         # Without an estimate of what would decide, all documents do where models are asked.
         needed = {
@@ -120,7 +127,9 @@ def after_comparison(
         n_items = max(outcome.n_items or 0 for outcome in undecided)
         answered = max(outcome.overall.documents for outcome in undecided)
         if live and max_items is not None and answered < n_items:
-            return f"To decide it: the same command with --max_items {min(max(needed), n_items)}"
+            # Where all is asked anew, a second limit too low would cost everything once more.
+            larger = min(max(needed), n_items) if keeps_answers else n_items
+            return f"To decide it: the same command with --max_items {larger}{anew}"
         if not live and answered < max(needed) <= n_items:
             return (
                 f"To decide it: run both models on about {max(needed) - answered:,} more of the "
@@ -131,7 +140,7 @@ def after_comparison(
     which = f", which lists the documents on which {name} scores lower" if lists else ""
     if pages:
         return f"Next: open {shlex.quote(str(pages[0]))}{which}"
-    return f"Next: the same command with -o page.html{which}"
+    return f"Next: the same command with -o page.html{which}{anew}"
 
 
 def after_estimate(

@@ -288,7 +288,7 @@ def test_no_more_documents_than_the_task_has_are_said_to_decide(tmp_path, ccat, 
     comment = tmp_path / "c.md"
     line, _, step = ccat("compare", *sides, "-o", comment, code=3).out.splitlines()
     if documents == 300:
-        assert "; all 300 documents of the task would not decide" in line
+        assert "; all 300 documents would not decide" in line
         assert step.startswith("Next: the same command with -o page.html")
     else:
         more = int(re.search(r"; about ([\d,]+) more would decide", line)[1].replace(",", ""))

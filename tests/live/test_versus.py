@@ -94,6 +94,66 @@ def test_what_a_comparison_says_to_type_next_decides_it(bench, server, tmp_path,
     assert losses and min(losses) > 0 and losses == sorted(losses, reverse=True)
 
 
+def flags(server: CompletionsServer, *names: str) -> list[str]:
+    """Live models by flags, as a newcomer gives them: without names."""
+    ask = f"base_url={server.url},tokenizer_backend=none"
+    return [
+        word
+        for name in names
+        for word in ("--model", "local-completions", "--model_args", f"model={name},{ask}")
+    ]
+
+
+def test_live_models_given_by_flags_have_their_own_names(bench, server, tmp_path, ccat):
+    about = ("--task", TASK, "--include_path", tmp_path / "tasks")
+    out = ccat("compare", *about, *flags(server, "m01", "m09")).out
+    assert "m09 is better than m01: " in out
+    # Two that rank would call alike are told apart by their parts.
+    other = tmp_path / "other.md"
+    typed = ("compare", *about, *flags(server, "m09", "m09"), "--margin", 0.2, "-o", other)
+    ccat(*typed, "--max_items", 30, code=(0, 3))
+    assert other.read_text().startswith("### candidate against baseline: ")
+    server.mood = lambda model, prompt, before: (
+        ("say", 404, '{"error": "no m09"}') if model == "m09" else None
+    )
+    assert "m09 is set aside" in ccat("compare", *about, *flags(server, "m01", "m09"), code=1).err
+
+
+def test_a_comparison_that_keeps_no_answers_says_so_and_decides_at_the_next_try(
+    bench, server, tmp_path, ccat
+):
+    typed = ["compare", "--task", TASK, "--include_path", tmp_path / "tasks"]
+    typed += flags(server, "m05", "m07")
+    step = ccat(*typed, "--max_items", 10, code=3).out.splitlines()[-1]
+    found = re.fullmatch(
+        r"To decide it: the same command with --max_items (\d+) \(it asks all anew; --run_dir DIR "
+        r"would keep the answers\)",
+        step,
+    )
+    server.asked.clear()
+    kept = ("--run_dir", tmp_path / "kept")
+    step = ccat(*typed, "--max_items", found[1], *kept).out.splitlines()[-1]
+    assert "anew" not in step and len(server.asked) > 20
+    server.asked.clear()
+    ccat(*typed, "--max_items", found[1], *kept, "-o", tmp_path / "page.html")
+    assert not server.asked
+    step = ccat(*typed, "--max_items", found[1]).out.splitlines()[-1]
+    assert step.startswith("Next: the same command with -o page.html") and "asks all anew" in step
+    assert server.asked
+
+
+def test_logs_of_some_documents_say_that_the_live_comparison_is_of_these(
+    bench, server, tmp_path, ccat
+):
+    full = bench.adaptive(server, "m03", "--output_path", tmp_path / "logs", "--log_samples")
+    full.remove("--adaptive")
+    ccat(*full, "--limit", 30)
+    typed = ("compare", tmp_path / "logs", "--task", TASK, "--include_path", tmp_path / "tasks")
+    told = ccat(*typed, *flags(server, "m09"), "-o", tmp_path / "c.md", code=(0, 3, 5))
+    warning = f"logs: the logs hold 30 of the task's {bench.n_docs} documents, so the comparison is"
+    assert warning in told.err and warning in (tmp_path / "c.md").read_text()
+
+
 def test_what_an_adaptive_run_says_to_type_next_works(bench, server, tmp_path, ccat):
     estimate = bench.adaptive(server, "m03", "--max_items", 12)
     assert "Next: the same command with --output_path DIR" in ccat(*estimate).out
