@@ -1000,8 +1000,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an earlier answer to another prompt counts",
-            "earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)",
-            "earlier is not None",
+            "and earlier.prompt_hash == session.prompt_hash(doc)",
+            "and earlier.prompt_hash is not None",
         ),
         (
             "an answer with an unscored metric of weight 0 has no score",

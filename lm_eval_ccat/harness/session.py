@@ -19,7 +19,17 @@ from typing import Any
 from ..bank.settings import TOKEN_LIMITS
 from ..errors import HarnessError
 from ..money import Tokens, estimate_tokens
-from ..scores.prompts import DIGITS, WRITTEN, mark_of, written_mark
+from ..scores.prompts import (
+    DIGITS,
+    WRITTEN,
+    as_sent,
+    asked,
+    canonical,
+    hash_of,
+    mark_of,
+    requests_of,
+    written_mark,
+)
 from . import internals
 from .internals.names import log
 from .judge import announce
@@ -238,24 +248,28 @@ class TaskSession:
         """Return the text of each request of a document, as a full run sends it."""
         return tuple(map(internals.prompt, self._instances[doc_id]))
 
+    def asked(self, doc_id: int, write: Callable[[Any], str] = canonical) -> str:
+        """Return what the requests of a document ask, as one text (see `scores.prompts.asked`)."""
+        return _asked(self._instances[doc_id], write)
+
     def prompt_hash(self, doc_id: int) -> str:
-        """Return the hash of a document's first prompt, as the harness logs it."""
-        return internals.hash_text(self._instances[doc_id][0].arguments[0])
+        """Return the hash of what is sent for a document: of all contexts and continuations.
+
+        Where a model generates, it is the one that the harness logs.
+        """
+        return hash_of(self.asked(doc_id, as_sent))
 
     @cached_property
     def marks(self) -> dict[Any, str]:
         """Mark of each document's prompt: of its text, or of its messages before any template."""
         requests = self._instances
         if not self.options.get("apply_chat_template"):
-            hashes = {
-                doc_id: internals.hash_text(requests[doc_id][0].arguments[0]) for doc_id in requests
-            }
-            return {doc_id: hash[:DIGITS] for doc_id, hash in hashes.items()}
+            return {doc_id: self.prompt_hash(doc_id)[:DIGITS] for doc_id in requests}
         if not isinstance(self.lm, internals.PlaceholderLM):
             options = {**self.options, "cache_requests": False, "write_out": False}
             lm = internals.PlaceholderLM()
             requests = internals.Requests(self.task, lm, options, self.fewshot_seed)
-        return {doc_id: mark_of(requests[doc_id][0].arguments[0]) for doc_id in requests}
+        return {doc_id: mark_of(_asked(requests[doc_id])) for doc_id in requests}
 
     def marks_like(self, marks: Mapping[Any, str | None]) -> dict[Any, str]:
         """Return the marks that can be compared with `marks`: of what this model's template wrote
@@ -561,6 +575,10 @@ class TaskSession:
             )
             for text in texts
         ]
+
+
+def _asked(requests: Sequence[Any], write: Callable[[Any], str] = canonical) -> str:
+    return asked(requests_of([request.args for request in requests]), write)
 
 
 def refuse_unsupported(task: Any, lm: Any) -> None:

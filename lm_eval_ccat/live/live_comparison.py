@@ -23,7 +23,7 @@ from ..records import Item, Tell
 from ..runs.directory import RunDirectory
 from ..scores import ScoreTable
 from ..scores.answers import EarlierAnswer
-from ..scores.prompts import DIGITS, Texts, canonical
+from ..scores.prompts import Texts
 from ..shown import plural
 from .asked import checked_prompts
 from .comparison import Compared, Comparison, require_margin
@@ -263,18 +263,16 @@ class StoredSides:
         UsageError
             They differ, and that is not accepted.
         """
-        chat = spec.template_for(spec.model(name))
-        # A text that a template wrote is another prompt than the plain one.
+        templated = bool(spec.template_for(spec.model(name)))
         logged = {
-            item[1]: answer.mark if chat else answer.prompt_hash[:DIGITS]
-            for item, answer in self.at_hand[name].items()
+            item[1]: answer.mark_for(templated) for item, answer in self.at_hand[name].items()
         }
 
         def texts(doc_ids: Sequence[Any]) -> Texts:
             [source] = self.logs[name]
             marks = {doc_id: logged[doc_id] for doc_id in doc_ids}
             first = prompts_in(source, session.name, marks)
-            return {d: (text, canonical(session.prompts(d)[0])) for d, text in first.items()}
+            return {doc_id: (text, session.asked(doc_id)) for doc_id, text in first.items()}
 
         names = f"the logs of {name}", f"task {session.name} now"
         return checked_prompts((logged, session.marks), names, texts, spec.accept_change)

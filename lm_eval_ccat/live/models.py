@@ -430,9 +430,15 @@ class HarnessModel(Model):
         return answers
 
     def has_at_hand(self, item: Item) -> bool:
-        """Whether an earlier answer to exactly the same prompt is at hand."""
+        """Whether an earlier answer to exactly the same requests is at hand."""
         (task, doc), earlier = item[:2], self.at_hand.get(item)
-        return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
+        session = self.sessions[task]
+        return (
+            earlier is not None
+            and earlier.prompt_hash == session.prompt_hash(doc)
+            # A metric of mutual information takes further requests, which the hash leaves out.
+            and len(earlier.responses) == len(session.prompts(doc))
+        )
 
     def _answer(self, item: Item, administered: Administered, prior: str | None = None) -> Answer:
         outcomes = self.measured[item[0]]
@@ -453,7 +459,7 @@ class HarnessModel(Model):
             seconds=administered.seconds if prior is None else 0.0,
             tokens=administered.tokens if prior is None else None,
             judge_usd=administered.judge_usd,
-            prompt_hash=sample["prompt_hash"],
+            prompt_hash=self.sessions[item[0]].prompt_hash(item[1]),
             responses=[
                 [list(r) if isinstance(r, tuple) else r for r in g] for g in sample["resps"]
             ],

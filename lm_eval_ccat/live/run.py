@@ -24,7 +24,7 @@ from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Ses
 from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..scores.answers import EarlierAnswer
-from ..scores.prompts import DIGITS, WRITTEN, compare_prompts
+from ..scores.prompts import WRITTEN, compare_prompts
 from .channel import clock
 from .copies import CopiesError
 from .earlier import answers_at_hand
@@ -164,7 +164,11 @@ class Run:
             known, changed = _counts_in_words(counts), _counts_in_words(asked_anew)
             sentences = [f"Earlier answers found: {known}."]
             if changed:
-                sentences.append(f"Of these {changed} are to another prompt and are asked anew.")
+                silent = any(
+                    a.prompt_hash is None for got in earlier.values() for a in got.values()
+                )
+                prompt = f"another prompt{' or one that the logs do not state' * silent}"
+                sentences.append(f"Of these {changed} are to {prompt} and are asked anew.")
             if counts != asked_anew:
                 whose = "documents of the others" if changed else "their documents"
                 sentences.append(f"When the ranking reaches {whose}, it scores them at no cost.")
@@ -174,13 +178,14 @@ class Run:
         return models
 
     def _has_another_prompt(self, item: Item, answer: EarlierAnswer, templated: bool) -> bool:
-        """Whether an earlier answer is surely to another prompt than a document has in this run."""
+        """Whether an earlier answer is surely not to the prompt of a document in this run, or does
+        not tell to which prompt it is.
+        """
         mark = self.plan.sessions[item[0]].marks.get(item[1])
-        earlier_mark = answer.mark
-        if not templated:
-            earlier_mark = answer.prompt_hash[:DIGITS]
-        comparable = earlier_mark is not None and not earlier_mark.startswith(WRITTEN)
-        return comparable and mark is not None and earlier_mark != mark
+        earlier_mark = answer.mark_for(templated)
+        if earlier_mark is None:
+            return answer.prompt_hash is None
+        return not earlier_mark.startswith(WRITTEN) and mark is not None and earlier_mark != mark
 
     def warn_once(self, text: str) -> None:
         """Warn once of what several models have in common."""

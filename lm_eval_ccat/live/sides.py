@@ -18,7 +18,7 @@ from ..options import Values
 from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
-from ..scores.prompts import Marks, canonical, mark_of
+from ..scores.prompts import Marks, asked, mark_of, requests_of
 from ..scores.readers.lm_eval import (
     can_read,
     find_runs,
@@ -26,7 +26,7 @@ from ..scores.readers.lm_eval import (
     names_by_configuration,
     results_files,
 )
-from ..scores.readers.samples import first_prompt, sound_rows
+from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged, Query
 from ..scores.table import reader_of
 from ..shown import plural, some
@@ -385,9 +385,9 @@ def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
     texts: dict[Any, str] = {}
     for run in find_runs(Path(side), task)[0]:
         for row in sound_rows(run.samples):
-            doc_id, prompt = row["doc_id"], first_prompt(row.get("arguments"))
-            if prompt is not None and marks.get(doc_id) == mark_of(prompt):
-                texts[doc_id] = canonical(prompt)
+            doc_id, requests = row["doc_id"], requests_of(row.get("arguments"))
+            if requests and marks.get(doc_id) == mark_of(text := asked(requests)):
+                texts[doc_id] = text
     return texts
 
 

@@ -29,7 +29,7 @@ from ..records import (
 from ..runs.book import Book
 from ..runs.directory import RunDirectory, load_banks, make_ranker, read_result
 from ..runs.kept_answers import Pair
-from ..scores.readers.samples import first_prompt
+from ..scores.prompts import requests_of
 
 #: Checkpoints of a run; below it, the largest number of estimates over all checkpoints and models.
 CHECKPOINTS = 60
@@ -219,8 +219,8 @@ class StoredRun:
                         doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
                         if doc not in sources:
                             target = str(row.get("target", ""))
-                            prompt = first_prompt(row.get("arguments"))
-                            sources[doc] = "" if prompt is None else str(prompt), target
+                            prompt = next(iter(requests_of(row.get("arguments"))), ("", None))[0]
+                            sources[doc] = str(prompt), target
                     except (ValueError, KeyError, TypeError, AttributeError):
                         continue  # a torn or foreign line costs its prompt, not the page
         return sources

@@ -12,9 +12,10 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from ..records import Answered
 from .grid import ScoreGrid
+from .prompts import DIGITS
 from .readers import run_journal
 from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
-from .readers.samples import File, filter_of, mark_of_row, rows_of
+from .readers.samples import File, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
 from .table import ScoreTable
 
@@ -170,8 +171,8 @@ class EarlierAnswer:
     model : str
         As the log names it.
     doc_id : int
-    prompt_hash : str
-        Hash of the document's first request, as computed by the harness.
+    prompt_hash : str or None
+        Hash of all that was sent for the document; None if unknown.
     mark : str or None
         Mark of its prompt, before any chat template where the log has it so; None if unknown.
     responses : list
@@ -186,12 +187,19 @@ class EarlierAnswer:
 
     model: str
     doc_id: int
-    prompt_hash: str
+    prompt_hash: str | None
     responses: list[Any]
     source: str
     doc_hash: str | None = None
     repeat: int = 1
     mark: str | None = None
+
+    def mark_for(self, templated: bool) -> str | None:
+        """Return the mark to compare with that of a task whose prompts a template writes, or not.
+
+        A text that a template wrote is another prompt than the plain one.
+        """
+        return self.mark if templated else self.prompt_hash and self.prompt_hash[:DIGITS]
 
     def each(self) -> list[EarlierAnswer]:
         """Return the answers by themselves, where a log has several to every request.
@@ -270,11 +278,11 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
         match row:
             case str():
                 damaged += 1
-            case {"resps": [_, *_] as responses, "prompt_hash": str(prompt), "doc_id": int(doc_id)}:
+            case {"resps": [_, *_] as responses, "doc_id": int(doc_id)}:
                 groups = [[_unwritten(response) for response in group] for group in responses]
                 yield EarlierAnswer(
-                    run.model, doc_id, prompt, groups, str(run.samples), row.get("doc_hash"),
-                    mark=mark_of_row(row, run.template),
+                    run.model, doc_id, hash_of_row(row), groups, str(run.samples),
+                    row.get("doc_hash"), mark=mark_of_row(row, run.template),
                 )  # fmt: skip
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")

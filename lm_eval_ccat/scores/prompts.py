@@ -2,9 +2,11 @@
 
 A score means what its prompt asked. A mark is the first eight hex digits of the SHA-256 of the text
 as sent; of chat messages as canonical JSON, before any template, so that models with templates of
-their own have equal marks. A harness log of a model behind a chat template holds only what the
-template wrote. Its mark begins with ``~`` and three digits of the template's hash, and can be
-compared with marks of the same template alone.
+their own have equal marks. Where likelihoods are asked, an item has several requests, and the mark
+is that of all contexts and continuations: other choices, or another order of them, are another
+prompt. A harness log of a model behind a chat template holds only what the template wrote. Its mark
+begins with ``~`` and three digits of the template's hash, and can be compared with marks of the
+same template alone.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,9 @@ from ..shown import short, visible_line
 Marks = Mapping[Any, str | None]
 #: The two prompts of each of some items as texts, where both are at hand, by doc_id.
 Texts = Mapping[Any, tuple[str, str]]
+
+#: A prompt, and the continuation whose likelihood is asked; None where the model generates.
+Request = tuple[Any, str | None]
 
 #: Hex digits of a mark, beside those of a template.
 DIGITS = 8
@@ -101,6 +108,46 @@ class Prompts:
         return tuple(None if code < 0 else self.marks[code] for code in codes.tolist())
 
 
+def requests_of(arguments: Any) -> list[Request]:
+    """Return the requests of an item, from the harness's written form or its live one.
+
+    Parameters
+    ----------
+    arguments : mapping, sequence or None
+        Of each request, as the harness logs them or hands them to a model.
+
+    Examples
+    --------
+    >>> requests_of({"gen_args_0": {"arg_0": "2 + 2?", "arg_1": {"until": []}}})
+    [('2 + 2?', None)]
+    >>> requests_of([("2 + 2?", " 4"), ("2 + 2?", " 5"), ("", " 4"), ("", " 5")])
+    [('2 + 2?', ' 4'), ('2 + 2?', ' 5')]
+    """
+    requests = []
+    for request in _parts(arguments):
+        context, *more = _parts(request) or [""]
+        continuation = more[0] if more and isinstance(more[0], str) else None
+        requests.append((context, continuation))
+    # A metric of mutual information also asks every choice without a context. That is no other
+    # prompt, and a bank of another metric of the same task lacks these requests.
+    return [request for request in requests if request[0] != ""] or requests
+
+
+def _parts(arguments: Any) -> list[Any]:
+    if isinstance(arguments, Mapping):
+        return list(arguments.values())
+    if isinstance(arguments, (list, tuple)):
+        return list(arguments)
+    return [] if arguments is None else [arguments]
+
+
+def as_sent(prompt: Any) -> str:
+    """Return a prompt as text: chat messages as the JSON that the harness makes of them."""
+    if isinstance(prompt, (list, tuple)) and len(prompt) == 1 and isinstance(prompt[0], str):
+        return prompt[0]
+    return str(prompt)
+
+
 def canonical(prompt: Any) -> str:
     """Return a prompt as text: chat messages as canonical JSON, anything else as it is.
 
@@ -140,6 +187,38 @@ def messages_of(prompt: Any) -> list[dict[str, Any]] | None:
     return list(prompt) if are_messages else None
 
 
+def asked(requests: Sequence[Request], write: Callable[[Any], str] = canonical) -> str:
+    """Return what the requests of an item ask, as one text.
+
+    Parameters
+    ----------
+    requests : sequence of (prompt, continuation)
+    write : callable, optional
+        Makes a text of a prompt: `canonical`, or `as_sent`.
+
+    Examples
+    --------
+    >>> asked([("2 + 2?", None)])
+    '2 + 2?'
+    >>> asked([("2 + 2?", " 4"), ("2 + 2?", " 5")])
+    '[["2 + 2?",[" 4"," 5"]]]'
+    """
+    match requests:
+        case [(prompt, None)]:
+            return write(prompt)
+    # Choices share their prompt, whose text would stand here and be hashed once for each.
+    texts = [
+        (write(prompt), [continuation for _, continuation in choices])
+        for prompt, choices in groupby(requests, key=itemgetter(0))
+    ]
+    return json.dumps(texts, separators=(",", ":"), ensure_ascii=False)
+
+
+def hash_of(text: str) -> str:
+    """Return the SHA-256 of a text in hex, as the harness does."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def mark_of(prompt: Any) -> str:
     """Return the mark of a prompt: of a text as sent, or of chat messages.
 
@@ -151,8 +230,7 @@ def mark_of(prompt: Any) -> str:
     >>> mark_of(chat) == mark_of(json.dumps(chat)) != mark_of("2 + 2?")
     True
     """
-    text = canonical(prompt)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+    return hash_of(canonical(prompt))[:DIGITS]
 
 
 def written_mark(prompt_hash: str, template: str) -> str:
@@ -161,7 +239,7 @@ def written_mark(prompt_hash: str, template: str) -> str:
     Parameters
     ----------
     prompt_hash, template : str
-        SHA-256 of the text and of the template, in hex.
+        SHA-256 of what is asked and of the template, in hex.
 
     Examples
     --------

@@ -117,7 +117,7 @@ def test_what_run_adaptive_left_is_topped_up_too(bench, server, tmp_path, ccat):
     # Again asks nothing; another prompt is noticed before anything is asked.
     ccat(*command)
     [samples] = logs.rglob("samples_*.jsonl")
-    samples.write_text(samples.read_text().replace('"prompt_hash": "', '"prompt_hash": "0'))
+    samples.write_text(samples.read_text().replace('"arg_0": "', '"arg_0": "Please: '))
     (tmp_path / "logs.run").rename(tmp_path / "done")
     err = ccat(*command, code=2).err
     assert "fits a prompt of this run; give its configuration: --config" in err

@@ -12,7 +12,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,16 @@ from typing import Any, NamedTuple
 from ...cluster import in_processes
 from ...errors import MetricError, ScaleError, ScoreTableError
 from ...metrics import Metric
-from ..prompts import DIGITS, mark_of, messages_of, written_mark
+from ..prompts import (
+    DIGITS,
+    as_sent,
+    asked,
+    hash_of,
+    mark_of,
+    messages_of,
+    requests_of,
+    written_mark,
+)
 from ..reading import Progress, is_number, json_lines, json_value, open_log
 
 _SHOWN_LINES = 3
@@ -89,9 +98,7 @@ class FileScores:
     unusable: str = ""
 
 
-def rows_of(
-    path: Path, key: str | None = None, prompts: bool = False
-) -> Iterator[tuple[int, SampleRow | str]]:
+def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow | str]]:
     """The rows of a sample file.
 
     Parameters
@@ -100,8 +107,6 @@ def rows_of(
     key : str, optional
         A metric that is reported as a number, where nothing else is wanted: rows then hold what
         `tail_of` has, if they can be read by it.
-    prompts : bool, optional
-        Whether these rows need their prompts, not only the harness's hashes of them.
 
     Yields
     ------
@@ -114,9 +119,7 @@ def rows_of(
         rows = (
             enumerate(json_value(path), start=1)
             if holds_list(path)
-            else json_lines(
-                path, lambda line: (key and tail_of(line, key, prompts)) or json.loads(line)
-            )
+            else json_lines(path, lambda line: (key and tail_of(line, key)) or json.loads(line))
         )
         for number, row in rows:
             yield number, _checked(row)
@@ -142,18 +145,18 @@ def _checked(row: object) -> SampleRow | str:
     return str(row) if isinstance(row, Exception) else "not a sample row: no doc_id"
 
 
-def tail_of(line: bytes, key: str, prompts: bool = False) -> SampleRow | None:
-    """The document's number and what a row has from its filter or hash on.
+def tail_of(line: bytes, key: str) -> SampleRow | None:
+    """The document's number, its ``arguments`` and what a row has from its filter or hash on.
 
-    None where the whole row must be parsed. With `prompts`, and where the row has no hash of its
-    prompt, its ``arguments`` too.
+    None where the whole row must be parsed.
 
     Examples
     --------
-    >>> row = (b'{"doc_id": 7, "doc": {}, "filter": "none", "metrics": ["acc"], '
-    ...        b'"doc_hash": "9f", "acc": 1.0}')
-    >>> tail_of(row, "acc")
-    {'filter': 'none', 'metrics': ['acc'], 'doc_hash': '9f', 'acc': 1.0, 'doc_id': 7}
+    >>> row = (b'{"doc_id": 7, "doc": {}, "arguments": [["2?", " 4"]], "filter": "none", '
+    ...        b'"metrics": ["acc"], "doc_hash": "9f", "acc": 1.0}')
+    >>> tail_of(row, "acc")  # doctest: +NORMALIZE_WHITESPACE
+    {'filter': 'none', 'metrics': ['acc'], 'doc_hash': '9f', 'acc': 1.0,
+     'arguments': [['2?', ' 4']], 'doc_id': 7}
     """
     first = _FIRST.match(line)
     if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
@@ -167,37 +170,37 @@ def tail_of(line: bytes, key: str, prompts: bool = False) -> SampleRow | None:
         tail: SampleRow = _DECODE("{" + str(line[tail_start:], "utf-8"))
     except (ValueError, RecursionError):
         return None
-    begin = line.rfind(_ARGUMENTS)
-    if begin >= 0 and (prompts or "prompt_hash" not in tail):
-        try:
-            tail["arguments"], _ = _RAW_DECODE(
-                str(line[begin + len(_ARGUMENTS) : tail_start], "utf-8")
-            )
-        except (ValueError, RecursionError):
-            return None
+    if (begin := line.rfind(_ARGUMENTS)) < 0:
+        return None  # only its responses tell whether its hash covers all that was asked
+    try:
+        tail["arguments"], _ = _RAW_DECODE(str(line[begin + len(_ARGUMENTS) : tail_start], "utf-8"))
+    except (ValueError, RecursionError):
+        return None
     return {**tail, "doc_id": int(first[1])} if tail.keys() >= needed else None
 
 
-def first_prompt(arguments: Any) -> Any:
-    """Return what the first request of a row asks, in the harness's written form or its live one.
+def hash_of_row(row: SampleRow) -> str | None:
+    """Return the hash of what a row's requests ask; None where the row does not tell.
+
+    The harness's own hash covers the first context alone: all there is where a model generates, but
+    without the arguments a row of likelihoods does not tell which choices were offered.
 
     Examples
     --------
-    >>> first_prompt({"gen_args_0": {"arg_0": "2 + 2?", "arg_1": {"until": []}}})
-    '2 + 2?'
-    >>> first_prompt([["2 + 2?", " 4"], ["2 + 2?", " 5"]])
-    '2 + 2?'
+    >>> hash_of_row({"prompt_hash": "9f", "resps": [["4"]]})
+    '9f'
+    >>> hash_of_row({"prompt_hash": "9f", "resps": [[["-1.5", "False"]], [["-2.0", "False"]]]})
     """
-    for _ in ("request", "prompt"):
-        if isinstance(arguments, Mapping):
-            arguments = list(arguments.values())
-        if isinstance(arguments, (list, tuple)):
-            arguments = arguments[0] if arguments else None
-    return arguments
+    if requests := requests_of(row.get("arguments")):
+        return hash_of(asked(requests, as_sent))
+    match row:
+        case {"prompt_hash": str(hashed), "resps": [[str(), *_]]}:
+            return hashed
+    return None
 
 
 def mark_of_row(row: SampleRow, template: str | None) -> str | None:
-    """Return the mark of a row's prompt, from the harness's hash or its arguments; None without.
+    """Return the mark of what a row's requests ask; None where the row does not tell.
 
     Parameters
     ----------
@@ -205,12 +208,12 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
     template : str or None
         See `File`.
     """
-    prompt, hashed = first_prompt(row.get("arguments")), row.get("prompt_hash")
-    if template and messages_of(prompt) is None:
-        return written_mark(hashed, template) if isinstance(hashed, str) else None
-    if template is None and isinstance(hashed, str):
-        return hashed[:DIGITS]
-    return None if prompt is None else mark_of(prompt)
+    requests, hashed = requests_of(row.get("arguments")), hash_of_row(row)
+    if template is None:
+        return hashed and hashed[:DIGITS]
+    if template and not (requests and messages_of(requests[0][0])):
+        return hashed and written_mark(hashed, template)
+    return mark_of(asked(requests)) if requests else None
 
 
 def filter_of(row: SampleRow, file: File, earlier: Counter[Any]) -> str:
@@ -245,13 +248,12 @@ def read_file(file: File, asked: Asked) -> FileScores:
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
     read, earlier, path = FileScores(), Counter[Any](), file.path
-    chat = file.template is not None
     metric, task, filter_name = asked
     key = metric.source
     known: dict[float, float] = {}  # a metric has few different scores
     broken = unusable = without = 0
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
-    for number, row in rows_of(path, None if metric.pairs else key, chat):
+    for number, row in rows_of(path, None if metric.pairs else key):
         if isinstance(row, str):
             broken += 1
             if broken <= _SHOWN_LINES:
