@@ -33,6 +33,10 @@ from ..methods.belief import (
 from ..metrics.scale import Floats
 from .boundary import FIRST_LOOK, Horizon, clock, stretches
 
+#: Part of an event of noise that one look at repeats must outweigh besides: sums of few answers move
+#: in whole events, and a normal tail between two of them is too small (F. Yates, Supplement to the
+#: Journal of the Royal Statistical Society 1, 1934). Over many looks the boundary has slack enough.
+HALF_EVENT = 0.5
 #: Rounding error allowed in sums of scores.
 ROUNDING = 1e-12
 _LEAST_P = 1e-300
@@ -88,6 +92,11 @@ class Looks:
         The noise of repeats may be that of one item, whose few answers are no normal variable.
         """
         return not self.once or self.pass_length > 0
+
+    @property
+    def _events_between(self) -> float:
+        """Events of noise by which a gap counts as smaller."""
+        return HALF_EVENT if self.once and self.pass_length else 0.0
 
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the smallest two-sided level at which each one-sided tail decides."""
@@ -172,11 +181,12 @@ class Looks:
         self, size: Floats, gaps: Gaps, zero: Floats, zeros: Floats, limit: Floats, n_items: float
     ) -> Floats:
         """Return the evidence that differences lie on one side, of which they are `size` away."""
-        out = np.zeros(size.shape)
+        out, between = np.zeros(size.shape), size - self._events_between * zero
         with np.errstate(invalid="ignore"):
-            tells = (size >= limit * np.sqrt(gaps.variance)) & (size > 0.0) & (gaps.variance > 0.0)
+            tells = (between >= limit * np.sqrt(gaps.variance)) & (between > 0.0)
+            tells &= gaps.variance > 0.0
         if tells.any():
-            tails = tail(size[tells], gaps.variance[tells], gaps.df[tells])
+            tails = tail(between[tells], gaps.variance[tells], gaps.df[tells])
             out[tells] = -self.log_p(tails, gaps.n[tells], n_items)
             if self._bounds_luck:
                 log = log_p_of_zeros(size[tells], zero[tells], zeros[tells])
@@ -224,6 +234,7 @@ class Looks:
         """Return how far an end lies from the difference: `_beyond` inverted."""
         with np.errstate(invalid="ignore"):
             arm = self.reach(level, gaps.df, gaps.n, n_items) * np.sqrt(gaps.variance)
+            arm = arm + self._events_between * zero
         if self._bounds_luck:
             arm = np.maximum(arm, zeros_to_come(level, zeros) * zero)
         return np.where(gaps.variance == 0.0, 0.0, arm)

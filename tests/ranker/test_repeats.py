@@ -350,16 +350,28 @@ def verdict_of_one_look(answers: np.ndarray) -> str:
     return ranker.result().decisions["a", "b"]
 
 
-@pytest.mark.parametrize("verdict", [verdict_on_tables, verdict_of_one_look])
-def test_noise_of_one_item_calls_equal_models_different_in_at_most_a_twentieth(verdict) -> None:
-    """Four answers of two equal models to six items, of which one is right in half of them."""
+@pytest.mark.parametrize(
+    ("verdict", "repeats"),
+    [*((verdict_on_tables, repeats) for repeats in (4, 16, 32)), (verdict_of_one_look, 16)],
+)
+def test_noise_of_one_item_calls_equal_models_different_in_at_most_a_twentieth(
+    verdict: Any, repeats: int
+) -> None:
+    """Two equal models answer six items several times; half of the answers to one are right."""
     chance = 0.0
-    for rights in itertools.product(range(5), repeat=2):
-        answers = np.tile(np.arange(N_ITEMS) % 2.0, (2, 4, 1))
+    right_by_first = {
+        right: np.random.default_rng(right).permutation(repeats) < right
+        for right in range(repeats + 1)
+    }
+    for rights in itertools.product(range(repeats + 1), repeat=2):
+        weight = math.prod(math.comb(repeats, right) for right in rights) / 4.0**repeats
+        if rights[0] < rights[1]:  # as in the mirror
+            continue
+        answers = np.tile(np.arange(N_ITEMS) % 2.0, (2, repeats, 1))
         for scores, right in zip(answers, rights):
-            scores[:, 0] = np.arange(4) < right
+            scores[:, 0] = right_by_first[right]
         if verdict(answers) in ("better", "worse", "decided"):
-            chance += math.prod(math.comb(4, right) for right in rights) / 2**8
+            chance += 2.0 * weight
     assert chance <= 0.05
 
 
