@@ -33,9 +33,9 @@ from ..methods.belief import (
 from ..metrics.scale import Floats
 from .boundary import FIRST_LOOK, Horizon, clock, stretches
 
-#: Part of an event of noise that one look at repeats must outweigh besides: sums of few answers move
-#: in whole events, and a normal tail between two of them is too small (F. Yates, Supplement to the
-#: Journal of the Royal Statistical Society 1, 1934). Over many looks the boundary has slack enough.
+#: Part of an event of noise that one look at repeats takes off a difference: sums of few answers
+#: move in whole events, and a normal tail between two of them is too small (F. Yates, Supplement to
+#: the Journal of the Royal Statistical Society 1, 1934). The boundary of many looks has slack.
 HALF_EVENT = 0.5
 #: Rounding error allowed in sums of scores.
 ROUNDING = 1e-12
