@@ -24,6 +24,7 @@ from ..metrics.scale import differing_scales
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
 from ..scores.prompts import compare_prompts
+from ..scores.readers.lm_eval import named_apart
 from ..scores.table import reader_of
 from ..shown import some
 from ..upkeep.build import build
@@ -84,7 +85,8 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
 
     The scores are kept in the board's folder, so that each row can be verified. A model whose
     documents or prompts are not the board's is left out. Results on another version of the task are
-    added but shown apart. Results that are already in the ledger are not added again.
+    added but shown apart. Results that are already in the ledger are not added again. Another
+    configuration of a model that stands on the board is named by what differs (``m@step2000``).
 
     Parameters
     ----------
@@ -124,7 +126,9 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
         )
     added = Added(notes=notes_of(tables))
     with board.locked():
-        before = latest(board.ledger.rows(), FULL)
+        rows = board.ledger.rows()
+        before = latest(rows, FULL)
+        tables = _named_apart(tables, latest(rows), added)
         scores = _scores(board, tables, added)
         for model, tasks in scores.items():
             again = max(task_score.repeats for task_score in tasks.values()) > 1
@@ -141,10 +145,68 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
             )
             if model in before and _figures(before[model]) == _figures(row):
                 added.left_out[model] = f"its full results stand {IN_LEDGER}"
-            else:
-                added.rows.append(row)
+                continue
+            if model in before:
+                old = before[model]
+                known = all(score.configuration for score in (*old.tasks.values(), *tasks.values()))
+                added.notes.append(
+                    f"{model}: its full results of {old.date} ({old.score:.4g}) give way to these "
+                    f"({row.score:.4g})"
+                    + ("" if known else "; whether they are of one configuration is not known")
+                )
+            added.rows.append(row)
         board.ledger.append(added.rows)
     return added
+
+
+def _named_apart(
+    tables: Mapping[str, ScoreTable], rows: Mapping[str, BoardRow], added: Added
+) -> dict[str, ScoreTable]:
+    """Name models as the board does, and another configuration of one by what differs.
+
+    So no configuration of a model takes the place of another.
+    """
+    named = {
+        name: {task: score.configuration for task, score in row.tasks.items()}
+        for name, row in rows.items()
+    }
+    bases = {known.get("model") for tasks in named.values() for known in tasks.values()}
+    names: dict[str, str] = {}
+    for model in dict.fromkeys(name for table in tables.values() for name in table.models):
+        tasks = {task: table.configurations.get(model, {}) for task, table in tables.items()}
+        base = next((known["model"] for known in tasks.values() if known), None)
+        if base is None or base not in bases:
+            continue
+        of_base = {
+            name: _differing(tasks, peer)
+            for name, peer in named.items()
+            if name.startswith(base)
+            and any(peer.get(task, {}).get("model") == base for task in tasks)
+        }
+        alike = [name for name, differing in of_base.items() if not differing]
+        values: dict[str, list[str]] = {}
+        for key, value, of_peer in (entry for entries in of_base.values() for entry in entries):
+            values.setdefault(key, [value]).append(of_peer)
+        names[model] = alike[0] if alike else named_apart(base, values, named) if values else model
+        if names[model] != model:
+            added.notes.append(
+                f"{model} is named {names[model]}, as the board has other configurations of {base}"
+            )
+        named[names[model]] = tasks
+    return {task: table.renamed(names) for task, table in tables.items()}
+
+
+def _differing(
+    tasks: Mapping[str, Mapping[str, str]], peer: Mapping[str, Mapping[str, str]]
+) -> list[tuple[str, str, str]]:
+    """Return what differs between two configurations on the tasks on which both are known."""
+    return [
+        (key, known.get(key, ""), of_peer.get(key, ""))
+        for task, known in tasks.items()
+        if known and (of_peer := peer.get(task))
+        for key in {**known, **of_peer}
+        if known.get(key) != of_peer.get(key)
+    ]
 
 
 def _figures(row: BoardRow) -> Any:
@@ -251,6 +313,7 @@ def _scores(
                 evidence=file,
                 sha256=sha256,
                 version=None if version is None else str(version),
+                configuration=table.configurations.get(model, {}),
             )
     return by_model
 

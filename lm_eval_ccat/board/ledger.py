@@ -47,6 +47,8 @@ class TaskScore:
         prepare for these.
     repeats : int
         Most answers to a document, the K of avg@K.
+    configuration : dict of str to str
+        What makes the model's configuration (revision, dtype, temperature, ...); empty if unknown.
     """
 
     score: float
@@ -61,6 +63,7 @@ class TaskScore:
     bank: str | None = None
     sample: list[float] | None = None
     repeats: int = 1
+    configuration: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def _list_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda values: isinstance(values, list) and all(map(is_sound, values))
 
 
-def _by_task(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _object_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda values: isinstance(values, dict) and all(map(is_sound, values.values()))
 
 
@@ -190,10 +193,11 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
         "model kind date signature made_by in_journal metric evidence sha256".split(), _is_text
     ),
     **dict.fromkeys("version bank".split(), _or_none(_is_text)),
-    "tasks": _by_task(lambda value: isinstance(value, dict)),
+    "tasks": _object_of(lambda value: isinstance(value, dict)),
+    "configuration": _object_of(_is_text),
     "confidence": _or_none(_is_number),
-    "shares": _by_task(_is_number),
-    "asked": _by_task(_list_of(lambda doc_id: _is_count(doc_id) or _is_text(doc_id))),
+    "shares": _object_of(_is_number),
+    "asked": _object_of(_list_of(lambda doc_id: _is_count(doc_id) or _is_text(doc_id))),
     "reserve": _or_none(lambda value: _list_of(_is_count)(value) and len(value) == 2),
     "sample": _or_none(lambda value: _list_of(_is_number)(value) and len(value) == 3),
 }

@@ -274,7 +274,10 @@ def _of_logs(board: Board, source: Path, name: str | None) -> Added:
         },
         versions={"lm_eval_ccat": __version__, "lm_eval": None},
         report={"outcomes": outcomes},
-        config={"logs": source.name},
+        config={
+            "logs": source.name,
+            "configurations": {task: table.configurations for task, table in tables.items()},
+        },
         ranker={
             "models": dict.fromkeys(models, 1.0),
             "stop": "limits",

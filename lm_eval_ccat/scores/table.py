@@ -104,6 +104,8 @@ class ScoreTable:
         Marks of the prompts that each row was asked; None if none is known.
     settings : dict
         Evaluation settings that the scores share (few-shot, template, ...), from harness logs.
+    configurations : dict of str to dict
+        What makes each model's configuration (revision, dtype, ...), from harness logs.
     warnings : tuple of str
         Warnings for a reader of the table, in plain words.
     chosen : tuple of str
@@ -130,6 +132,7 @@ class ScoreTable:
     doc_hashes: tuple[str | None, ...] | None = None
     prompts: Prompts | None = None
     settings: dict[str, object] = field(default_factory=dict)
+    configurations: dict[str, dict[str, str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
@@ -549,6 +552,22 @@ class ScoreTable:
         """
         out = {models} if isinstance(models, str) else set(models)
         return self.select(model for model in self.models if model not in out)
+
+    def renamed(self, names: Mapping[str, str]) -> ScoreTable:
+        """Return the table with other names of some models.
+
+        Examples
+        --------
+        >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"]).renamed({"a": "b"}).models
+        ('b',)
+        """
+        return replace(
+            self,
+            row_model=tuple(names.get(model, model) for model in self.row_model),
+            configurations={
+                names.get(model, model): known for model, known in self.configurations.items()
+            },
+        )
 
     def prompts_of(self, model: str) -> dict[Any, str | None]:
         """Return the mark of each item's prompt that a model was asked, by doc_id; {} if unknown.

@@ -68,6 +68,8 @@ _CONFIGURING = {
         ("", ""),
     ),
 }  # fmt: skip
+#: Generation settings that say nothing, as the harness assumes them.
+_USUAL_GENERATION = {"temperature": "0", "do_sample": "false"}
 # Two values of these make two benchmarks.
 _DEFINING = ("task_version", "num_fewshot")
 # Two values of these are worth saying.
@@ -160,6 +162,14 @@ class LoggedRun:
             "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
             "lm_eval_version": results.get("lm_eval_version"),
         }
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What makes its model's configuration, as `configuration_of` has it; {} if unknown."""
+        if not self.results:
+            return {}
+        name = model_of(self.results, self.samples.parent)
+        return configuration_of(name, _model_args(self.results), self.generation)
 
     @property
     def template(self) -> str | None:
@@ -437,7 +447,7 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
     >>> names_by_configuration([("org/m", content) for content in results])
     ['org/m', 'org/m@step2000', 'org/m+4bit']
     """
-    configurations = [_configuration(results) for _, results in runs]
+    configurations = [_configuring(model, _model_args(results)) for model, results in runs]
     values: dict[tuple[str, str], set[str]] = {}
     for (model, results), configuration in zip(runs, configurations):
         for key in _CONFIGURING if results else ():
@@ -463,22 +473,95 @@ def _named_value(key: str, value: str, values: Collection[str]) -> str:
     >>> _named_value("revision", "a/step1", {"a/step1", "b/step1"})
     '@a/step1'
     """
-    template = _CONFIGURING[key][0] or f"+{key}={{}}"
+    template = _CONFIGURING.get(key, ("", ""))[0] or f"+{key}={{}}"
     named = {template.format(text.rpartition("/")[2]) for text in values if text}
     if len(named) == len(set(values) - {""}):
         return template.format(value.rpartition("/")[2])
     return template.format(value) if "{}" in template else f"{template}={value}"
 
 
-def _configuration(results: Mapping[str, Any]) -> dict[str, str]:
+def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collection[str]) -> str:
+    """Name a configuration of a model by what differs from others of it that have names.
+
+    Parameters
+    ----------
+    name : str
+        The model's name.
+    differing : mapping of str to sequence of str
+        What differs: the value of this configuration, and those of the others.
+    taken : collection of str
+        Names of the others. Usual values are named only where the name is taken without them.
+
+    Examples
+    --------
+    >>> named_apart("m", {"revision": ["step2000", ""]}, ["m"])
+    'm@step2000'
+    >>> named_apart("m", {"revision": ["", "step2000"], "peft": ["", "org/a"]}, ["m"])
+    'm@main+peft=none'
+    """
+    short_name, full_name = name, name
+    for key, values in differing.items():
+        usual = {**_USUAL_GENERATION, **{k: u for k, (_, u) in _CONFIGURING.items()}}.get(key)
+        if values[0]:
+            short_name += (part := _named_value(key, values[0], values))
+        else:
+            part = _named_value(key, usual, [usual, *values]) if usual else f"+{key}=none"
+        full_name += part
+    return full_name if short_name in taken else short_name
+
+
+def _configuring(name: str, model_args: Any) -> dict[str, str]:
     """Return the arguments that make a model's configuration, without those that say nothing."""
-    config = results.get("config")
-    arguments = _arguments(config.get("model_args") if isinstance(config, dict) else None)
+    arguments = _arguments(model_args)
     return {
         key: arguments[key]
         for key, (_, usual) in _CONFIGURING.items()
-        if arguments.get(key, "").lower() not in ("", "none", usual)
+        if arguments.get(key, "") != name
+        and arguments.get(key, "").lower() not in ("", "none", usual)
     }
+
+
+def configuration_of(
+    name: str, model_args: Any, generation: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Return what makes a model's configuration: its name, its arguments, how it generates.
+
+    Examples
+    --------
+    >>> configuration_of("m", "pretrained=m,revision=step2000,dtype=auto", {"temperature": 0.0})
+    {'model': 'm', 'revision': 'step2000'}
+    """
+    settings = {
+        key: f"{value:g}" if type(value) in (int, float) else json.dumps(value).lower()
+        for key, value in sorted((generation or {}).items())
+        if value is not None
+    }
+    usual = _USUAL_GENERATION.items()
+    settings = {key: text for key, text in settings.items() if (key, text) not in usual}
+    return {"model": name, **_configuring(name, model_args), **settings}
+
+
+def _configurations_of(runs: Sequence[LoggedRun]) -> dict[str, dict[str, str]]:
+    """Return the configuration of each model whose results files say it.
+
+    Of generation settings that differ between a model's runs it names every value.
+    """
+    by_model: dict[str, list[dict[str, str]]] = {}
+    for run in runs:
+        if run.results:
+            by_model.setdefault(run.model, []).append(run.configuration)
+    return {
+        model: {
+            key: ",".join(dict.fromkeys(known.get(key) or "usual" for known in configurations))
+            for key in {key: None for known in configurations for key in known}
+        }
+        for model, configurations in by_model.items()
+    }
+
+
+def _model_args(results: Mapping[str, Any]) -> Any:
+    config = results.get("config")
+    return config.get("model_args") if isinstance(config, dict) else None
 
 
 def _arguments(arguments: Any) -> dict[str, str]:
@@ -548,8 +631,7 @@ def model_of(results: Mapping[str, Any], folder: Path) -> str:
     that two runs of one system are one model.
     """
     name, source = results.get("model_name"), results.get("model_source")
-    config = results.get("config")
-    arguments = config.get("model_args") if isinstance(config, dict) else None
+    config, arguments = results.get("config"), _model_args(results)
     made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in str(arguments)
     if made_up and source and source != "CUSTOM":
         return model_name_of(str(source), arguments)
@@ -752,6 +834,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         warnings=warnings,
         say_missing=True,
         settings=shared_settings(runs),
+        configurations=_configurations_of(runs),
         sources=tuple(str(_source(run.samples)) for run in runs),
     )
     by_answers = {label for run, label in zip(runs, labels) if run.adaptive}

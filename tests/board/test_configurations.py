@@ -1,0 +1,99 @@
+"""One row of a board is one configuration: no other of the same name takes its place in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scores.test_harness_logs import rows_of, write_run
+
+from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat.board import Board, add, check, init, place, standing
+
+SCORES = [1, 0, 1, 0, 1, 0, 1, 1]
+OTHER = [0, 0, 1, 0, 1, 0, 1, 1]
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    ItemBank.blank(range(8), task="demo", metric="exact_match").save(tmp_path / "bank.json")
+    return init(tmp_path / "board", tmp_path / "bank.json")
+
+
+def logs(tmp_path: Path, arguments: str = "", scores=SCORES, *, day: int = 1, **generation) -> Path:
+    """Logs of the model org/m, whose name in the harness says nothing of its arguments."""
+    folder = tmp_path / f"logs {len(list(tmp_path.iterdir()))}"
+    config = {"model_args": f"pretrained=org/m{arguments}"}
+    write_run(folder, "org/m", rows_of(scores), day=day, config=config, generation=generation)
+    return folder
+
+
+def names(board: Board) -> list[str]:
+    return sorted(place.row.model for place in standing(board).placed)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "name"),
+    [
+        ({}, {"arguments": ",revision=step2000"}, "org/m@step2000"),
+        ({}, {"arguments": ",load_in_4bit=True"}, "org/m+4bit"),
+        ({}, {"arguments": ",dtype=float16"}, "org/m+float16"),
+        ({"arguments": ",dtype=auto"}, {"temperature": 0.7}, "org/m+temperature=0.7"),
+        ({"arguments": ",revision=step2000"}, {}, "org/m@main"),
+        ({"arguments": ",load_in_4bit=True"}, {}, "org/m+4bit=false"),
+    ],
+)
+def test_another_configuration_of_a_name_gets_a_name_that_says_what_differs(
+    board, tmp_path, first, then, name
+):
+    add(board, logs(tmp_path, **first))
+    added = add(board, logs(tmp_path, scores=OTHER, **then))
+    assert [row.model for row in added.rows] == [name] and name in added.notes[0]
+    assert names(board) == ["org/m", name]
+    for again in (first, then):  # each is known again by what it is
+        assert not add(
+            board, logs(tmp_path, scores=SCORES if again is first else OTHER, **again)
+        ).rows
+    third = add(board, logs(tmp_path, **then, day=2)).rows
+    assert [row.model for row in third] == [name]
+    assert {row.verdict for row in check(board)} == {"sound"}
+
+
+def test_several_configurations_of_one_source_are_set_apart_from_those_of_the_board(
+    board, tmp_path
+):
+    add(board, logs(tmp_path))
+    folder = logs(tmp_path, ",revision=step2000")
+    for day, dtype in ((2, "float16"), (3, "bfloat16")):
+        config = {"model_args": f"pretrained=org/m,revision=step2000,dtype={dtype}"}
+        write_run(folder, "org/m", rows_of(SCORES), day=day, config=config)
+    add(board, folder)
+    expected = ["org/m", *(f"org/m@step2000{of}" for of in ("", "+bfloat16", "+float16"))]
+    assert names(board) == expected
+
+
+def test_results_that_replace_others_are_said_to(board, tmp_path, ccat):
+    add(board, logs(tmp_path))
+    err = ccat("board", "add", board.path, logs(tmp_path, scores=OTHER, day=2)).err
+    assert "org/m: its full results of" in err and "(0.625) give way to these (0.5)" in err
+    assert "not known" not in err.partition("give way")[2].splitlines()[0]
+    ScoreTable.from_arrays([SCORES], ["org/m"], metric="exact_match").write(tmp_path / "t.csv")
+    [note] = [note for note in add(board, tmp_path / "t.csv").notes if "give way" in note]
+    assert note.endswith("these (0.625); whether they are of one configuration is not known")
+
+
+def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configuration(tmp_path):
+    scores = [[float(n < m + d) for n in range(8)] for d in (0, 1) for m in range(1, 6)]
+    table = ScoreTable.from_arrays(scores, metric="exact_match", models=list("abcdefghij"))
+    table.write(tmp_path / "full.csv")
+    board = init(tmp_path / "board", tmp_path / "full.csv", task="demo")
+    part = tmp_path / "part"
+    config = {"model_args": "pretrained=org/m,revision=step2000", "limit": 5}
+    write_run(part, "org/m", rows_of(SCORES[:5]), config=config,
+              samples={"original": 8, "effective": 5})  # fmt: skip
+    [estimate] = place(board, part).rows
+    assert estimate.tasks["demo"].configuration["revision"] == "step2000"
+    [full] = add(board, logs(tmp_path)).rows
+    assert {"org/m", full.model} <= set(names(board)) and full.model == "org/m@main"
+    [same] = add(board, logs(tmp_path, ",revision=step2000")).rows
+    assert same.model == "org/m"
