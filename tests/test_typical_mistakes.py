@@ -103,6 +103,9 @@ MISTAKES = {
     "an address without http": Mistake(
         "rank x.yaml", 4, "base_url begins with http://", yaml=("http://", ""),
     ),
+    "an address without its path": Mistake(
+        "rank x.yaml", 4, "HTTP 404, write base_url=http://", yaml=("/v1/completions", ""),
+    ),
     "a model that the server does not have": Mistake(
         f"rank {TWO} --run_dir x.run".replace("m09", "m99"), 4, "HTTP 404: no model m99",
         ("m99", "m09"),
@@ -240,5 +243,5 @@ def test_the_message_is_short_and_its_remedy_works(mistake, place, monkeypatch, 
     assert code in WORKED, text
 
 
-def test_there_are_twenty_eight():
-    assert len(MISTAKES) == 28
+def test_there_are_twenty_nine():
+    assert len(MISTAKES) == 29

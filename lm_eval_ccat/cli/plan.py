@@ -56,8 +56,10 @@ def plan(args: argparse.Namespace) -> int:
         flags["models"] = models
     config = flags if args.config is None else Path(args.config)
     content = ranking_run.dry_run(config, Display(json=args.json), args.gap)
+    lines = forecast_lines(content)
     if args.output:
         path = Path(args.output)
-        plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])
-    emit(args.json, content, forecast_lines(content))
+        files = plot_power(content).save(path.with_suffix(""), [path.suffix[1:] or "svg"])
+        lines += [str(file) for file in files]
+    emit(args.json, content, lines)
     return 0

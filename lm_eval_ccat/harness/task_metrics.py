@@ -208,8 +208,8 @@ def metric_of_task(
         hint = did_you_mean(base, reported, listing=False)
         raise MetricError(
             f"task {internals.task_name(task)} does not report metric {base}; it reports "
-            f"{', '.join(reported)}{hint} (calibrate a bank for one of these, or add {base} to "
-            "the task's metric_list)"
+            f"{', '.join(reported)}{hint} (name one of these, with its bank if there is one, or "
+            f"add {base} to the task's metric_list)"
         )
     return find_metric(
         name,

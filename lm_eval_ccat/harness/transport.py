@@ -253,7 +253,8 @@ class Transport:
             place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
             why = f"the server redirects to {place.geturl()}; neither prompts nor key are sent "
             raise ServerError("request", f"{why}there (if that is intended, set it as base_url)")
-        answer = _checked(response.status, heads, bytes(body))
+        chat = "messages" in call.payload
+        answer = _checked(response.status, heads, bytes(body), _path_to_add(url, chat))
         return answer, Served.of(answer, heads, call.payload)
 
     async def send_all(self, calls: Sequence[ServerCall]) -> Answers:
@@ -359,8 +360,11 @@ class Transport:
             self._proxy = urllib.request.getproxies().get(parts.scheme)
 
 
-def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
-    """Return the JSON of an answer; raise a `ServerError` if it is an error in any form."""
+def _checked(status: int, headers: Mapping[str, str], body: bytes, to_add: str) -> Any:
+    """Return the JSON of an answer; raise a `ServerError` if it is an error in any form.
+
+    An address where nothing answers may lack what is `to_add`.
+    """
     try:
         answer = json.loads(body)
     except ValueError:
@@ -382,6 +386,8 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     if trouble:
         words = _words(answer, body)
         why = f"{trouble}: {words or 'no words'}"
+        if status in (404, 405) and to_add:  # whose words are a page in HTML, or "Not Found"
+            why = f"{trouble}, write base_url={to_add}"
         raise ServerError(kind, why, status=http_status, words=words, headers=headers, code=code)
     return answer
 
@@ -464,6 +470,19 @@ def _to_correct(error: BaseException) -> str:
         case aiohttp.ClientConnectorError() if error.errno == errno.ECONNREFUSED:
             return "start the server, or correct the port in its base_url"
     return ""
+
+
+def _path_to_add(url: str, chat: bool) -> str:
+    """Return a server's address with the path of its completions; "" if it has another path.
+
+    >>> _path_to_add("http://me:key@localhost:8000/v1", chat=True)
+    'http://localhost:8000/v1/chat/completions'
+    """
+    parts = urlsplit(url)
+    if parts.path.strip("/") not in ("", "v1"):
+        return ""
+    path = "/v1/chat/completions" if chat else "/v1/completions"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path).geturl()
 
 
 def _close(session: Any) -> None:

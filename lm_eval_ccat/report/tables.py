@@ -102,7 +102,7 @@ def stands_beyond(result: RankingContent) -> str | None:
     n, also = len(stands) // 2, sum(stands) // 2  # each pair is listed in both orders
     if also == n:
         return "The verdicts hold for other items like these as well."
-    which = "the pair does" if n == 1 else f"{n - also:,} of the {n:,} decided pairs do"
+    which = "the decided pair does" if n == 1 else f"{n - also:,} of the {n:,} decided pairs do"
     return f"For other items like these, {which} not hold yet; --question population asks on."
 
 

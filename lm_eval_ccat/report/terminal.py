@@ -485,9 +485,10 @@ def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
     answers, cost = rehearsal["answers"], rehearsal["cost"]
     costs = "" if cost is None else f", {_usd(cost['expected'], '~')}"
     costs_range = "" if cost is None else f", {_range(cost['low'], cost['high'], '~')}"
+    low, high = (f"{answers[end]:,.0f}" for end in ("low", "high"))
     yield (
         f"Expected: {answers['expected']:,.0f} answers{costs}. Of {rehearsal['rankings']} rankings "
-        f"of models like the bank's, 8 in 10 took {answers['low']:,.0f} to {answers['high']:,.0f} "
+        f"of models like the bank's, 8 in 10 took {low if low == high else f'{low} to {high}'} "
         f"answers{costs_range}; {rehearsal['decided']:.0%} met the goal."
     )
 
@@ -565,4 +566,5 @@ def _usd(amount: float | None, mark: str = "") -> str:
 def _range(low: float | None, high: float | None, mark: str = "") -> str:
     if low is None or high is None:
         return "cost unknown"
-    return f"{_usd(low, mark)} to {_usd(max(low, high))}"
+    ends = _usd(low, mark), _usd(max(low, high))
+    return ends[0] if ends[0].removeprefix(mark) == ends[1] else " to ".join(ends)

@@ -139,7 +139,8 @@ def test_a_public_bank_is_offered_with_what_it_saves(server, ccat, tmp_path):
     assert all(10 <= way["items_per_model"] < 381 for way in list(takes.values())[:2])
     assert list(content["smallest_gap_by_items"])[-1] == "381"
     assert picture.read_text().count("<path") == 2
-    assert "bank mmlu_pro" in ccat(*plan).out
+    out = ccat(*plan).out
+    assert "bank mmlu_pro" in out and out.splitlines()[-1] == str(picture)
 
 
 def test_one_model_is_estimated_and_two_are_compared(server, truth, ccat, tmp_path):

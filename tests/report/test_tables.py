@@ -194,6 +194,10 @@ def test_a_cost_that_is_not_known_is_never_called_nothing():
     assert any(re.match(r"Together 40 to 800 items, cost unknown\.", line) for line in lines)
     lines = forecast_lines(forecast(least_cost=0.2, most_cost=None))
     assert any("cost unknown" in line for line in lines)
+    played = {"rankings": 8, "decided": 0.0, "cost": {"expected": 2.0, "low": 2.0, "high": 2.0}}
+    played["answers"] = {"expected": 272.0, "low": 272.0, "high": 272.4}
+    words = "\n".join(forecast_lines(forecast(rehearsal=played)))
+    assert "8 in 10 took 272 answers, ~$2.00; 0% met" in words
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,10 @@ class CompletionsServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer._serve(self, body)
+                if self.path.endswith("completions"):
+                    outer._serve(self, body)
+                else:
+                    self.send_error(404)
 
             def do_GET(self) -> None:
                 self.send_error(404)
