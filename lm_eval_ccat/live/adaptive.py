@@ -207,13 +207,15 @@ def prepare(
     agrees = PROMPTS in spec.accept_change
     warnings = check_session(measured, session, agrees) if spec.bank else []
     measured, accepted, doubts = as_prompted(measured, session, spec.accept_change)
-    warnings = list(dict.fromkeys([*warnings, *shared, *doubts, *accepted]))
+    warnings += [*shared, *doubts]
     session.each_alone = not internals.scores_answers_together(session.task)
     sampled = is_sampled(spec, [session])
     known = known_means(
-        spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled, warn=warnings.append
-    )
-    for warning in dict.fromkeys(warnings):
+        spec, {name: measured}, [MODEL], {}, options.model, sampled=sampled,
+        sessions={name: session}, warn=warnings.append, accept=accepted.append,
+    )  # fmt: skip
+    warnings = list(dict.fromkeys([*warnings, *accepted]))
+    for warning in warnings:
         if (text := f"{name}: {warning}") not in logged:
             log.warning(text)
     plan = Plan(

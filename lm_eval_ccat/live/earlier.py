@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScoreTableError, UsageError
+from ..harness import TaskSession
 from ..methods.belief import POPULATION
 from ..options import Values
 from ..plugins import did_you_mean
@@ -28,6 +31,7 @@ from ..scores.readers.lm_eval import LoggedRun, every_run
 from ..shown import some
 from ..upkeep.score_tables import scores_for
 from .fields import ANY
+from .outcomes import known_as_prompted
 from .spec import Spec
 
 #: Suffix that turns the name of an output folder into that of the run directory next to it.
@@ -212,7 +216,9 @@ def known_means(
     model: str | None = None,
     *,
     sampled: bool = False,
+    sessions: Mapping[str, TaskSession] = MappingProxyType({}),
     warn: Callable[[str], object] = lambda line: None,
+    accept: Callable[[str], object] = lambda line: None,
 ) -> dict[str, KnownMean] | None:
     """Return the means of models with full results on all tasks; None if there are none.
 
@@ -230,15 +236,19 @@ def known_means(
         Name in the logs of the model that is run; its own earlier results are left out.
     sampled : bool, optional
         Whether answers are sampled, so that full results have their noise.
-    warn : callable, optional
-        Called with what was passed over in the results, or is not known of them.
+    sessions : mapping of task to TaskSession, optional
+        The tasks as the run asks them, with whose documents and prompts results are compared.
+    warn, accept : callable, optional
+        Called with what was passed over in the results or is not known of them, and with
+        differences of prompts that the user accepts.
 
     Raises
     ------
     ScoreTableError, ScaleError
         The results cannot be read, or are not of this metric.
     UsageError
-        The ranking has several metrics, the results hold no other model, or no model has
+        Documents differ, or prompts, which is not accepted. The ranking has several metrics, the
+        results hold no other model, or no model has
         results on all of several tasks.
     """
     if spec.known is None:
@@ -257,8 +267,17 @@ def known_means(
             table = read_known(source, outcome.bank, model)
             for line in table.warnings:
                 warn(f"known: {line}")
-            population = spec.question == POPULATION
-            means = means_of_known(table, outcome.bank, population, sampled=sampled)
+            bank, population = outcome.bank, spec.question == POPULATION
+            if session := sessions.get(task):
+                models = [name for name in table.models if name not in new]
+                agreed, doubts = known_as_prompted(table, models, session, spec.accept_change)
+                for line in doubts:
+                    warn(line)
+                for line in agreed:
+                    accept(line)
+                hash_of = dict(zip(session.doc_ids, session.doc_hashes))
+                bank = replace(bank, doc_hashes=tuple(map(hash_of.get, bank.doc_ids)))
+            means = means_of_known(table, bank, population, sampled=sampled)
         by_task.append({name: mean for name, mean in means.items() if name not in new})
     total = sum(weights.get(task, 1.0) for task in measured)
     share = np.array([weights.get(task, 1.0) / total for task in measured])

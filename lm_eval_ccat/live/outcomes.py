@@ -18,6 +18,9 @@ from ..harness.task_metrics import blank_outcome, leading, outcome_of
 from ..methods.method import method_of
 from ..plugins import did_you_mean
 from ..runs.book import PROMPTS
+from ..scores import ScoreTable
+from ..scores.prompts import compare_prompts
+from ..shown import some
 from ..upkeep.update import of_others
 from .fields import Weighting
 from .models import Measured
@@ -113,6 +116,44 @@ def as_prompted(
             doubts[doubt] = None
         prompted[name] = outcome
     return prompted, list(agreed), list(doubts)
+
+
+def known_as_prompted(
+    table: ScoreTable, models: Collection[str], session: TaskSession, accepted: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Compare how some models of known results were asked with how a run asks.
+
+    Returns
+    -------
+    accepted, doubts : list of str
+        Differences that the user accepts, and what is not known of documents and prompts.
+
+    Raises
+    ------
+    UsageError
+        A prompt differs, and that is not accepted; the message names one document.
+    """
+    agreed, doubtful = [], dict[str, list[str]]()
+    if not table.doc_hashes or not any(table.doc_hashes):
+        doubt = "the source states no hashes of documents, so ids alone name them"
+        doubtful[doubt] = list(models)
+    for model in models:
+        marks = table.prompts_of(model) or dict.fromkeys(table.doc_ids)
+        difference, doubt = compare_prompts(
+            marks, session.marks_like(marks), ("the source", "the run")
+        )
+        if difference and PROMPTS not in accepted:
+            raise UsageError(
+                f"known model {model}: {difference}. Ask as it was asked, leave it out, or accept "
+                "other prompts: --accept_change prompts"
+            )
+        agreed += [f"accepted: known model {model}: {difference}"] if difference else []
+        doubtful.setdefault(doubt, []).append(model)
+    return agreed, [
+        f"known: {doubt}" + (f" ({some(names, 3)})" if len(names) < len(models) else "")
+        for doubt, names in doubtful.items()
+        if doubt
+    ]
 
 
 def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:

@@ -274,7 +274,6 @@ def make_plan(spec: Spec) -> Plan:
         noise |= dict.fromkeys(script_note(session.task, outcome.metric.name) for outcome in scored)
     if len(warnings) > 1:  # one per task of a group would hide all other warnings
         warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
-    warnings += [*filter(None, noise), *accepted]
     weights: dict[str, float] = {}
     reported: dict[str, dict[str, float]] = {}
     if len(sessions) > 1:
@@ -287,7 +286,11 @@ def make_plan(spec: Spec) -> Plan:
             if 1 < len(task_weights_of) < len(measured)
         }
     sampled = is_sampled(spec, sessions.values())
-    known = known_means(spec, measured, names, weights, sampled=sampled, warn=warnings.append)
+    known = known_means(
+        spec, measured, names, weights, sampled=sampled, sessions=sessions,
+        warn=noise.setdefault, accept=accepted.append,
+    )  # fmt: skip
+    warnings += [*filter(None, noise), *accepted]
     return plan_of(
         spec, measured, sessions, known, weights,
         groups=reported, warnings=tuple(warnings), accepted=tuple(accepted),

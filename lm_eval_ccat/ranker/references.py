@@ -124,7 +124,8 @@ def means_of_known(
     Raises
     ------
     UsageError
-        The table is on another scale, or has none of the bank's items.
+        The table is on another scale, has none of the bank's items, or other documents by their
+        numbers.
     """
     sides = ("the bank", bank.scale), ("the known results", table.scale)
     if difference := differing_scales(bank.metric, *sides):
@@ -134,6 +135,15 @@ def means_of_known(
     ]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
+    if changed := bank.compare(table.doc_ids, table.doc_hashes).changed:
+        theirs, ours = (
+            dict(zip(side.doc_ids, side.doc_hashes or ()))[changed[0]] for side in (table, bank)
+        )
+        raise UsageError(
+            f"document {changed[0]!r} is {str(theirs)[:8]} in the known results and "
+            f"{str(ours)[:8]} in the benchmark; {len(changed)} of {len(columns)} documents differ: "
+            "give results on the benchmark's documents"
+        )
     in_table, in_bank = np.array(columns).T
     scores = np.full((len(table.models), bank.n_items), np.nan)
     scores[:, in_bank] = table.model_scores()[:, in_table]

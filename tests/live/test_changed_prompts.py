@@ -9,13 +9,15 @@ from dataclasses import replace
 import pytest
 from worlds.bench import PROMPT, TASK
 
-from lm_eval_ccat import ItemBank, adaptive_evaluate, rank
+from lm_eval_ccat import ItemBank, ScoreTable, adaptive_evaluate, rank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankMismatchError, CcatError
+from lm_eval_ccat.harness import open_session
+from lm_eval_ccat.harness.internals import PlaceholderLM
 from lm_eval_ccat.journal import read_journal
 from lm_eval_ccat.methods.default.fit import model_of
 from lm_eval_ccat.records import Accept
-from lm_eval_ccat.scores.prompts import mark_of
+from lm_eval_ccat.scores.prompts import Prompts, mark_of
 
 TWO = ["m01", "m11"]
 
@@ -129,3 +131,66 @@ def test_runs_of_other_prompts_are_not_compared_by_their_estimates(bench, server
     for name in sides:  # the same prompts pass in silence
         shown = ccat("compare", *sides[name], "--models", "m11,m11", code=(0, 3, 5))
         assert not re.search("prompt of|prompts (differ|unknown|are)", shown.err)
+
+
+@pytest.fixture
+def known(bench):
+    """Full results of known models, which state their documents and how they were asked."""
+    session = open_session(TASK, PlaceholderLM(), include_path=str(bench.folder / "tasks"))
+
+    def write(prompt=PROMPT, documents=session.doc_hashes):
+        table = ScoreTable.read(bench.folder / "known.parquet")
+        marks = [mark_of((prompt or "").format(id=doc_id)) for doc_id in table.doc_ids]
+        prompts = prompt and Prompts.of_rows([marks] * len(table.row_model))
+        asked = replace(table, prompts=prompts, doc_hashes=documents)
+        asked.write(bench.folder / "asked.parquet")
+        return {"known": "asked.parquet", "bank": "", "max_items": 12}
+
+    write.documents = session.doc_hashes
+    return write
+
+
+def test_known_results_of_other_prompts_are_refused_or_accepted_and_said(
+    bench, server, known, ccat
+):
+    config = bench.config(server.url, ["m03", "m09"], **known())
+    assert not re.search("prompt|hashes", ccat("rank", config, code=(0, 3)).err)
+    config = bench.config(server.url, ["m03", "m09"], name="other", **known("Say {id}."))
+    before = sum(server.asked.values())
+    assert (
+        f"known model m00: the prompt of document 0 is {mark_of('Say 0.')} in the source "
+        f"and {mark_of(PROMPT.format(id=0))} in the run; 120 of 120 prompts differ"
+    ) in (err := ccat("rank", config, code=2).err)
+    assert "--accept_change prompts" in err and sum(server.asked.values()) == before
+    ccat("rank", config, "--accept_change", "scoring", code=2)
+    shown = ccat("rank", config, "--accept_change", "prompts", code=(0, 3))
+    said = "accepted: known model m00: the prompt of document 0 is"
+    run, page = bench.run("other"), bench.folder / "page.html"
+    assert said in shown.err and said in " ".join(shown.out.split())
+    assert any(said in text for text in json.loads((run / "result.json").read_text())["warnings"])
+    ccat("report", run, "-o", page)
+    assert said in page.read_text()
+    [accepted] = [r for r in read_journal(run / "journal.jsonl")[1] if isinstance(r, Accept)]
+    assert said in accepted.what[0]
+    options = ["--leaderboard", bench.folder / "asked.parquet", "--max_items", 12]
+    refused = ccat(*bench.adaptive(server, "m09", *options), code=2).err
+    assert "known model m00: the prompt of document 0 is" in refused
+
+
+@pytest.mark.parametrize("bank", ["", "default.bank.json"])
+def test_known_results_of_other_documents_are_refused_whatever_is_accepted(
+    bench, server, known, ccat, bank
+):
+    """Also where the bank does not state its documents."""
+    settings = {**known(documents=["0" * 64, *known.documents[1:]]), "bank": bank}
+    config = bench.config(server.url, ["m03", "m09"], **settings)
+    wanted = f"document 0 is 00000000 in the known results and {known.documents[0][:8]} in the"
+    assert wanted in ccat("rank", config, "--accept_change", "prompts", code=2).err
+    assert not server.asked
+
+
+def test_what_known_results_do_not_state_is_said_once(bench, server, known, ccat):
+    config = bench.config(server.url, ["m03", "m09"], **known(prompt=None, documents=None))
+    shown = ccat("rank", config, code=(0, 3)).err
+    assert shown.count("prompts unknown: the source does not state them") == 1
+    assert shown.count("the source states no hashes of documents") == 1
