@@ -20,8 +20,10 @@ from ..files import safe_name
 from ..journal import JOURNAL
 from ..live.fields import defines_task
 from ..records import Asks, Header, Record, Tell
+from ..runs.book import PROMPTS
 from ..runs.directory import RunDirectory, banks_at
 from ..scores import ScoreTable
+from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
@@ -58,8 +60,9 @@ def place(
     Raises
     ------
     UsageError
-        If the run is of none of the board's tasks, `name` is given for several models, or a model
-        of a configuration stands on the board (asked again and again, the luckiest row would stay).
+        If the run is of none of the board's tasks, `name` is given for several models, a
+        configuration accepts other prompts than the board's, or a model of it stands on the board
+        (asked again and again, the luckiest row would stay).
     CcatError
         If the run cannot be read, or a model cannot be used.
 
@@ -95,6 +98,10 @@ def _live(
 
     spec = Spec.read(config)
     names = [model.name for model in spec.models]
+    if PROMPTS in spec.accept_change:
+        raise UsageError(
+            f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
+        )
     for model in [name] if name and len(names) == 1 else names:
         if reason := _stands(board, model):
             raise UsageError(reason)
@@ -195,9 +202,13 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         sha256 = sha256_of(run / JOURNAL)
         evidence = f"journals/{sha256[:16]}.jsonl"
-        added = Added(left_out=left_out)
+        other_prompts, doubts = _of_other_prompts(board, header)
+        added = Added(left_out=left_out, notes=doubts)
         for model, row in rows.items():
             name_on_board = name or model
+            if other_prompts:
+                added.left_out[name_on_board] = other_prompts
+                continue
             if any(row.model == name_on_board and evidence in row.evidence for row in before):
                 added.left_out[name_on_board] = f"this run of it stands {IN_LEDGER}"
                 continue
@@ -222,6 +233,25 @@ def _of_run(board: Board, run: Path, name: str | None) -> Added:
             shutil.copyfile(run / JOURNAL, board.path / evidence)
             board.ledger.append(added.rows)
     return added
+
+
+def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
+    """Return why a run's prompts are not the board's, and what is not known of them.
+
+    A run may have accepted other prompts than its bank's, and its answers are paid for; but rows of
+    a board answer the same prompts.
+    """
+    doubts: list[str] = []
+    if "logs" in header.config:
+        return "", doubts  # compared by model, before a run was made of them
+    for task in tasks_of(header).keys() & board.banks.keys():
+        marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
+        names = "the bank", "the run"
+        difference, doubt = compare_prompts(board.banks[task].marks, marks, names)
+        if difference:
+            return f"{task}: {difference}", []
+        doubts += [f"{task}: {doubt}"] if doubt else []
+    return "", sorted(doubts)
 
 
 def _reserve(board: Board, of_run: Mapping[str, str], turn: list[int] | None) -> list[int] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from worlds.bench import TASK
+from worlds.bench import PROMPT, TASK
 from worlds.boards import draw
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
@@ -24,7 +24,7 @@ from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import Observer
 from lm_eval_ccat.ranker.verdicts import outside
 from lm_eval_ccat.records import Tell
-from lm_eval_ccat.scores.prompts import Prompts
+from lm_eval_ccat.scores.prompts import Prompts, mark_of
 from lm_eval_ccat.upkeep.update import update
 
 
@@ -273,6 +273,30 @@ def test_results_on_other_documents_or_prompts_are_left_out(world, board, tmp_pa
             err = ccat("board", action, board.path, tmp_path / "silent.parquet", code=(0, 4)).err
             assert err.count("states no hashes of documents, so ids alone name them") == 1
             assert err.count("prompts unknown: the source does not state them") == 1
+
+
+def test_a_run_that_accepted_other_prompts_is_not_placed(world, board, ccat):
+    bench, ours = world.bench, board.banks[TASK]
+    prompts = {name: tuple(mark_of(text.format(id=doc_id)) for doc_id in ours.doc_ids)
+               for name, text in (("other", "Say {id}."), ("same", PROMPT))}  # fmt: skip
+    for name in prompts:
+        SuiteBank({TASK: replace(ours, prompts=prompts[name])}).save(board.path / "suite")
+        bank = board.path.parent / f"{name}.bank.json"
+        Board(board.path).banks[TASK].save(bank)
+        settings = {"bank": str(bank), "max_items": 12, "name": name}
+        config = bench.config(world.server.url, ["m03"], **settings)
+        accepting = ["--accept_change", "prompts"] if name == "other" else []
+        ccat("rank", config, *accepting, code=(0, 3))
+        run, rows = bench.run(name), len(Board(board.path).ledger.rows())
+        shown = ccat("board", "place", board.path, run, code=4 if accepting else 0)
+        assert len(Board(board.path).ledger.rows()) == rows + (not accepting)
+        assert "prompts unknown" not in shown.err
+        if accepting:
+            said = f"m03: left out: {TASK}: the prompt of document 0 is {mark_of('Say 0.')} in"
+            assert said in shown.err
+            config = bench.config(world.server.url, ["m05"], accept_change="prompts")
+            refused = ccat("board", "place", board.path, config, code=2).err
+            assert "rows of a board answer the same prompts" in refused
 
 
 def test_ranks_and_leads_count_the_longer_arm_of_an_interval(board):
