@@ -20,7 +20,7 @@ from ..ranker import Ranking
 from ..records import Header
 from ..runs.directory import book_of
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval import configuration_of, model_name_of
+from ..scores.readers.lm_eval import configurations_in
 from ..scores.reading import Logged
 from ..scores.table import read_beside
 from .adding import full_score
@@ -328,7 +328,7 @@ def _row(
             bank=hashes[task],
             sample=_sample(part, model, bank.scale),
             repeats=int((header.ranker.get("repeats") or {}).get(task, 1)),
-            configuration=_configuration(header, task, model),
+            configuration=configurations_in(header, task).get(model, {}),
         )
     return BoardRow(
         model,
@@ -343,19 +343,6 @@ def _row(
         asked=asked,
         reserve=None if reserve is None else list(reserve),
     )
-
-
-def _configuration(header: Header, task: str, model: str) -> dict[str, str]:
-    """Return what makes a model's configuration on a task, as a run's header has it."""
-    known = header.config.get("configurations", {}).get(task, {}).get(model, {})
-    settings = header.task.get("settings") or {}
-    generation = settings.get(task, settings).get("generation_kwargs")
-    for entry in header.config.get("models") or ():
-        if entry.get("name") == model:
-            arguments = entry.get("model_args")
-            name = model_name_of(str(entry.get("model")), arguments)
-            known = configuration_of(name, arguments, generation)
-    return dict(known)
 
 
 def _sample(part: Ranking, model: str, scale: Scale) -> list[float] | None:

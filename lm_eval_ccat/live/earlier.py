@@ -43,6 +43,7 @@ def answers_at_hand(
     models: Iterable[str],
     repeats: Mapping[str, int],
     warn: Callable[[str], None],
+    configurations: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType({}),
 ) -> dict[str, dict[Item, EarlierAnswer]]:
     """Return the latest earlier answers, by model and item.
 
@@ -56,7 +57,10 @@ def answers_at_hand(
         Most answers of an item, by task: of a task with several, each answer of a log is one of
         its own.
     warn : callable
-        Called for all that was skipped: damaged files and lines, tasks without answers.
+        Called for all that was skipped: damaged files and lines, tasks without answers, answers of
+        other configurations.
+    configurations : mapping of task to (mapping of model to mapping), optional
+        What makes the configuration of each model; answers of another one are not used.
 
     Raises
     ------
@@ -75,7 +79,8 @@ def answers_at_hand(
             answers = _of_any(path, list(repeats), warn)
             theirs = sorted({a.model for _, a in answers})
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
-            if not alone and not set(theirs) & set([model] if model else names):
+            bases = {a.configuration.get("model") for _, a in answers}
+            if not alone and not {*theirs, *bases} & set([model] if model else names):
                 if model:
                     hint = did_you_mean(model, theirs)
                     raise UsageError(f"{path} holds no answers of {model!r}{hint}")
@@ -83,13 +88,46 @@ def answers_at_hand(
                     f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
                     "their model: NAME=PATH"
                 )
+            apart: dict[str, str] = {}
+            fitting = set()
             for task, logged in answers:
                 whose = (model or names[0]) if alone else logged.model
+                if whose not in by_model:  # its name may say more than its configuration needs
+                    whose = logged.configuration.get("model", whose)
                 if whose in by_model and model in (ANY, whose):
+                    ranked = configurations.get(task, {}).get(whose, {})
+                    if difference := _difference(logged.configuration, ranked):
+                        apart[whose] = difference
+                        continue
+                    fitting.add(whose)
                     for a in logged.each() if repeats[task] > 1 else [logged]:
                         again = (a.repeat,) if a.repeat > 1 else ()
                         by_model[whose][task, a.doc_id, *again] = a
+            for name in apart.keys() - fitting:
+                warn(
+                    f"{path}: its answers of {name} are of another configuration ({apart[name]}); "
+                    "its documents are asked"
+                )
     return by_model
+
+
+def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
+    """Return the first setting that makes two known configurations differ; "" if none does.
+
+    The name is no such setting: weights may lie elsewhere now.
+
+    Examples
+    --------
+    >>> _difference({"model": "m", "revision": "step1"}, {"model": "./m"})
+    'revision is step1 there, and not stated here'
+    """
+    if not (earlier and ranked):
+        return ""
+    for key in {**earlier, **ranked}:
+        if key != "model" and earlier.get(key) != ranked.get(key):
+            values = [known.get(key) or "not stated" for known in (earlier, ranked)]
+            return "{} is {} there, and {} here".format(key, *values)
+    return ""
 
 
 def _of_any(

@@ -25,6 +25,7 @@ from ..runs.book import NO_LIMIT, PROMPTS, SCORING_CODE, Book, Differences, diff
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
 from ..scores.answers import EarlierAnswer
 from ..scores.prompts import WRITTEN, compare_prompts
+from ..scores.readers.lm_eval import configurations_in
 from .channel import clock
 from .copies import CopiesError
 from .earlier import answers_at_hand
@@ -152,7 +153,9 @@ class Run:
         spec, models = self.spec, self._models(self)
         if spec.prior:
             names, warn = [entry.name for entry in spec.models], self.observer.warn
-            earlier = answers_at_hand(spec.prior, names, self.plan.repeats, warn)
+            header, repeats = identity_of(self.plan), self.plan.repeats
+            configurations = {task: configurations_in(header, task) for task in repeats}
+            earlier = answers_at_hand(spec.prior, names, repeats, warn, configurations)
             counts = {name: len(answers) for name, answers in earlier.items()}
             asked_anew = {
                 entry.name: sum(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,14 @@ from ..records import Answered
 from .grid import ScoreGrid
 from .prompts import DIGITS
 from .readers import run_journal
-from .readers.lm_eval import LoggedRun, find_runs, full_runs, labels_of, shared_settings
+from .readers.lm_eval import (
+    LoggedRun,
+    configurations_in,
+    find_runs,
+    full_runs,
+    labels_of,
+    shared_settings,
+)
 from .readers.samples import File, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
 from .table import ScoreTable
@@ -183,6 +190,8 @@ class EarlierAnswer:
         Hash of the document, if the log has it.
     repeat : int
         Which answer to the document it is, from 1.
+    configuration : dict of str to str
+        What makes the configuration of the model that gave it; empty if unknown.
     """
 
     model: str
@@ -193,6 +202,7 @@ class EarlierAnswer:
     doc_hash: str | None = None
     repeat: int = 1
     mark: str | None = None
+    configuration: dict[str, str] = field(default_factory=dict)
 
     def mark_for(self, templated: bool) -> str | None:
         """Return the mark to compare with that of a task whose prompts a template writes, or not.
@@ -258,6 +268,7 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     for file in run_journal.journals(path):
         header, records = run_journal.run_of(file)
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
+        configurations = configurations_in(header, task)
         for record in records:
             match record:
                 case Answered(
@@ -269,6 +280,7 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
                     yield EarlierAnswer(
                         record.model, doc_id, prompt, responses, str(file), repeat=number,
                         mark=marks.get(doc_id),
+                        configuration=configurations.get(record.model, {}),
                     )  # fmt: skip
 
 
@@ -283,6 +295,7 @@ def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
                 yield EarlierAnswer(
                     run.model, doc_id, hash_of_row(row), groups, str(run.samples),
                     row.get("doc_hash"), mark=mark_of_row(row, run.template),
+                    configuration=run.configuration,
                 )  # fmt: skip
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")

@@ -10,6 +10,7 @@ from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.live.earlier import answers_at_hand, known_means, logged_config
 from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.scores.readers.lm_eval import configuration_of
 
 
 def test_the_error_of_a_weighted_mean_of_tasks_is_that_of_a_sum_of_independent_means(tmp_path):
@@ -46,6 +47,38 @@ def test_answers_of_logs_are_those_of_the_model_that_they_are_named_for(tmp_path
         for model in answered:
             assert {a.responses[0][0] for a in found[model].values()} == {f"says {model}"}
             assert list(found[model]) == [("demo", n) for n in range(3)]
+
+
+ARGUMENTS = {"a": {"model": "a"}, "b": {"model": "b", "revision": "step2"}}
+RANKED = {"demo": {n: configuration_of(n, args, {}) for n, args in ARGUMENTS.items()}}
+
+
+def test_answers_of_another_configuration_are_named_and_not_used(tmp_path):
+    """The harness names a model by its path alone, so a name says nothing of a revision."""
+    said: list[str] = []
+
+    def found(logs, prior="", names=("a", "b"), repeats=1):
+        return answers_at_hand(
+            {prior: [str(logs)]}, names, {"demo": repeats}, said.append, RANKED
+        )  # fmt: skip
+
+    for folder, a, b in (("one", {}, {"revision": "step1"}), ("two", {}, {"revision": "step2"})):
+        for model, arguments in (("a", a), ("b", b)):
+            config = {"model_args": {"model": model, **arguments}}
+            write_run(tmp_path / folder, model, rows_of([1, 0, 1]), config=config)
+    assert [len(answers) for answers in found(tmp_path / "one").values()] == [3, 0]
+    of_b = "of b are of another configuration (revision is step1 there, and step2 here)"
+    assert said == [f"{tmp_path / 'one'}: its answers {of_b}; its documents are asked"]
+    for prior in ("b", ""):
+        said.clear()
+        assert not found(tmp_path / "one" / "b", prior, ["b"])["b"] and of_b in said[0]
+    said.clear()
+    # Of logs of both the ones that fit are used, although both are of the model b.
+    write_run(tmp_path / "two", "b", rows_of([1, 0]), day=2, config={"model_args": {"model": "b"}})
+    assert [len(answers) for answers in found(tmp_path / "two").values()] == [3, 3] and not said
+    write_run(tmp_path / "warm", "a", rows_of([1]), generation={"temperature": 0.7})
+    assert not found(tmp_path / "warm", "a")["a"]
+    assert "(temperature is 0.7 there, and not stated here)" in said[0]
 
 
 def test_the_latest_of_several_adaptive_runs_is_the_one_to_complete(tmp_path):

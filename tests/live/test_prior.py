@@ -96,7 +96,7 @@ def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path):
 
 
 def test_a_model_that_logs_do_not_hold_is_named(monkeypatch):
-    logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0)) for n in (1, 2)]
+    logged = [("t", SimpleNamespace(model=f"m0{n}", doc_id=0, configuration={})) for n in (1, 2)]
     monkeypatch.setattr(earlier, "_of_any", lambda *about: logged)
     with pytest.raises(UsageError, match="logs holds no answers of 'm03'; did you mean m02"):
         earlier.answers_at_hand({"m03": ["logs"]}, ["m03"], {"t": 1}, print)
@@ -116,3 +116,14 @@ def test_answers_to_another_prompt_are_not_said_to_cost_nothing(bench, server, h
     counts, said = f"{len(had['m05'])} of m05, {len(had['m07'])} of m07", capsys.readouterr().err
     assert f"found: {counts}. Of these {counts} are to another prompt and are asked anew" in said
     assert "at no cost" not in said
+
+
+def test_answers_that_were_generated_otherwise_are_asked_anew(bench, server, had, capsys):
+    """The name says nothing of it, neither in the run's journal nor in its logs."""
+    harness = {"include_path": "tasks", "gen_kwargs": {"top_p": 0.5}}
+    for name, prior in (("other", "first.run"), ("third", "first.run/m05")):
+        settings = {"budget": {"items": 20}, "harness": harness, "prior": prior, **WHOLE}
+        content = bench.ranked(server, ["m05"], name=name, **settings)
+        said = "of m05 are of another configuration (top_p is not stated there, and 0.5 here)"
+        assert said in capsys.readouterr().err
+        assert "from_prior" not in content["models"]["m05"] and content["cost"] == 20

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 from ...errors import MetricError, ScoreTableError
 from ...metrics import Scale, find_metric
 from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
+from ...records import Header
 from ...shown import plural, short, some
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, files_at, json_value, one_of
@@ -163,7 +164,7 @@ class LoggedRun:
             "lm_eval_version": results.get("lm_eval_version"),
         }
 
-    @property
+    @functools.cached_property
     def configuration(self) -> dict[str, str]:
         """What makes its model's configuration, as `configuration_of` has it; {} if unknown."""
         if not self.results:
@@ -539,6 +540,21 @@ def configuration_of(
     usual = _USUAL_GENERATION.items()
     settings = {key: text for key, text in settings.items() if (key, text) not in usual}
     return {"model": name, **_configuring(name, model_args), **settings}
+
+
+def configurations_in(header: Header, task: str) -> dict[str, dict[str, str]]:
+    """Return what makes the configuration of each model of a run's journal on a task."""
+    settings = header.task.get("settings") or {}
+    generation = (settings.get(task) or settings).get("generation_kwargs")
+    logged: dict[str, dict[str, str]] = header.config.get("configurations", {}).get(task, {})
+    return logged | {
+        str(entry.get("name")): configuration_of(
+            model_name_of(str(entry.get("model")), entry.get("model_args")),
+            entry.get("model_args"),
+            generation,
+        )
+        for entry in header.config.get("models") or ()
+    }
 
 
 def _configurations_of(runs: Sequence[LoggedRun]) -> dict[str, dict[str, str]]:
