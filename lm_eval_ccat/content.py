@@ -66,7 +66,8 @@ class OpenPairContent(TypedDict):
     model would need if the difference stayed as it is now, or all its remaining items if no
     smaller number within reach would do; `cost` is their cost at the model's cost per item so far.
     `all_items` is true if nothing short of nine tenths of the benchmark would do, `one_look` if the
-    pair would be decided now were this the only look.
+    pair would be decided now were this the only look, `out_of_reach` if not even all items would do
+    (of sampled answers, or about items like these).
     """
 
     a: str
@@ -76,6 +77,7 @@ class OpenPairContent(TypedDict):
     cost: float
     all_items: bool
     one_look: bool
+    out_of_reach: bool
 
 
 class PlaceContent(TypedDict):

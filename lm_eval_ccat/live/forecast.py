@@ -15,7 +15,6 @@ from ..content import (
     RehearsalContent,
     WayContent,
 )
-from ..methods.belief import RUN
 from ..money import Tokens
 from ..ranker.accounts import SLACK
 from ..ranker.stopping import has_goal
@@ -204,7 +203,7 @@ def powers(plan: Plan) -> dict[str, Power]:
     pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
     level = (1.0 - spec.confidence) / max(pairs, 1)
     banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
-    spreads, sampled = spreads_of(banks), plan.sampled and spec.question != RUN
+    spreads, sampled = spreads_of(banks), plan.noisy
     kinds = PUBLISHED if spreads is None else {"random": spreads}
     at_random = {
         kind: Power.of_random_items(spreads, size, level, sampled)
@@ -365,19 +364,26 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     assert target is not None
     items = {way: power.items_for_error(target) for way, power in powers(plan).items()}
     if "bank" not in items:
-        fewest, largest = (_at_least(plan, n or size) for n in items.values())
+        # Of sampled answers not even one to every document makes the error 0.
+        all_documents = f"more than {size}" if plan.noisy else f"{size}"
+        fewest, largest = (
+            all_documents if n is None else str(_at_least(plan, n)) for n in items.values()
+        )
         number = f"{fewest} (graded scores) to {largest} (right or wrong) of {size} documents"
     elif (n := items["bank"]) is not None:
         n = _at_least(plan, n)
         number = f"about {n} of {size} documents, more if the model departs from its bank"
     else:
         item_cap = plan.new_ranker().item_cap
-        bound = f"more than {STOPS[-1]}" if item_cap > STOPS[-1] else f"all {item_cap} allowed"
+        bound = f"all {item_cap} allowed"
+        if plan.noisy or item_cap > STOPS[-1]:
+            bound = f"more than {min(item_cap, STOPS[-1])}"
         number = f"{bound} of {size} documents"
-    goes = (
-        f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which is "
-        f"expected to take {number}"
-    )
+    goes = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1), which "
+    if plan.noisy and plan.most_repeats == 1 and not any(items.values()):
+        goes += f"one sampled answer to each of {size} documents is not expected to reach"
+    else:
+        goes += f"is expected to take {number}"
     return f"by default {goes}; stop, max_items or a budget set another" if by_default else goes
 
 

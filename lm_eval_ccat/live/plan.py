@@ -17,6 +17,7 @@ from ..bank.suite import SuiteBank
 from ..errors import CcatError, UsageError
 from ..harness import TaskSession
 from ..harness.task_metrics import leading, script_note
+from ..methods.belief import RUN
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
@@ -92,6 +93,11 @@ class Plan:
     def n_answers(self) -> int:
         """Answers of one model in full: all items, times their repeats."""
         return sum(self.repeats.get(t, 1) * o.bank.n_items for t, o in self.outcomes.items())
+
+    @property
+    def noisy(self) -> bool:
+        """Whether one answer to every document leaves the noise of answers."""
+        return self.sampled and self.spec.question != RUN
 
     @property
     def most_repeats(self) -> int:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..content import OpenPairContent
-from ..methods.belief import POPULATION, Belief, Gaps, as_of_many
+from ..methods.belief import Belief, Gaps, as_of_many
 from ..methods.policy import Mask
 from ..metrics.scale import Floats
 from .families import Family, family, family_size
@@ -415,15 +415,12 @@ class Verdicts:
                 continue
             current = belief.gaps.at((i, j))
             current_n = float(current.n)
-            size = belief.n_items if belief.question == POPULATION else float(n_items)
-            grid = np.arange(current_n + 1.0, min(size, current_n + _FAR) + 1.0)
+            grid = np.arange(current_n + 1.0, min(float(n_items), current_n + _FAR) + 1.0)
             later = _with_items(current, grid, belief.n_items)
-            weak = 0.0
-            if looks.pass_length:  # repeats tell more and more of the noise within items
-                later = later._replace(df=current.df * grid / current_n)
-                weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
             better, worse, _ = looks.of_gaps(later, belief.n_items, level)
+            weak = -float(np.log(level)) - ROUNDING  # few degrees of freedom count
             enough = (better > weak) | (worse > weak) | (later.variance <= 0.0)
+            within_reach = bool(enough.any()) or current_n + _FAR < n_items
             items_needed = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
             asked = {self.names[k]: int(belief.n[k, k]) for k in (i, j) if k < n_tested}
             answers_needed = {name: max(int(items_needed) - n, 0) for name, n in asked.items()}
@@ -437,11 +434,13 @@ class Verdicts:
             pair: OpenPairContent = {
                 "a": self.names[a], "b": self.names[c], "p": p_better, "items": answers_needed,
                 "cost": price, "all_items": nearly_all, "one_look": once,
+                "out_of_reach": not within_reach,
             }  # fmt: skip
             out.append(pair)
 
-        def effort(pair: OpenPairContent) -> tuple[bool, float, int]:
-            return pair["all_items"], pair["cost"], sum(pair["items"].values())
+        def effort(pair: OpenPairContent) -> tuple[bool, bool, float, int]:
+            last = pair["out_of_reach"], pair["all_items"]
+            return (*last, pair["cost"], sum(pair["items"].values()))
 
         return sorted(out, key=effort)
 
@@ -451,7 +450,7 @@ def _with_items(pair: Gaps, n: Floats, n_items: float) -> Gaps:
     shorter = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
     fewer, growth = as_of_many(pair.n, n_items) / as_of_many(n, n_items), n / pair.n
     grown: dict[str, Floats] = pair._asdict() | {
-        "variance": pair.variance * shorter, "n": n,
+        "variance": pair.variance * shorter, "n": n, "df": pair.df * growth,
         "row_zero": pair.row_zero * fewer, "column_zero": pair.column_zero * fewer,
         "row_zeros": pair.row_zeros * growth, "column_zeros": pair.column_zeros * growth,
     }  # fmt: skip

@@ -60,7 +60,7 @@ def to_decide(content: RankingContent) -> str:
     """
     pairs, n_items = content.get("open_pairs"), content.get("items_of_benchmark", 0)
     in_full = content.get("answers_of_benchmark", n_items)  # of one model
-    if not pairs or not content.get("finished", True):
+    if not pairs or not content.get("finished", True) or pairs[0].get("out_of_reach"):
         return ""
     first, stopped = pairs[0], content.get("stopped_because") or ""
     models, answers_needed = content["models"], first["items"]

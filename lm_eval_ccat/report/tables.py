@@ -113,6 +113,8 @@ class Outlook(NamedTuple):
     ----------
     pairs : list of dict
         The cheapest first.
+    out_of_reach : int
+        How many of them not even all answers that remain would decide.
     answers : int
         Answers that would decide all of them: a model's further items serve all of its pairs.
     cost : float or None
@@ -120,6 +122,7 @@ class Outlook(NamedTuple):
     """
 
     pairs: list[OpenPairContent]
+    out_of_reach: int
     answers: int
     cost: float | None
 
@@ -144,7 +147,9 @@ def outlook(result: RankingContent, currency: str) -> Outlook | None:
         for model, row in spent.items()
         if row["n_items"]
     )
-    return Outlook(pairs, sum(answers_needed.values()), cost if currency == "usd" else None)
+    out_of_reach = sum(pair.get("out_of_reach", False) for pair in pairs)
+    answers = sum(answers_needed.values())
+    return Outlook(pairs, out_of_reach, answers, cost if currency == "usd" else None)
 
 
 # -- parts ------------------------------------------------------------------------------------

@@ -273,6 +273,7 @@ def _open(content: RankingContent) -> Iterator[str]:
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
         first, n = plan.pairs[0], len(plan.pairs)
+        of_pair = f"{first['a']} over {first['b']} ({probability(first['p'])})"
         (model, number), *further = first["items"].items()
         answers = f"{plural(number, 'more answer')} of {model}"
         answers += "".join(f" and {n:,} of {model}" for model, n in further)
@@ -282,11 +283,11 @@ def _open(content: RankingContent) -> Iterator[str]:
         cost_words, price = "", ""
         if plan.cost is not None:
             cost_words, price = f" ({dollars(first['cost'])})", f" ({dollars(plan.cost)})"
-        yield (
-            f"{first['a']} over {first['b']} ({probability(first['p'])}): "
-            f"about {answers}{cost_words}{close} would decide."
-        )
-        if n > 1:
+        if first.get("out_of_reach"):
+            yield f"{of_pair}: not even all answers that remain would decide."
+        else:
+            yield f"{of_pair}: about {answers}{cost_words}{close} would decide."
+        if n > 1 and not plan.out_of_reach:
             yield (
                 f"About {plan.answers:,} more answers{price} would decide all {n} open "
                 "neighbours; the page and --json list each pair."

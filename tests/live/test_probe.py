@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from worlds.boards import draw, drive
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.outcome import Outcome
 from lm_eval_ccat.live.charges import Charges
 from lm_eval_ccat.live.forecast import target_in_words
@@ -75,3 +75,17 @@ def test_the_forecast_of_a_standard_error_is_what_right_or_wrong_answers_take():
     words = target_in_words(plan, by_default=False)
     forecast = int(words.split(" about ")[1].split()[0])
     assert 0.7 * min(taken) < forecast < 1.3 * max(taken), (forecast, taken)
+
+
+@pytest.mark.parametrize(("target", "reached"), [(0.03, False), (0.2, True)])
+def test_a_standard_error_below_the_noise_of_single_sampled_answers_is_not_promised(
+    target: float, reached: bool, monkeypatch
+) -> None:
+    """Answers of which half are right have an error of .5 / 30 ** .5 = .09 once all are known."""
+    outcomes = {"t": {"x": Outcome.of(ItemBank.blank(range(30)), "t", "x")}}
+    monkeypatch.setattr(Plan, "sampled", True)
+    spec = Spec(stop=f"se {target}")
+    plan = Plan(spec, outcomes, {}, Charges(spec, prices={"new": 1.0}))
+    words = target_in_words(plan, by_default=False)
+    assert ("30 documents is not expected to reach" in words) is not reached
+    assert ("is expected to take" in words) is reached and "30 of 30" not in words

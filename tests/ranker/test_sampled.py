@@ -1,5 +1,7 @@
 """Sampled answers: one answer is one draw, and equal models end tied."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,36 @@ def test_full_results_of_a_known_model_have_the_noise_of_their_answers() -> None
 def test_a_proof_for_scores_that_do_not_change_is_refused_for_sampled_ones() -> None:
     with pytest.raises(UsageError, match="question: run"):
         Ranker(ItemBank.blank(range(40)), ["a", "b"], sampled=True, guarantee="finite")
+
+
+@pytest.mark.parametrize("about", ["benchmark", "population"])
+def test_what_would_decide_single_answers_is_what_does(about: str) -> None:
+    """Model a is right in an even three of four answers, and b in one; few are known so far."""
+    ranker = Ranker(ItemBank.blank(range(60)), ["a", "b"], sampled=True, question=about)
+    count, forecasts = Counter[str](), []
+    while not ranker.done:
+        for model, item in ranker.ask():
+            count[model] += 1
+            place = count[model] % 4
+            ranker.tell(model, item, float(place == 0 if model == "b" else place != 1))
+        if count["a"] == count["b"] in (12, 16):
+            [pair] = ranker.result().open_pairs
+            assert not pair["out_of_reach"]
+            forecasts.append(count["a"] + pair["items"]["a"])
+    assert len(forecasts) == 2
+    assert all(abs(forecast - count["a"]) <= 2 for forecast in forecasts)
+
+
+@pytest.mark.parametrize("about", ["benchmark", "population"])
+def test_what_not_even_all_items_decide_is_out_of_reach(about: str) -> None:
+    ranker = Ranker(ItemBank.blank(range(60)), ["a", "b"], sampled=True, question=about)
+    for item in range(40):
+        ranker.tell("a", item, float(item % 2))
+        ranker.tell("b", item, float(item % 3 > 0))
+    [pair] = ranker.result().open_pairs
+    assert pair["out_of_reach"] and pair["items"] == {"a": 20, "b": 20}
+    exact = Ranker(ItemBank.blank(range(60)), ["a", "b"])
+    for item in range(40):
+        exact.tell("a", item, float(item % 2))
+        exact.tell("b", item, float(item % 3 > 0))
+    assert not exact.result().open_pairs[0]["out_of_reach"]

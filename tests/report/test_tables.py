@@ -241,6 +241,17 @@ def open_pair(cost=0.004, **items):
     return {"a": "a", "b": "b", "p": 0.8, "items": items, "cost": cost, "all_items": False}
 
 
+def test_a_pair_that_all_answers_leave_open_has_no_way_to_decide_it():
+    pairs = [open_pair(a=30, b=10) | {"out_of_reach": True}] * 2
+    content = ranking(
+        "ab", open_pairs=pairs, finished=True,
+        stopped_because="the limit of 9 items per model is reached",
+    )  # fmt: skip
+    said = printed(content)
+    assert "a over b (80%): not even all answers that remain would decide." in said
+    assert said.count("would decide") == 1 and to_decide(content) == ""
+
+
 def test_the_limit_that_decides_a_pair_is_that_of_the_model_that_needs_more():
     content = ranking(
         "ab", open_pairs=[open_pair(a=30, b=10)], finished=True,
