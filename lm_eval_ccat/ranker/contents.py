@@ -340,8 +340,12 @@ class Contents:
         self.of_task = {task.name: number for number, task in enumerate(self.tasks)}
         self._starts = [task.where.start for task in self.tasks]
         self._count()
-        #: Items of a pass, where a single task is asked in passes; else 0.
-        self.pass_length = int(self.n_kept[0]) // self.tasks[0].repeats if self._in_passes else 0
+        #: Items of a pass over all tasks, where all are asked in passes; else 0.
+        self.pass_length = 0
+        if min(repeated.values()) > 1:
+            self.pass_length = sum(
+                int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks)
+            )
 
     @property
     def _in_passes(self) -> bool:

@@ -284,6 +284,14 @@ def test_a_ranker_of_repeats_decides_by_the_boundary_of_its_passes() -> None:
     assert looks.pass_length == 30 and looks.horizons == (240,)
 
 
+def test_several_tasks_are_decided_by_the_boundary_of_their_passes_together() -> None:
+    banks = {task: ItemBank.blank(range(n)) for task, n in (("x", 12), ("y", 20))}
+    ranker = Ranker(banks, ["a", "b"], repeats={"x": 4, "y": 2})
+    assert (ranker.verdicts.looks.pass_length, ranker.verdicts.looks.horizons) == (32, (88,))
+    one_without = Ranker(banks, ["a", "b"], repeats={"x": 4, "y": 1})
+    assert one_without.verdicts.looks.pass_length == 0
+
+
 def test_raised_repeats_are_the_passes_of_a_ranking_with_as_many_from_the_start() -> None:
     whole = a_ranker(stop="limits")
     raised = Ranker(ItemBank.blank(range(N_ITEMS)), ["a", "b"], repeats=2, stop="limits")
