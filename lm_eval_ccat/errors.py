@@ -41,6 +41,25 @@ class BankMismatchError(BankError):
     """A bank calibrated on other documents or settings than those of the run."""
 
 
+class PromptMismatchError(BankMismatchError, UsageError):
+    """A run of other prompts than those of its bank's models, or of models with known results.
+
+    Parameters
+    ----------
+    difference : str
+        One document and both hashes.
+    remedy : str
+        What commands can do that take other prompts; the others state their own.
+    """
+
+    def __init__(self, difference: str, remedy: str) -> None:
+        super().__init__(difference, remedy)
+        self.difference, self.remedy = difference, remedy
+
+    def __str__(self) -> str:
+        return f"{self.difference}. {self.remedy}"
+
+
 class HarnessError(CcatError):
     """A task, model or harness feature that an adaptive run cannot use."""
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import BankMismatchError
+from ..errors import BankMismatchError, PromptMismatchError
 from ..scores.prompts import compare_prompts
 from ..shown import short, some
 from .bank import PUBLISHED_ELSEWHERE, ItemBank
@@ -196,7 +196,7 @@ def check_prompts(
 
     Raises
     ------
-    BankMismatchError
+    PromptMismatchError
         A prompt differs, and that is not accepted; the message names one document.
 
     Examples
@@ -207,7 +207,7 @@ def check_prompts(
     >>> check_prompts(bank, {3: "4e5f6a7b"})
     Traceback (most recent call last):
         ...
-    lm_eval_ccat.errors.BankMismatchError: the prompt of document 3 is 0a1b2c3d in the bank and
+    lm_eval_ccat.errors.PromptMismatchError: the prompt of document 3 is 0a1b2c3d in the bank and
     4e5f6a7b in the run. Ask as the bank's models were asked, calibrate again, or accept other
     prompts: --accept_change prompts
     """
@@ -215,9 +215,10 @@ def check_prompts(
         return "", ""
     difference, doubt = compare_prompts(bank.marks, marks)
     if difference and not accepted:
-        raise BankMismatchError(
-            f"{difference}. Ask as the bank's models were asked, calibrate again, or accept "
-            "other prompts: --accept_change prompts"
+        raise PromptMismatchError(
+            difference,
+            "Ask as the bank's models were asked, calibrate again, or accept other prompts: "
+            "--accept_change prompts",
         )
     return difference, doubt
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank, SuiteBank
-from ..errors import RunError, UsageError
+from ..errors import PromptMismatchError, RunError, UsageError
 from ..files import safe_name
 from ..journal import JOURNAL
 from ..live.fields import defines_task
@@ -29,6 +29,12 @@ from .adding import IN_LEDGER, Added, notes_of, of_others, tables_of
 from .checking import figures_of, tasks_of
 from .folder import CONFIDENCE, RUNS, Board, offered, standing
 from .ledger import sha256_of
+
+_OTHER_PROMPTS = (
+    "ask as the board's models were asked, or begin a board of these prompts: "
+    "`lm-eval-ccat board init NEW_DIR --from LOGS`"
+)
+_NOT_ACCEPTED = f"`rank` it without `accept_change: {PROMPTS}`, which widens the bank's prior"
 
 
 def place(
@@ -126,7 +132,10 @@ def _live(
         options["weights"] = board.rules.weights
     if (known := _known(board, work)) is not None:
         options["known"] = str(known)
-    result = rank(spec, run_dir=work, resume=resume, observer=observer, **options)
+    try:
+        result = rank(spec, run_dir=work, resume=resume, observer=observer, **options)
+    except PromptMismatchError as error:
+        raise UsageError(f"{error.difference}; {_OTHER_PROMPTS}") from None
     if result.interrupted:
         raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
     added = _of_run(board, work, name)
@@ -249,7 +258,9 @@ def _of_other_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
         names = "the bank", "the run"
         difference, doubt = compare_prompts(board.banks[task].marks, marks, names)
         if difference:
-            return f"{task}: {difference}", []
+            return f"{task}: {difference}; {_OTHER_PROMPTS}", []
+        if doubt and header.report.get("accepted"):
+            return f"{task}: {doubt}, and the run accepted that: {_NOT_ACCEPTED}", []
         doubts += [f"{task}: {doubt}"] if doubt else []
     return "", sorted(doubts)
 

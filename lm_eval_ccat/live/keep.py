@@ -22,7 +22,7 @@ from ..bank.outcome import Outcome
 from ..bank.settings import check_prompts
 from ..bank.suite import SuiteBank, bank_files, is_suite
 from ..content import RankingContent
-from ..errors import BankError, BankMismatchError, CcatError, MetricError, UsageError
+from ..errors import BankError, CcatError, MetricError, PromptMismatchError, UsageError
 from ..harness.estimates import TaskRun
 from ..harness.task_metrics import blank_outcome, leading
 from ..ranker import Ranker, Ranking
@@ -79,9 +79,9 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
             require_growing(bank)
             try:
                 check_prompts(bank, plan.sessions[task].marks if bank.prompts else {})
-            except BankMismatchError as error:
+            except PromptMismatchError as error:
                 raise UsageError(
-                    f"{place}: {str(error).partition('. ')[0]}, so what is observed cannot be "
+                    f"{place}: {error.difference}, so what is observed cannot be "
                     "added to it; name another file for save_bank:"
                 ) from None
         growing[task] = {name: banks[name] for name in outcomes}

@@ -12,7 +12,7 @@ from ..bank.file import located
 from ..bank.outcome import Outcome
 from ..bank.settings import check_prompts
 from ..bank.suite import SuiteBank
-from ..errors import BankError, UsageError
+from ..errors import BankError, PromptMismatchError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.task_metrics import blank_outcome, leading, outcome_of
 from ..methods.method import method_of
@@ -130,7 +130,7 @@ def known_as_prompted(
 
     Raises
     ------
-    UsageError
+    PromptMismatchError
         A prompt differs, and that is not accepted; the message names one document.
     """
     agreed, doubtful = [], dict[str, list[str]]()
@@ -143,9 +143,10 @@ def known_as_prompted(
             marks, session.marks_like(marks), ("the source", "the run")
         )
         if difference and PROMPTS not in accepted:
-            raise UsageError(
-                f"known model {model}: {difference}. Ask as it was asked, leave it out, or accept "
-                "other prompts: --accept_change prompts"
+            raise PromptMismatchError(
+                f"known model {model}: {difference}",
+                "Ask as it was asked, leave it out, or accept other prompts: --accept_change "
+                "prompts",
             )
         agreed += [f"accepted: known model {model}: {difference}"] if difference else []
         doubtful.setdefault(doubt, []).append(model)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from ..cluster import address_of
 from ..content import ForecastContent
-from ..errors import UsageError
+from ..errors import PromptMismatchError, UsageError
 from ..integrations.trackers import track, wanted
 from ..money import dollars, in_unit
 from ..ranker.accounts import SLACK
+from ..runs.book import PROMPTS
 from ..runs.directory import banks_at
 from .forecast import forecast, need_in_words, offer_in_words
 from .plan import Plan
@@ -129,8 +130,17 @@ def dry_run(
     """
     watcher = observer or Observer()
     spec = Spec.read(config).require_ranking()
-    with Run(spec, observer=watcher) as run:
-        _require_warmup(run.plan, watcher)
+    try:
+        return _forecast(spec, watcher, gap)
+    except PromptMismatchError:  # nothing is asked, so there is nothing to refuse
+        return _forecast(replace(spec, accept_change=(*spec.accept_change, PROMPTS)), watcher, gap)
+
+
+def _forecast(spec: Spec, observer: Observer, gap: float | None) -> ForecastContent:
+    with Run(spec, observer=observer) as run:
+        for text in run.plan.accepted:
+            observer.warn(text)
+        _require_warmup(run.plan, observer)
         return forecast(run.plan, gap)
 
 

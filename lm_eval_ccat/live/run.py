@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..content import RESULT
-from ..errors import HarnessError, RunError, UsageError
+from ..errors import HarnessError, PromptMismatchError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
 from ..journal import Journal, JournalFile
@@ -128,13 +128,30 @@ class Run:
                 _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
                 require_model_types(self.asked)
-            self.plan = self._plan(self.spec) if callable(self._plan) else self._plan
+            self.plan = self._planned() if callable(self._plan) else self._plan
             if self.spec.save_bank:
                 growing(self.plan, self.spec.save_bank)
             stack.callback(self._close_models)
             stack.enter_context(self.interrupts)
             self._stack = stack.pop_all()
         return self
+
+    def _planned(self) -> Plan:
+        """Make the plan; a run to resume cannot take other prompts than it began with."""
+        assert callable(self._plan)
+        try:
+            return self._plan(self.spec)
+        except PromptMismatchError as error:
+            if self.directory is None or not self.resume or _takes_other_prompts(self.directory):
+                raise
+            raise RunError(self._cannot_resume(error.difference)) from None
+
+    def _cannot_resume(self, difference: str) -> str:
+        assert self.directory is not None
+        return (
+            f"cannot resume {self.directory.path}: {difference}. Restore the prompts, or start a "
+            "new run with another --run_dir"
+        )
 
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
@@ -413,10 +430,7 @@ class Run:
             marks = dict(zip(session.doc_ids, before.get(task, ())))
             changed, _ = compare_prompts(marks, session.marks, ("the run", f"task {task} now"))
             if changed:
-                raise RunError(
-                    f"cannot resume {self.directory.path}: {changed}. Restore the prompts, or "
-                    "start a new run with another --run_dir"
-                )
+                raise RunError(self._cannot_resume(changed))
         old = _comparable(old, Spec.recorded(old.config))
         new = _comparable(new, self.spec)
         accepted = [rf"task\.{SCORING}"] if SCORING_CODE in self.spec.accept_change else []
@@ -468,6 +482,11 @@ def open_book(run: Run) -> Book:
             what = list(run.plan.accepted) if kind == PROMPTS else []
             book.write([Accept(change=kind, what=what)])
     return book
+
+
+def _takes_other_prompts(directory: RunDirectory) -> bool:
+    """Whether a run began with other prompts than its bank's."""
+    return bool(directory.read_header().report.get("accepted"))
 
 
 def _comparable(header: Header, spec: Spec) -> Header:

@@ -85,6 +85,44 @@ def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, serve
     assert (used.single >= own.single).all() and used.single.sum() > own.single.sum()
 
 
+def test_every_remedy_works_as_it_is_typed(bench, server, bank, ccat):
+    """Who has no --accept_change says what else there is."""
+    config = bench.config(server.url, TWO, bank=bank("Say {id}."), max_items=12)
+    flag, said = "--accept_change prompts", "the prompt of document 0 is"
+    assert flag in ccat("rank", config, code=2).err
+    command = bench.adaptive(server, "m11", "--bank", bench.folder / "prompted.bank.json")
+    assert flag in ccat(*command, code=2).err
+    ccat(*command, *flag.split())
+    # A plan asks nothing, so it goes on, and says what `rank` will.
+    task = bench.folder / "tasks" / f"{TASK}.yaml"
+    for source in ((config,), ("--task", task, "--bank", bench.folder / "prompted.bank.json")):
+        planned = ccat("plan", *source)
+        assert f"accepted: {said}" in planned.err and flag not in planned.err
+        assert "the bank" in planned.out
+    ccat("rank", config, *flag.split(), code=(0, 3))
+    assert flag in ccat("rank", config, "--resume", "--max_items", "13", code=2).err
+    ccat("rank", config, "--resume", "--max_items", "13", *flag.split(), code=(0, 3))
+    ccat("complete", bench.run())
+
+
+def test_a_run_is_neither_resumed_nor_completed_with_other_prompts_than_it_began_with(
+    bench, server, bank, ccat
+):
+    config = bench.config(server.url, TWO, bank=bank(), max_items=12)
+    ccat("rank", config, code=(0, 3))
+    bench.rewrite(lambda name, text: text.replace("Repeat the numbers", "Copy the numbers"))
+    for command in (
+        ("rank", config, "--resume"), ("complete", bench.run()),
+        ("rank", config, "--resume", "--accept_change", "prompts"),
+    ):  # fmt: skip
+        err = ccat(*command, code=1).err
+        assert "cannot resume" in err and "the prompt of document 0 is" in err
+        assert "--accept_change" not in err
+    new = ("rank", config, "--run_dir", bench.folder / "new")
+    assert "--accept_change prompts" in ccat(*new, code=2).err
+    ccat(*new, "--accept_change", "prompts", code=(0, 3))
+
+
 def test_a_bank_without_prompts_is_said_to_have_none(bench, server, capsys):
     rank(bench.config(server.url, TWO, max_items=12))
     assert "prompts unknown: the bank does not state them" in capsys.readouterr().err
@@ -163,6 +201,8 @@ def test_known_results_of_other_prompts_are_refused_or_accepted_and_said(
     ) in (err := ccat("rank", config, code=2).err)
     assert "--accept_change prompts" in err and sum(server.asked.values()) == before
     ccat("rank", config, "--accept_change", "scoring", code=2)
+    planned = ccat("plan", config).err
+    assert "accepted: known model m00: the prompt" in planned and "--accept" not in planned
     shown = ccat("rank", config, "--accept_change", "prompts", code=(0, 3))
     said = "accepted: known model m00: the prompt of document 0 is"
     run, page = bench.run("other"), bench.folder / "page.html"
