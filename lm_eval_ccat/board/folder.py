@@ -318,14 +318,21 @@ class BoardStanding:
 
     @property
     def headline(self) -> str:
-        """Say which models may be the best."""
+        """Say which models may be the best, and by how much the first leads the second."""
         first = [place.row.model for place in self.placed if place.best == 1]
         if not first:
             return "No models yet."
-        who = (
-            f"{first[0]} is the best" if len(first) == 1 else f"{len(first)} models may be the best"
-        )
-        return f"{who} of {len(self.placed):,}."
+        n, lead = f"{len(self.placed):,}", self.placed[0].lead
+        several = f"{len(first)} models may be the best of {n}"
+        if lead is None:
+            return f"{first[0]} is the best of {n}."
+        leader, second = (place.row.model for place in self.placed[:2])
+        if lead.of_none:
+            return f"{several}; between {leader} and {second} {lead.of_none}."
+        gap = f"leads {second} by {lead.in_words()}"
+        if len(first) == 1:
+            return f"{leader} is the best of {n}, and {gap}."
+        return f"{several}; {leader} {gap}."
 
     def in_words(self, row: BoardRow) -> str:
         """Say in one line where a row stands."""

@@ -77,16 +77,16 @@ def answers_at_hand(
     for model, paths in prior.items():
         for path in paths:
             answers = _of_any(path, list(repeats), warn)
-            theirs = sorted({a.model for _, a in answers})
-            alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
+            logged_models = sorted({a.model for _, a in answers})
+            alone = len(logged_models) == 1 and (model != ANY or len(names) == 1)
             bases = {a.configuration.get("model") for _, a in answers}
-            if not alone and not {*theirs, *bases} & set([model] if model else names):
+            if not alone and not {*logged_models, *bases} & set([model] if model else names):
                 if model:
-                    hint = did_you_mean(model, theirs)
+                    hint = did_you_mean(model, logged_models)
                     raise UsageError(f"{path} holds no answers of {model!r}{hint}")
                 raise UsageError(
-                    f"{path} holds answers of {some(theirs, 8)}, none of which is ranked; name "
-                    "their model: NAME=PATH"
+                    f"{path} holds answers of {some(logged_models, 8)}, none of which is ranked; "
+                    "name their model: NAME=PATH"
                 )
             apart: dict[str, str] = {}
             fitting = set()

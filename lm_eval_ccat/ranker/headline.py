@@ -194,13 +194,15 @@ def _finding(content: RankingContent) -> str:
     if len(may) == 1:
         return _of_a_leader(content, lead)
     candidates = set(may)
+    first, second = map(visible_name, order[:2])
     pairs = content.get("pairwise", ())
     states = {pair.get("decision") for pair in pairs if {pair["a"], pair["b"]} <= candidates}
     if states == {WORDS[EQUIVALENT]}:
-        names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
-        gap = f", {lead} apart" * (len(may) == 2)
-        return f"{names} are equivalent{gap}" + (", the best" * (len(may) < len(order)))
-    first, second = map(visible_name, order[:2])
+        superlative = ", the best" * (len(may) < len(order))
+        if len(may) == 2:
+            names = " and ".join(map(visible_name, may))
+            return f"{names} are equivalent, {lead} apart{superlative}"
+        return f"{len(may)} models are equivalent{superlative}; {first} leads {second} by {lead}"
     if len(order) == 2 and first_lead.of_none:
         return f"{first} and {second} cannot be told apart: {first_lead.of_none}"
     if first_lead.of_none and set(order[:2]) <= candidates:
@@ -212,9 +214,13 @@ def _finding(content: RankingContent) -> str:
     sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
     if len(order) == 2:
         return f"{first} is probably better than {second}{sure}, by {lead}"
+    if likely != order[0]:
+        likeliest = f"{leader} is the likeliest to be the best{sure}"
+        return f"{first} leads {second} by {lead}; {likeliest}, {len(may)} of {len(order)} may be"
     if chance is None or chance <= 0.5:
-        return f"{leader} leads{sure}; {len(may)} of {len(order)} may be the best"
-    return f"{leader} is probably the best{sure}; {len(may)} of {len(order)} may be"
+        return f"{first} leads {second} by {lead}; {len(may)} of {len(order)} may be the best"
+    sure_lead = f"{first} is probably the best{sure}, and leads {second} by {lead}"
+    return f"{sure_lead}; {len(may)} of {len(order)} may be"
 
 
 def _of_a_leader(content: RankingContent, lead: str) -> str:

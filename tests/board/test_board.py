@@ -51,7 +51,8 @@ def test_newcomers_stand_where_their_full_results_would(world, board):
     assert [one.row.model for one in found.placed] == sorted(
         (one.row.model for one in found.placed), key=truth.__getitem__, reverse=True
     )
-    assert found.headline == "m10 is the best of 8."
+    lead = found.placed[0].lead
+    assert found.headline == f"m10 is the best of 8, and leads m08 by {lead.in_words()}."
     for one in found.placed:
         row = one.row
         assert row.low <= truth[row.model] <= row.high < row.low + 0.15
@@ -307,7 +308,7 @@ def test_ranks_and_leads_count_the_longer_arm_of_an_interval(board):
     [place] = [place for place in found.placed if place.row == wide]
     assert (place.best, place.worst) == (1, 10)
     # Nobody decides between the three, though one of them is the first.
-    assert found.headline == "3 models may be the best of 10."
+    assert found.headline.startswith("3 models may be the best of 10; ")
     for place, following in zip(found.placed, found.placed[1:]):
         gap = place.row.score - following.row.score
         arms = [max(p.row.high - p.row.score, p.row.score - p.row.low) for p in (place, following)]
@@ -478,7 +479,7 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, ccat):
         tables[task].without(["m5", "m6"]).write(tmp_path / "tables" / f"{task}.parquet")
     folder = tmp_path / "board"
     out = ccat("board", "init", folder, "--from", tmp_path / "tables").out
-    assert "a board of first, second. m11 is the best of 10." in out
+    assert "a board of first, second. m11 is the best of 10, and leads m10 by 0.01" in out
     board = Board(folder)
     means = {t: dict(zip(names, table.raw.mean(axis=1))) for t, table in tables.items()}
     for one in standing(board).placed:

@@ -84,11 +84,12 @@ def test_what_would_decide_a_pair_is_one_sentence(items, words):
 @pytest.mark.parametrize("width", [48, 60, 80, 120])
 def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
     lines = [line.rstrip() for line in printed(content(TWELVE, may=5), width).splitlines()]
-    assert " ".join(lines[:4]).startswith(
-        "claude is probably the best (92%); 5 of 12 may be; 95% at every look, order of full runs"
+    assert " ".join(lines[:6]).startswith(
+        "claude is probably the best (92%), and leads org/model-2-instruct by 0.10 bleu (-0.40 to "
+        "0.15); 5 of 12 may be; 95% at every look, order of full runs"
     )
     assert max(map(len, lines[:-1])) <= width and lines[-1] == "task:s|" * 20
-    assert sum(bool(line.strip()) for line in lines) <= (30 if width >= 60 else 44)
+    assert sum(bool(line.strip()) for line in lines) <= (30 if width >= 60 else 45)
     text = " ".join(" ".join(lines).split())
     assert "(80%): about 30 more answers of claude and 40 of org/model-2-instruct ($0.200)" in text
     assert "About 190 more answers ($0.380) would decide all 4 open neighbours" in text
@@ -110,7 +111,17 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
         (content([f"model-{n}-with-a-long-name" for n in range(9)]),
          "model-0-with-a-long-name leads model-1-with-a-long-name by 0.100 bleu (0.050 to 0.150), "
          "both lead the 7 others"),
-        (content("abcd", may=3, best=0.4), "a leads (40%); 3 of 4 may be the best"),
+        (content("abcd", may=3, best=0.4),
+         "a leads b by 0.10 bleu (-0.40 to 0.15); 3 of 4 may be the best"),
+        (content("abcd", may=3),
+         "a is probably the best (92%), and leads b by 0.10 bleu (-0.40 to 0.15); 3 of 4 may be"),
+        (content("abc", may=3, best=0.1),
+         "a leads b by 0.10 bleu (-0.40 to 0.15); b is the likeliest to be the best (45%), "
+         "3 of 3 may be"),
+        (content("abc", may=3, pairwise=[
+            {"a": a, "b": b, "decision": "equivalent", "difference": 1, "low": -1, "high": 3}
+            for a, b in ("ab", "ac", "bc")]),
+         "3 models are equivalent; a leads b by 1.0 bleu (-1.0 to 3.0)"),
         (content("ab", may=2, best=0.997),
          "a is probably better than b (99%), by 0.10 bleu (-0.40 to 0.15)"),
         (content("a"), "a scores 0.1 to 0.3"),
